@@ -1,13 +1,14 @@
-"""Coverage of 95 % intervals by simulation: in which share of samples an interval holds the true number.
+"""Coverage of intervals by simulation: in which share of samples an interval holds the true number, and how wide it is.
 
-Means of skewed, heavy-tailed and discrete values at 5, 10 and 50 samples, exponents, ratios, squared means and the
-tables of audits. `python -m benchmarks coverage` prints the tables of docs/benchmarks.md.
+Means of skewed, heavy-tailed and discrete values at 5, 10 and 50 samples, at 95 to 99.9 %, beside the narrowest known
+interval that holds as often; exponents, ratios, squared means, and tables whose rows and columns are both samples.
+`python -m benchmarks coverage` prints the tables of docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,13 +52,81 @@ POPULATIONS = (
 )
 
 
-def of_mean(population: Population, n: int, trials: int = TRIALS, seed: int = 0) -> float:
+def of_mean(population: Population, n: int, trials: int = TRIALS, seed: int = 0, level: float = LEVEL) -> float:
     """The share of samples of n values whose interval, one must be given, holds the mean."""
+    return _means(population, n, trials, seed, level)[0]
+
+
+def width_of_mean(population: Population, n: int, trials: int = TRIALS) -> float:
+    """Median width over that of the narrowest known interval, widened until it holds as many of the same samples.
+
+    Known are Student's t and, for positive samples, t of the logarithm.
+    """
+    held, samples, widths = _means(population, n, trials, 0, LEVEL)
+    mean, error = samples.mean(axis=0), samples.std(axis=0, ddof=1) / math.sqrt(n)
+    steps = np.divide(population.mean - mean, error, out=np.full(trials, np.inf), where=error > 0)
+    known = [2 * np.quantile(np.abs(steps), held) * np.median(error)]
+    if samples.min() > 0:
+        relative = error / mean
+        steps = np.quantile(np.abs(np.log(population.mean / mean) / relative), held)
+        known.append(np.median(mean * (np.exp(steps * relative) - np.exp(-steps * relative))))
+    return float(np.median(widths) / np.min(known))
+
+
+def _means(
+    population: Population, n: int, trials: int, seed: int, level: float
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Which share of the intervals holds the mean, their samples (n, trials), and their widths."""
     from equitangents.statistics import bootstrap_intervals
 
     samples = np.asarray(population.draw(np.random.default_rng([n, seed]), (n, trials)), np.float64)
-    _, low, high = bootstrap_intervals(samples, resamples=RESAMPLES, bounds=population.bounds, seed=seed)
-    return float(np.mean((low <= population.mean) & (population.mean <= high)))
+    found = bootstrap_intervals(samples, level=level, resamples=RESAMPLES, bounds=population.bounds, seed=seed)
+    _, low, high = found
+    return float(np.mean((low <= population.mean) & (population.mean <= high))), samples, high - low
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Tables whose rows and columns are both samples: how one is drawn, its true mean, and its bounds."""
+
+    name: str
+    draw: Callable[[np.random.Generator, int, int], np.ndarray]
+    mean: float
+    bounds: tuple[float, float] | None = None
+
+
+def _effects(row: float, column: float, residual: float) -> Callable[[np.random.Generator, int, int], np.ndarray]:
+    normal = lambda rng, shape, size: size * rng.normal(size=shape)
+    return lambda rng, E, n: normal(rng, (E, 1), row) + normal(rng, (1, n), column) + normal(rng, (E, n), residual)
+
+
+def _answers(rng: np.random.Generator, E: int, n: int) -> np.ndarray:
+    """Right in 80 % of the cells, by how hard the column's input is and how good the row's network."""
+    ease = 0.8416212 * math.sqrt(2.04) + rng.normal(size=(1, n)) + 0.2 * rng.normal(size=(E, 1))
+    return (rng.normal(size=(E, n)) < ease).astype(float)
+
+
+SAMPLED = (
+    Sampled("residuals alone", _effects(0, 0, 1), 0.0),
+    Sampled("rows differ", _effects(1, 0, 0.1), 0.0),
+    Sampled("columns differ", _effects(0, 1, 0.1), 0.0),
+    Sampled("both differ", _effects(1, 1, 1), 0.0),
+    Sampled("lognormal", lambda *of: np.exp(_effects(0.4, 0.8, 0.3)(*of)), math.exp(0.445), (0, math.inf)),
+    Sampled("right or wrong, 80 %", _answers, 0.8, (0, 1)),
+    Sampled("8, and 1 in 0.05 % of the cells", lambda rng, E, n: 8 - 7.0 * (rng.random((E, n)) < 5e-4), 7.9965, (1, 8)),
+)
+SHAPES = ((5, 50), (10, 50), (10, 200), (50, 50), (5, 1000))
+
+
+def of_table(sampled: Sampled, shape: tuple[int, int], trials: int = TRIALS // 4, level: float = LEVEL) -> float:
+    """The share of tables whose interval, one must be given, holds the mean."""
+    from equitangents.statistics.bootstrap import resample
+    from equitangents.statistics.two_way import table_interval
+
+    rng = np.random.default_rng(shape)
+    rows, columns = (resample(count, RESAMPLES, seed) for seed, count in enumerate(shape))
+    found = (table_interval(sampled.draw(rng, *shape), rows, columns, level, sampled.bounds) for _ in range(trials))
+    return _share(found, sampled.mean, trials)
 
 
 def of_exponent(n: int, trials: int = TRIALS // 4) -> float:
@@ -105,7 +174,7 @@ def of_audit(inputs: int, elements: int | None, trials: int = TRIALS // 4) -> fl
     return _share(((e.low, e.high) for e in found), truth, trials)
 
 
-def _share(intervals: Iterator[tuple[float, float]], truth: float, trials: int) -> float:
+def _share(intervals: Iterable[tuple[float, float]], truth: float, trials: int) -> float:
     return sum(low <= truth <= high for low, high in intervals) / trials
 
 
@@ -132,22 +201,41 @@ def others(trials: int = TRIALS // 4) -> list[tuple[str, Callable[[int], float]]
     return rows
 
 
-def table(first: str, rows: list[tuple[str, Callable[[int], float]]]) -> Iterator[str]:
-    """Percentages for every number of samples, line by line as they are found."""
-    yield f"| {first} | " + " | ".join(f"{n} samples" for n in SIZES) + " |"
-    yield "|---" * (len(SIZES) + 1) + "|"
+def table(
+    first: str,
+    rows: list[tuple[str, Callable[[Any], float]]],
+    columns: Sequence[Any] = SIZES,
+    header: Callable[[Any], str] = "{} samples".format,
+    cell: Callable[[float], str] = lambda share: f"{100 * share:.1f} %",
+) -> Iterator[str]:
+    """A number for every row and column, line by line as they are found."""
+    yield f"| {first} | " + " | ".join(map(header, columns)) + " |"
+    yield "|---" * (len(columns) + 1) + "|"
     for name, of in rows:
-        yield f"| {name} | " + " | ".join(f"{100 * of(n):.1f} %" for n in SIZES) + " |"
+        yield f"| {name} | " + " | ".join(cell(of(column)) for column in columns) + " |"
 
 
 def main(full: bool = False) -> None:
-    """Print both tables; `--full` takes four times as many samples."""
+    """Print all tables; `--full` takes four times as many samples."""
     trials = TRIALS * (4 if full else 1)
-    means: list[tuple[str, Callable[[int], float]]] = []
+    few = trials // 4
+    means, widths, tables = [], [], []
     for p in POPULATIONS:
-        means.append((p.name, lambda n, p=p: of_mean(p, n, trials)))  # type: ignore[misc]
-    for first, rows, count in (("mean of", means, trials), ("other", others(trials // 4), trials // 4)):
-        for line in table(f"95 % interval, {first}", rows):
+        means.append((p.name, lambda n, p=p: of_mean(p, n, trials)))
+        if p.bounds is None:
+            widths.append((p.name, lambda n, p=p: width_of_mean(p, n, trials)))
+    for s in SAMPLED:
+        tables.append((s.name, lambda shape, s=s: of_table(s, shape, few)))
+    high = [(p.name, lambda at, p=p: of_mean(p, at[0], trials, level=at[1])) for p in POPULATIONS[:12]]
+    levels = [(n, level) for level in (0.99, 0.999) for n in SIZES]
+    for count, lines in (
+        (trials, table("95 % interval, mean of", means)),
+        (trials, table("interval, mean of", high, levels, lambda at: f"{100 * at[1]:g} %, {at[0]} samples")),
+        (trials, table("width, mean of", widths, cell="{:.2f}".format)),
+        (few, table("95 % interval, other", others(few))),
+        (few, table("95 % interval, table of", tables, SHAPES, lambda shape: "{} × {}".format(*shape))),
+    ):
+        for line in lines:
             print(line, flush=True)
         print(f"of {count:,} samples each; standard error at 95 %: {100 * math.sqrt(0.95 * 0.05 / count):.2f} %\n")
 

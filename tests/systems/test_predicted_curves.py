@@ -7,7 +7,9 @@ import pytest
 import scipy.optimize
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.systems import cavity_risk, omniscient_risk, pool_spectrum
+from equitangents.kernels import Kernels
+from equitangents.systems import cavity_risk, learning_curve, omniscient_risk, pool_spectrum
+from equitangents.systems.predictions_checked import missed
 
 
 def measured(K, y, n, ridge, draws=30):
@@ -109,3 +111,56 @@ def test_what_the_pool_cannot_tell_is_refused(alike):
         omniscient_risk(K[:5], y[:5], [3])
     with pytest.raises(InvalidArgumentError, match="ridge"):
         cavity_risk(K, y, [3], ridge=-1.0)
+
+
+class Gaussian:
+    """A kernel of vectors that networks have not."""
+
+    def kernel(self, a, b=None, **_):
+        K = np.exp(-((a[:, None] - (a if b is None else b)) ** 2).sum(axis=2) / 10)
+        return Kernels(K, K)
+
+
+class TestWherePredictionsFail:
+    """Inputs that nearly repeat each other are worth one, and no spectrum says so; training sets do."""
+
+    @pytest.fixture
+    def repeated(self):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(60, 5))
+        x = np.concatenate([x, x + 0.01 * rng.normal(size=x.shape)])
+        return x, np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 10), np.sin(x[:, :1])
+
+    @pytest.mark.parametrize("risk", [cavity_risk, omniscient_risk])
+    def test_a_warning_says_by_how_much(self, repeated, risk, caplog):
+        _, K, y = repeated
+        with caplog.at_level("WARNING"):
+            predicted = risk(K, y, [30, 90], ridge=1e-6)
+        (record,) = caplog.records
+        assert f"{risk.__name__} is " in record.message
+        assert "times too low at 90 training inputs" in record.message
+        assert predicted[1] < measured(K, y, 90, 1e-6) / 100
+
+    @pytest.mark.parametrize("risk", [cavity_risk, omniscient_risk])
+    def test_none_where_they_hold(self, alike, risk, caplog):
+        with caplog.at_level("WARNING"):
+            risk(*alike, [20, 150], ridge=0.3)
+            risk(*alike, [300], ridge=0.3)  # no input is left to test on
+        assert not caplog.records
+
+    def test_curves_say_so_in_their_table(self, repeated):
+        x, _, y = repeated
+        net = Gaussian()
+        curve = learning_curve(net, x, y[:, 0], sizes=[30, 90], ridge=1e-6, repetitions=3)
+        assert curve.missed is not None
+        assert curve.missed.size == 90
+        assert "do not rely on what is predicted: it is" in repr(curve)
+        assert "times too low at 90 training inputs" in repr(curve)
+
+    def test_each_training_set_must_differ_by_more_than_twice(self):
+        assert missed([5], np.array([1.0]), np.array([[2.5, 1.9]])) is None
+        assert missed([5], np.array([1.0]), np.array([[0.4, 0.6]])) is None
+        low = missed([5, 9], np.array([1.0, 1.0]), np.array([[1.0, 1.0], [2.5, 3.0]]))
+        high = missed([5, 9], np.array([1.0, 1.0]), np.array([[1.0, 1.0], [0.4, 0.2]]))
+        assert str(low) == "2.75 times too low at 9 training inputs (1 for a measured 2.75)"
+        assert str(high) == "3.33 times too high at 9 training inputs (1 for a measured 0.3)"

@@ -24,18 +24,21 @@ from equitangents.files import whole_file
 from equitangents.kernels import Kernels
 from equitangents.report.verdict import with_interval
 from equitangents.statistics import Estimate, paired_mean
-from equitangents.systems.cavity import cavity_risk
+from equitangents.systems import cavity, omniscient
 from equitangents.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
 from equitangents.systems.grams import KernelName, KernelTable, PoolKernel, check_ridge, pool_kernel
-from equitangents.systems.omniscient import omniscient_risk
 from equitangents.systems.power_laws import PowerLaw, fit_power_law
+from equitangents.systems.predictions_checked import Missed, missed
 from equitangents.systems.progress import Step, steps
 from equitangents.systems.refitting import both_errors, errors_of
 from equitangents.validation import check_whole
 
 ErrorName = Literal["classification", "squared"]
 _LEAST = 8  # inputs of the smallest default training set
-PREDICTIONS: dict[str, Callable[..., np.ndarray]] = {"spectrum": omniscient_risk, "inputs": cavity_risk}
+PREDICTIONS: dict[str, Callable[..., np.ndarray]] = {
+    "spectrum": omniscient.unchecked_risk,  # the measured errors stand beside them: see LearningCurve.missed
+    "inputs": cavity.unchecked_risk,
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,6 +94,17 @@ class LearningCurve:
         return self.predicted / self.of("squared").mean(axis=1)
 
     @property
+    def missed(self) -> Missed | None:
+        """The size at which every training set has over twice the squared error predicted, or under half of it.
+
+        None where there is none, and where nothing was predicted. Inputs that nearly repeat each other make predictions
+        hundreds of times too low.
+        """
+        if self.predicted is None or self.squared is None:
+            return None
+        return missed(self.sizes, self.predicted, self.squared)
+
+    @property
     def table(self) -> dict[str, list[float]]:
         """One row a size: means, the ends of their intervals, and what was predicted."""
         columns: dict[str, list[float]] = {"training_inputs": self.sizes.tolist()}
@@ -124,6 +138,8 @@ class LearningCurve:
             if self.predicted is not None:
                 said.append(f"squared error predicted {self.predicted[i]:.4g}")
             rows.append((f"{n:,} training inputs", "; ".join(said)))
+        if self.missed is not None:
+            rows.append(("do not rely on what is predicted", f"it is {self.missed}"))
         return rows
 
     def _title(self) -> str:

@@ -35,6 +35,7 @@ from equitangents.systems.matched_errors import (
     measured_factor,
     number_of,
 )
+from equitangents.systems.predictions_checked import Missed
 from equitangents.systems.progress import Step, steps
 from equitangents.systems.wrong_groups import scrambled
 from equitangents.validation import check_whole
@@ -49,6 +50,7 @@ class GroupExchange:
 
     kind: "right", "subgroup" or "wrong"; `predicted`: from the spectra, of the squared error. `bounds` (measured,
     predicted): where the curves share no error, what the factor exceeds; negative where its inverse does; else None.
+    `missed`: where training sets show that the predicted error of either curve is wrong.
     """
 
     kind: str
@@ -57,6 +59,7 @@ class GroupExchange:
     measured: Estimate
     predicted: Estimate
     bounds: tuple[float | None, float | None] = (None, None)
+    missed: Missed | None = None
 
     @property
     def sentence(self) -> str:
@@ -64,6 +67,8 @@ class GroupExchange:
         name = {"right": self.group, "subgroup": f"the subgroup {self.group}", "wrong": f"the wrong group {self.group}"}
         value, (low, high) = self.measured.value, self.measured.interval
         said = f"the spectra predict {_predicted(self.predicted, self.bounds[1])}"
+        if self.missed is not None:
+            said = f"the spectra tell nothing, since the error that they predict is {self.missed}"
         if math.isnan(value):
             least = self.bounds[0]
             if least is None:
@@ -268,6 +273,7 @@ def _exchange(
             bound(n, a.mean(axis=1), b.mean(axis=1)) if apart(a.mean(axis=1), b.mean(axis=1)) else None,
             bound(n, plain.predicted, other.predicted) if apart(plain.predicted, other.predicted) else None,
         ),
+        plain.missed or other.missed,
     )
 
 

@@ -21,6 +21,7 @@ from jaxtyping import Float
 
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.systems.predictions_checked import warn_where_missed
 from equitangents.validation import check_array, check_same_length
 
 
@@ -105,6 +106,9 @@ def omniscient_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.
     K: kernel matrix (P, P) of the pool; y: its targets, (P,) or (P, outputs); ridge: added to the diagonal, as it is,
     not relative to it. The error is the mean over inputs that are not trained on, summed over outputs.
 
+    A few random training sets of the largest size are trained on, too: where they show another error, as they do where
+    inputs nearly repeat each other, a warning is logged.
+
     Sources: Bordelon, Canatar & Pehlevan 2020 (arXiv 2002.02561); Simon et al. 2023 (arXiv 2110.03922); Wei, Hu &
     Steinhardt 2022 (arXiv 2203.06176). The correction for a finite pool is ours; the module has the formula.
 
@@ -113,4 +117,11 @@ def omniscient_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.
     >>> omniscient_risk(K, np.sin(3 * x), [5, 10, 20]).round(4).tolist()
     [0.0224, 0.0035, 0.0005]
     """
+    risks = unchecked_risk(K, y, sizes, ridge=ridge)
+    warn_where_missed("omniscient_risk", K, y, sizes, risks, ridge)
+    return risks
+
+
+def unchecked_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float) -> Float[np.ndarray, " sizes"]:
+    """As `omniscient_risk`, without training sets beside it."""
     return pool_spectrum(K, y).risks(check_array("sizes", sizes, rank=1), ridge)
