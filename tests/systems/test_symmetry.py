@@ -12,6 +12,7 @@ import equitangents as et
 from equitangents.errors import EquitangentsError, NetworkError
 from equitangents.systems.coupling import why_uncoupled
 from equitangents.systems.symmetry_tests import sample_data
+from equitangents.systems.two_sample import detectable_shift
 
 ARCHITECTURES = et.systems.ARCHITECTURES
 
@@ -181,3 +182,11 @@ def test_data_are_given_whole_or_not_at_all() -> None:
         et.systems.algorithmic_symmetry(system, "I", y=[1, 2])
     with pytest.raises(EquitangentsError, match="y is None"):
         et.systems.algorithmic_symmetry(system, "I", x=sample_data().x)
+
+
+def test_what_the_two_sample_test_can_see_shrinks_with_the_samples_and_grows_with_the_level():
+    few, many = (np.random.default_rng(0).normal(size=(2, n, 2)) for n in (6, 40))
+    seen = detectable_shift(*many, level=0.05)
+    assert seen < detectable_shift(*few, level=0.05) <= detectable_shift(*few, level=0.02)
+    assert detectable_shift(*(1e6 * many), level=0.05) == seen
+    assert detectable_shift(*np.random.default_rng(0).normal(size=(2, 3, 2)), level=0.01) == np.inf  # p ≥ 1/10

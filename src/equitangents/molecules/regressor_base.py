@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-from equitangents.errors import InvalidArgumentError, NotFittedError
+from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError
 from equitangents.inference.dynamics import Flow
 from equitangents.inference.gaussian import TrainedProcess
 from equitangents.inference.spectrum import Spectrum, decompose
@@ -23,7 +23,7 @@ from equitangents.molecules.smooth_kernel import SmoothKernel
 
 logger = logging.getLogger("equitangents")
 
-_FAR = 10  # how many times smaller than the ridge an error must be that training should not fit
+_FAR = 100  # how many times smaller than the ridge an error must be that training should not fit
 
 
 @dataclass(eq=False)
@@ -83,7 +83,13 @@ class MolecularRegressor(CheckedKeywords):
             return LearntRows(None, varies, scale, which)
         here, factor = np.ix_(varies, varies), scale[varies]
         weighted = lambda matrix: matrix[here] * factor[:, None] * factor
-        spectrum = decompose(weighted(both[which]), ridge=self.ridge, name=name)
+        try:
+            spectrum = decompose(weighted(both[which]), ridge=self.ridge, name=name)
+        except NotPositiveDefiniteError as error:
+            raise NotPositiveDefiniteError(
+                f"{error}; kernels of molecules are means over sampled rotations, which are as exact as SphereLift's "
+                "tolerance and leave eigenvalues below 0: a lower tolerance helps, too"
+            ) from None
         self._note_sampling(spectrum, name)
         process = TrainedProcess(
             spectrum,

@@ -27,7 +27,7 @@ from equitangents.systems.inferences import GradientInference, KernelInference
 from equitangents.systems.parametrisations import check_choice
 from equitangents.systems.system import System, fit_moved
 from equitangents.systems.transformations import Transformation, transformation
-from equitangents.systems.two_sample import energy_test
+from equitangents.systems.two_sample import detectable_shift, energy_test
 from equitangents.validation import check_array, check_whole
 
 METHODS = ("kernel", "coupled", "two-sample")
@@ -105,6 +105,7 @@ def algorithmic_symmetry(
     tolerance: float | None = None,
     members: int | None = None,
     level: float = 0.01,
+    power: bool = True,
 ) -> SymmetryResult:
     """Whether predictions stay when training and test inputs are moved together by a random element of `group`.
 
@@ -122,6 +123,7 @@ def algorithmic_symmetry(
             agree to rounding it is at least their difference times their condition number, on up to 64 inputs.
         members: networks of each sample of the two-sample test; None: those of the inference, at least 16.
         level: of the two-sample test: how often it may say "not symmetric" of a symmetric algorithm.
+        power: whether a two-sample test that does not reject simulates which change it would have seen.
 
     "not symmetric" is said where predictions of kernels differ, or where the two-sample test rejects. Equal coupled
     networks prove symmetry; a two-sample test that does not reject proves nothing, and is "not decided". So is all that
@@ -147,7 +149,7 @@ def algorithmic_symmetry(
         return _by_kernel(system, tau, data, dtype, limit)
     if chosen == "coupled":
         return _by_coupling(system, tau, data, dtype, limit)
-    return _by_two_samples(system, tau, data, seed, members, level, dtype)
+    return _by_two_samples(system, tau, data, seed, members, level, dtype, power)
 
 
 def false_alarm_rate(
@@ -174,7 +176,7 @@ def false_alarm_rate(
         own = system.with_seed(2 * (seed * cases + case))
         result = algorithmic_symmetry(
             own, group, x[:samples], np.arange(samples) % classes, x[samples:],
-            method="two-sample", seed=case, members=members, level=level,
+            method="two-sample", seed=case, members=members, level=level, power=False,
         )  # fmt: skip
         if not np.isfinite(result.number):
             raise InvalidArgumentError(f"case {case} of {cases} has predictions that are not finite; lower c")
@@ -247,7 +249,7 @@ def _by_coupling(system: System, tau: Transformation, data: Sample, dtype: str, 
 
 
 def _by_two_samples(
-    system: System, tau: Transformation, data: Sample, seed: int, members: int | None, level: float, dtype: str
+    system: System, tau: Transformation, data: Sample, seed: int, members: int | None, level: float, dtype: str, power: bool
 ) -> SymmetryResult:
     assert isinstance(system.inference, GradientInference)
     if not 0 < level < 1:
@@ -267,6 +269,11 @@ def _by_two_samples(
         f"outputs of {count} networks on moved data and of {count} others {which} in law "
         f"(p = {test.p_value:.3g}, level {level:g})"
     )
+    if power and verdict == "not decided":
+        least = detectable_shift(*samples, level=level, seed=seed)
+        seen = f"of {least:g} times" if np.isfinite(least) else "even of eight times"
+        often = "4 times in 5" if np.isfinite(least) else "less often than 4 times in 5"
+        said += f", and a change of the mean {seen} the networks' spread would be seen {often}"
     return _result(system, tau, verdict, "two-sample", test.p_value, level, said, dtype=dtype)
 
 

@@ -104,7 +104,9 @@ class SteerableConv(_Linear):
 
     κ(x) = exp(-(|x| - r)²/(2 width²)) times an angular part with κ(gx) = ρ'(g) κ(x) ρ(g)ᵀ; there are B of them that
     end in one irrep, over all rings and irreps, each with weights N(0, 1) for n copies in. All points are summed over,
-    the point itself included: scale by W_std where there are many within reach.
+    the point itself included: scale by W_std where there are many within reach. Angular parts depend on the direction
+    of x however short it is, and those of l ≥ 1 are 0 at x = 0: where two points meet, the network and its kernel
+    jump, unless the rings keep away from 0 (r well above `width`) or max_frequency=0.
 
     Args:
         features: What comes out, copies and irreps, such as "16x0+8x1"; at infinite width copies do not count.
