@@ -184,6 +184,7 @@ def test_data_are_given_whole_or_not_at_all() -> None:
         et.systems.algorithmic_symmetry(system, "I", x=sample_data().x)
 
 
+@pytest.mark.slow
 def test_what_the_two_sample_test_can_see_shrinks_with_the_samples_and_grows_with_the_level():
     few, many = (np.random.default_rng(0).normal(size=(2, n, 2)) for n in (6, 40))
     seen = detectable_shift(*many, level=0.05)

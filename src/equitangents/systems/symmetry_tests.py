@@ -249,7 +249,14 @@ def _by_coupling(system: System, tau: Transformation, data: Sample, dtype: str, 
 
 
 def _by_two_samples(
-    system: System, tau: Transformation, data: Sample, seed: int, members: int | None, level: float, dtype: str, power: bool
+    system: System,
+    tau: Transformation,
+    data: Sample,
+    seed: int,
+    members: int | None,
+    level: float,
+    dtype: str,
+    power: bool,
 ) -> SymmetryResult:
     assert isinstance(system.inference, GradientInference)
     if not 0 < level < 1:
