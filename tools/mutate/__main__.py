@@ -4,6 +4,7 @@
     python -m tools.mutate --only audit         # those with "audit" in their package, path or description
     python -m tools.mutate --afresh --jobs 4    # nothing is taken from before
     python -m tools.mutate --list               # only check that every fault can be planted
+    python -m tools.mutate --drawn 200 --seed 1 # faults drawn at random over all functions, in place of those listed
 
 Results lie in build/mutate/results.jsonl as they come. Exits with 1 where a fault without a reason survives.
 """
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from tools.mutate.drawn import draw
 from tools.mutate.faults import Fault, FaultError, load
 from tools.mutate.report import exit_code, table
 from tools.mutate.runner import Result, Runner
@@ -40,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     root = Path(asked.root).resolve()
     folder = root / "tools/mutate/faults" if asked.faults is None else Path(asked.faults).resolve()
     try:
-        faults = load(folder, root)
+        faults = load(folder, root) if asked.drawn is None else draw(root, asked.drawn, asked.seed)
     except FaultError as error:
         print(error, file=sys.stderr)
         return 2
@@ -108,6 +110,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--afresh", action="store_true", help="take no result from before")
     parser.add_argument("--named", action="store_true", help="only the tests named for a fault; survivors are not kept")
     parser.add_argument("--list", action="store_true", help="check that every fault can be planted, and list them")
+    parser.add_argument("--drawn", type=int, metavar="COUNT", help="faults drawn at random, in place of those listed")
+    parser.add_argument("--seed", type=int, default=0, help="which faults are drawn (default 0)")
     parser.add_argument("--root", default=".", help="the project (default: here)")
     parser.add_argument("--faults", default=None, help="the folder of fault files")
     return parser
