@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,7 @@ def others(trials: int = TRIALS // 4) -> list[tuple[str, Callable[[int], float]]
 
 def table(
     first: str,
-    rows: list[tuple[str, Callable[[Any], float]]],
+    rows: Sequence[tuple[str, Callable[[Any], float]]],
     columns: Sequence[Any] = SIZES,
     header: Callable[[Any], str] = "{} samples".format,
     cell: Callable[[float], str] = lambda share: f"{100 * share:.1f} %",
@@ -219,14 +220,11 @@ def main(full: bool = False) -> None:
     """Print all tables; `--full` takes four times as many samples."""
     trials = TRIALS * (4 if full else 1)
     few = trials // 4
-    means, widths, tables = [], [], []
-    for p in POPULATIONS:
-        means.append((p.name, lambda n, p=p: of_mean(p, n, trials)))
-        if p.bounds is None:
-            widths.append((p.name, lambda n, p=p: width_of_mean(p, n, trials)))
-    for s in SAMPLED:
-        tables.append((s.name, lambda shape, s=s: of_table(s, shape, few)))
-    high = [(p.name, lambda at, p=p: of_mean(p, at[0], trials, level=at[1])) for p in POPULATIONS[:12]]
+    each = lambda of, items: [(item.name, partial(of, item)) for item in items]
+    means = each(lambda p, n: of_mean(p, n, trials), POPULATIONS)
+    widths = each(lambda p, n: width_of_mean(p, n, trials), [p for p in POPULATIONS if p.bounds is None])
+    tables = each(lambda s, shape: of_table(s, shape, few), SAMPLED)
+    high = each(lambda p, at: of_mean(p, at[0], trials, level=at[1]), POPULATIONS[:12])
     levels = [(n, level) for level in (0.99, 0.999) for n in SIZES]
     for count, lines in (
         (trials, table("95 % interval, mean of", means)),

@@ -5,7 +5,6 @@
 
 import sys
 from types import ModuleType
-from typing import Any
 
 from equitangents.audit.adapters.commands import Command
 from equitangents.audit.contract.changes import Transform
@@ -45,11 +44,28 @@ __all__ = [
 ]
 
 
-class _CallablePackage(ModuleType):
-    """Makes `et.audit(f, action, x)` work whichever way the package was imported first."""
+class AuditPackage(ModuleType):
+    """Makes `et.audit(f, action, x)` work whichever way the package was imported first, and tells type checkers so."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> AuditReport:
-        return audit(*args, **kwargs)
+    __call__ = staticmethod(audit)
+    AtomsReport = AtomsReport
+    AuditReport = AuditReport
+    Batch = Batch
+    Bootstrap = Bootstrap
+    Boxes = Boxes
+    Command = Command
+    Custom = Custom
+    Judging = Judging
+    Keypoints = Keypoints
+    Labels = Labels
+    Parts = Parts
+    Reading = Reading
+    Shared = Shared
+    Transform = Transform
+    Unordered = Unordered
+    atoms = staticmethod(atoms)
+    audit = staticmethod(audit)
+    schema = staticmethod(schema)
 
 
-sys.modules[__name__].__class__ = _CallablePackage
+sys.modules[__name__].__class__ = AuditPackage

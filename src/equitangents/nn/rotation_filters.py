@@ -16,8 +16,9 @@ from jaxtyping import Float
 
 from equitangents.groups import MatrixGroup, RotationGroup, so3
 from equitangents.nn.zonal_window import ZonalWindow
-from equitangents.sphere import gauss_legendre, wigner
+from equitangents.sphere import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
+from equitangents.sphere.wigner import wigner
 
 
 @lru_cache(maxsize=32)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.groups import so3
-from equitangents.sphere import wigner
+from equitangents.sphere.wigner import wigner
 from equitangents.steerable.harmonics import direction_harmonics
 from equitangents.steerable.irrep import SPACES, Irrep
 

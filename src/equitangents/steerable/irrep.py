@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
-from equitangents.sphere import wigner
+from equitangents.sphere.wigner import wigner
 
 SPACES = {"SO(2)": 2, "O(2)": 2, "SO(3)": 3, "O(3)": 3}
 """The groups, and the dimension of the space that they act on."""

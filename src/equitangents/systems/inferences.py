@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, final
+from typing import Any, Literal, Protocol, final
 
 import jax
 import numpy as np
@@ -59,7 +59,7 @@ class KernelInference:
     """
 
     name: str = "NTK"
-    kernel: str = "ntk"
+    kernel: Literal["ntk", "nngp"] = "ntk"
     time: float = math.inf
     ridge: float = 0.0
 

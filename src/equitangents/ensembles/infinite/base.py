@@ -44,7 +44,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         time: float = math.inf,
         learning_rate: float = 1.0,
         ridge: float = 0.0,
-        kernel: str = "ntk",
+        kernel: Field = "ntk",
         label_action: GroupAction | None = None,
         input_shape: tuple[int, ...] | None = None,
         dynamics: str | Momentum = "flow",

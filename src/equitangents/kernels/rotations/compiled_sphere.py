@@ -15,8 +15,9 @@ from equitangents.kernels.engines.cpu import SphereMean, SpherePlan, Turns, Zona
 from equitangents.kernels.program import FrozenArray
 from equitangents.kernels.rotations.fields import sphere_resolution
 from equitangents.kernels.rotations.program import RotationProgram, Zonal
-from equitangents.sphere import gauss_legendre, wigner
+from equitangents.sphere import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
+from equitangents.sphere.wigner import wigner
 
 
 @lru_cache(maxsize=16)

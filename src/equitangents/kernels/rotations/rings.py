@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents.groups import MatrixGroup, RotationGroup
 from equitangents.groups.rotation_group import euler_grid, from_euler_angles
-from equitangents.sphere import wigner
+from equitangents.sphere.wigner import wigner
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 _LISTED = 64  # nodes of a finite group in one ring

@@ -1,0 +1,95 @@
+"""What is public, for type checkers, and for lazy_loader, which imports it when first used."""
+
+import equitangents.audit as _audit
+
+from . import (
+    actions,
+    contenders,
+    data,
+    ensembles,
+    errors,
+    functional,
+    groups,
+    inference,
+    kernels,
+    metrics,
+    molecules,
+    nn,
+    planning,
+    predict,
+    report,
+    scale,
+    solvers,
+    sphere,
+    stax,
+    steerable,
+    studies,
+    systems,
+    testing,
+    torch,
+)
+from ._version import __version__
+from .ensembles.deep.classifier import DeepEnsembleClassifier
+from .ensembles.deep.regressor import DeepEnsemble
+from .ensembles.infinite.classifier import InfiniteEnsembleClassifier
+from .ensembles.infinite.regressor import InfiniteEnsemble
+from .errors import EquitangentsError
+from .functional import (
+    NtkImplementation,
+    batch,
+    empirical_kernel_fn,
+    empirical_nngp_fn,
+    empirical_ntk_fn,
+    linearize,
+    monte_carlo_kernel_fn,
+    taylor_expand,
+)
+from .planning.members import plan_ensemble
+from .structured import Graphs, Masked
+
+audit: _audit.AuditPackage
+
+__all__ = [
+    "DeepEnsemble",
+    "DeepEnsembleClassifier",
+    "EquitangentsError",
+    "Graphs",
+    "InfiniteEnsemble",
+    "InfiniteEnsembleClassifier",
+    "Masked",
+    "NtkImplementation",
+    "__version__",
+    "actions",
+    "audit",
+    "batch",
+    "contenders",
+    "data",
+    "empirical_kernel_fn",
+    "empirical_nngp_fn",
+    "empirical_ntk_fn",
+    "ensembles",
+    "errors",
+    "functional",
+    "groups",
+    "inference",
+    "kernels",
+    "linearize",
+    "metrics",
+    "molecules",
+    "monte_carlo_kernel_fn",
+    "nn",
+    "plan_ensemble",
+    "planning",
+    "predict",
+    "report",
+    "scale",
+    "solvers",
+    "sphere",
+    "stax",
+    "steerable",
+    "studies",
+    "systems",
+    "taylor_expand",
+    "testing",
+    "torch",
+]

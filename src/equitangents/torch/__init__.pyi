@@ -1,0 +1,14 @@
+"""What is public, for type checkers, and for lazy_loader, which imports it when first used."""
+
+from .classifier import EnsembleClassifier
+from .kernel import EmpiricalKernel
+from .regressor import Ensemble
+from .seeds import Seeds, member_seeds
+
+__all__ = [
+    "EmpiricalKernel",
+    "Ensemble",
+    "EnsembleClassifier",
+    "Seeds",
+    "member_seeds",
+]
