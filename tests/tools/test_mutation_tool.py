@@ -26,6 +26,11 @@ faults = [
   { says = "the tests fail without it", find = "a + b", put = "a * b", tests = ["tests/test_wrong.py"] },
   { says = "nothing can be imported", find = "def add", put = "def add(" },
 ]
+
+[[file]]
+path = "src/equitangents/__init__.py"
+tests = ["tests/test_answer.py"]
+faults = [{ says = "the copy is another than the package that is installed", find = "42", put = "43" }]
 """
 
 
@@ -34,6 +39,8 @@ def project(folder: Path, faults: str = FAULTS) -> Path:
         "pyproject.toml": '[tool.pytest.ini_options]\nmarkers = ["slow: not run"]\n',
         "src/sums.py": "def add(a, b):\n    return a + b\n\n\ndef half(a):\n    return a / 2\n",
         "tests/test_sums.py": "from sums import add\n\n\ndef test_add():\n    assert add(1, 3) == 4\n",
+        "src/equitangents/__init__.py": "ANSWER = 42\n",  # a package of this name is installed
+        "tests/test_answer.py": "from equitangents import ANSWER\n\n\ndef test_it():\n    assert ANSWER == 42\n",
         "tests/test_wrong.py": "from sums import add\n\n\ndef test_add():\n    assert add(1, 3) == 5\n",
         "faults/sums.toml": faults,
         "faults/settings.toml": 'warm = ["hypothesis", "pytest"]\n',
@@ -64,6 +71,7 @@ def test_a_fault_is_seen_where_a_test_fails_that_passes_without_it(run) -> None:
     verdicts = run[2]
     assert verdicts["a sum is a difference"] == "seen"
     assert verdicts["nothing can be imported"] == "seen"
+    assert verdicts["the copy is another than the package that is installed"] == "seen"
     assert verdicts["the tests fail without it"] == "unclear"
 
 
@@ -75,7 +83,7 @@ def test_a_fault_that_is_not_there_survives(run) -> None:
 def test_the_table_counts_them_and_a_survivor_without_a_reason_is_an_error(run) -> None:
     done = run[1]
     assert done.returncode == 1, done.stderr
-    assert "2 of 6 faults are seen (33.3 %), 1 survive with a reason" in done.stdout
+    assert "3 of 7 faults are seen (42.9 %), 1 survive with a reason" in done.stdout
     assert "SURVIVED   sums: sums.py: a half is a third" in done.stdout
     assert "UNCLEAR    sums: sums.py: the tests fail without it" in done.stdout
 

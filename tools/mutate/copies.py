@@ -16,9 +16,17 @@ _COPIED = ("src", "tests", "benchmarks", "docs", "tools", "pyproject.toml", "mkd
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.pyc")
 
 
+_OWN_SOURCES = """# An editable install finds the package before PYTHONPATH does; here the copy's own sources count.
+import sys
+
+sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_editable_")]
+"""
+
+
 def copy_project(root: Path, into: Path) -> None:
-    """What tests need, with compiled sources."""
+    """What tests need, with compiled sources, which every Python finds that has the copy on its path."""
     into.mkdir(parents=True)
+    (into / "sitecustomize.py").write_text(_OWN_SOURCES)
     for name in _COPIED:
         source = root / name
         if source.is_dir():

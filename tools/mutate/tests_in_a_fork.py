@@ -6,8 +6,10 @@ A child is forked before JAX has started any thread, so that it is as good as a 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import re
+import runpy
 import signal
 import sys
 import threading
@@ -117,6 +119,11 @@ def _child(copy: Path, tests: Sequence[str], log: Path) -> int:
     for name in [name for name in sys.modules if name.partition(".")[0] in ("tools", "tests", "benchmarks")]:
         del sys.modules[name]
     sys.path[:0] = [str(copy / "src"), str(copy)]
+    runpy.run_path(str(copy / "sitecustomize.py"))
+    for package in (copy / "src").iterdir():
+        found = importlib.util.find_spec(package.stem) if (package / "__init__.py").exists() else None
+        if found is not None and not str(found.origin).startswith(str(copy)):
+            raise RuntimeError(f"{package.stem} is imported from {found.origin}, not from the copy with the fault")
     import pytest
 
     options = [
