@@ -316,7 +316,7 @@ class GramStore(CheckedKeywords):
         import zarr
 
         with self._files():
-            return zarr.open_array(zarr_node(self._work.path / name), mode="r")
+            return zarr.open_array(**zarr_node(self._work.path / name), mode="r")
 
     def _check_room(self, stored: Record | None, action: Action | None, dtype: np.dtype) -> None:
         """Before the inputs are read: StoreError where the disk has no room for their matrices, MemoryLimitError where

@@ -122,7 +122,7 @@ class ObjectPath:
             bucket(self.root).put(self.key, content)
 
     def put_if(self, content: bytes, tag: str | None) -> str | None:
-        """Put the object where there is none (`tag` None), or in place of that version; its tag, None where it is not so."""
+        """Put the object where there is none (`tag` None), or in place of that version; its tag, or None."""
         exceptions = _library().exceptions
         with _requests(self):
             try:
@@ -233,22 +233,22 @@ def remove_all(at: Place) -> None:
         shutil.rmtree(at, ignore_errors=True)
 
 
-def zarr_node(at: Place) -> Any:
-    """What Zarr's functions open: the folder, or the object store below a name."""
+def zarr_node(at: Place) -> dict[str, Any]:
+    """What Zarr's functions are told to open, by keyword: the folder, or a name in an object store."""
     if isinstance(at, Path):
-        return at
+        return {"store": at}
     from zarr.storage import ObjectStore
 
-    return ObjectStore(bucket(at.root, at.key), read_only=True)
+    return {"store": ObjectStore(bucket(at.root), read_only=True), "path": at.key}
 
 
 @cache
-def bucket(root: str, prefix: str = "") -> Any:
+def bucket(root: str) -> Any:
     """The client of a bucket or container, one a process; credentials and address are the environment's."""
     _library()
     from obstore.store import from_url
 
-    return from_url(f"{root}/{prefix}" if prefix else root)
+    return from_url(root)
 
 
 def _library() -> Any:

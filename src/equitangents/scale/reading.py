@@ -98,13 +98,13 @@ def _zarr(name: str, path: Place, key: str) -> Any:
     import zarr
 
     try:
-        node: Any = zarr.open(zarr_node(path), mode="r")
-        array = node[key] if isinstance(node, zarr.Group) else node
+        node: Any = zarr.open(**zarr_node(path), mode="r")
+        array, at = (node[key], path / key) if isinstance(node, zarr.Group) else (node, path)
     except (OSError, ValueError, KeyError) as error:
         raise InvalidArgumentError(
             f"{name} is {str(path)!r}, a folder that is neither a Zarr array nor a group with an array {key}: {error}"
         ) from None
-    _check_claim(name, path, array)
+    _check_claim(name, at, array)
     return array
 
 
@@ -117,7 +117,7 @@ def _check_claim(name: str, path: Place, array: Any) -> None:
     if claimed <= memory:
         return
     chunk = math.prod(array.shards or array.chunks) * array.dtype.itemsize
-    there = 0 if chunk > memory else chunk * _files(path / array.path if array.path else path)
+    there = 0 if chunk > memory else chunk * _files(path)
     if claimed - there > memory:
         raise InvalidArgumentError(
             f"{name} is {str(path)!r}, which claims an array of shape {tuple(array.shape)}, {memory_size(claimed)}, in "

@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.ensembles.streaming.parts import Parts
+from equitangents.ensembles.streaming.parts import Parts, read_record
 from equitangents.errors import InvalidArgumentError
 from equitangents.scale.chunks import Chunks
 from equitangents.scale.place import ObjectPath, Place
 
 SUFFIXES = (".npy", ".npz", ".zarr")
+_MOVING = ".moving"  # the object below a Zarr group that says which parts are being copied there
 _MADE = "made.json"  # which files the parts have become
 _ATTRIBUTE = "equitangents"  # of an object: the checksum of the record of the parts that it was made of
 _ATTEMPTS, _PAUSE = 20, 0.1  # at removing parts, and seconds between them
@@ -107,6 +108,8 @@ def remove(folder: Place) -> None:
 def is_made(file: Place, parts: Parts) -> bool:
     """Whether a file is what `assemble` made of the parts, and died before it removed them; an object for ever."""
     if isinstance(file, ObjectPath):
+        if file.suffix == ".zarr":  # under way, or whole
+            return _read(file / _MOVING) == parts.checksum.encode() or read_record(file) == parts.record
         return bool(file.attributes().get(_ATTRIBUTE) == parts.checksum)
     try:
         return _identity(file) in json.loads((parts.folder / _MADE).read_bytes())
@@ -142,9 +145,10 @@ def _finish_zarr(path: Place, parts: Parts, labels: np.ndarray | None) -> None:
             chunks.write((k, *(0 for _ in grid)), block)
         parts.write_array_metadata("label", chunks)
         parts.write_metadata({} if numbers else {"classes": labels.tolist()})
-    if isinstance(path, ObjectPath) or isinstance(parts.folder, ObjectPath):
-        _move_objects(parts.folder, path)
+    if isinstance(path, ObjectPath):
+        _move_objects(parts, path)
         return
+    assert isinstance(parts.folder, Path), "the parts lie beside the file"
     for leftover in parts.folder.glob("**/.partial"):
         shutil.rmtree(leftover)
     old = path.with_name(f".{path.name}.old")
@@ -155,11 +159,21 @@ def _finish_zarr(path: Place, parts: Parts, labels: np.ndarray | None) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _move_objects(parts: Any, path: Any) -> None:
+def _move_objects(parts: Parts, path: ObjectPath) -> None:
     """Copy within the store; what is there already, and is replaced, is gone for this while."""
+    source = path.with_name(parts.folder.name)
     path.remove_all()
-    parts.copy_to(path)
-    parts.remove_all()
+    (path / _MOVING).write_bytes(parts.checksum.encode())
+    source.copy_to(path)
+    (path / _MOVING).unlink()
+    source.remove_all()
+
+
+def _read(file: Place) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def _blocks(parts: Parts) -> Iterator[dict[str, np.ndarray]]:

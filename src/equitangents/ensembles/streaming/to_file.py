@@ -226,10 +226,15 @@ def _lock(out: Place) -> Place:
 
 def _is_done(out: Place, parts: Parts, asked: Predictor, force: bool) -> bool:
     """Whether these very predictions are there; StoreError if another file is, unless it may be replaced."""
-    if out.suffix == ".zarr" and not parts.folder.exists() and read_record(out) == parts.record:
-        return True
+    if out.suffix == ".zarr" and read_record(out) == parts.record:
+        if isinstance(out, ObjectPath):  # its own record was put there last
+            remove(parts.folder)
+            return True
+        if not parts.folder.exists():
+            return True
     files = list(files_of(out, labelled(asked.arrays, asked.classes is not None)).values())
-    if is_made(files[-1], parts) and (read_record(parts.folder) == parts.record or isinstance(out, ObjectPath)):
+    whole = isinstance(out, ObjectPath) or read_record(parts.folder) == parts.record
+    if whole and out.suffix != ".zarr" and is_made(files[-1], parts):
         remove(parts.folder)
         return True
     there = [file for file in files if file.exists() and not is_made(file, parts)]
