@@ -85,7 +85,7 @@ class Chunks:
         The folder that it will lie in is made now, within the array's; FileNotFoundError where that is gone.
         """
         path = self.path(index)
-        if isinstance(path, Path):
+        if isinstance(path, Path) and isinstance(self.folder, Path):
             os.stat(self.folder)
             path.parent.mkdir(parents=True, exist_ok=True)
         return File(path, self.folder / PARTIAL, partial(self._content, values, into))

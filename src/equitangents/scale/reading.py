@@ -22,13 +22,13 @@ _BLOCK = 2**24  # bytes whose checksum is computed at once
 _LOCAL = 30  # bytes of the header before a member of a zip file, without its two names
 
 
-def read_inputs(name: str, path: FileName, key: str = "x") -> Any:
+def read_inputs(name: str, file: FileName, key: str = "x") -> Any:
     """The array in an .npy file, array `key` of an .npz file, or a Zarr array (or `key` of a group).
 
     .npy files and uncompressed .npz files stay on disk; of an object store Zarr alone is read. Raises
     InvalidArgumentError, which names `name`, for others.
     """
-    path = place(name, path)
+    path = place(name, file)
     if isinstance(path, ObjectPath):
         if path.suffix in (".npy", ".npz"):
             raise InvalidArgumentError(
@@ -55,15 +55,15 @@ def read_inputs(name: str, path: FileName, key: str = "x") -> Any:
     return arrays[key]
 
 
-def read_pair(path: FileName) -> tuple[Any, Any]:
+def read_pair(file: FileName) -> tuple[Any, Any]:
     """Arrays x and y of an .npz file or a Zarr group; InvalidArgumentError where y is not there."""
-    path = place("data", path)
+    path = place("data", file)
     if path.suffix == ".npy":
         raise InvalidArgumentError(
             f"data is {str(path)!r}, which holds inputs alone; give targets as well (--targets), or an .npz file or "
             "Zarr group with x and y"
         )
-    return read_inputs("data", path, "x"), read_inputs("data", path, "y")
+    return read_inputs("data", file, "x"), read_inputs("data", file, "y")
 
 
 def _mapped(path: Path, key: str) -> Any:
