@@ -62,6 +62,9 @@ class TestAStore:
         assert place.ObjectPath("s3://bucket", "p.npz.parts").exists() is False
         assert place.ObjectPath("s3://bucket", "new").put_if(b"one", None)
         assert place.ObjectPath("s3://bucket", "new").put_if(b"two", None) is None
+        with pytest.raises(StoreError, match="bucket does not exist") as error:
+            stores.store("s3://elsewhere/k")
+        assert "\n" not in str(error.value)
 
     def test_grows(self, bucket, tmp_path):
         stores.store(K, rows=10).compute()

@@ -21,7 +21,9 @@ class LocalPaths(TyperCommand):
         for parameter in self.params:
             value = ctx.params.get(str(parameter.name))
             if isinstance(value, Path) and re.match("[A-Za-z][A-Za-z0-9+.-]+:/", str(value)):
-                raise typer.BadParameter(f"{str(value)!r}; expected a path of this machine", param_hint=parameter.opts[0])
+                raise typer.BadParameter(
+                    f"{str(value)!r}; expected a path of this machine", param_hint=parameter.opts[0]
+                )
         return super().invoke(ctx)
 
 

@@ -6,6 +6,7 @@ process that died, and is taken over, by one process, since a put on the conditi
 
 from __future__ import annotations
 
+import itertools
 import threading
 import uuid
 from collections.abc import Iterator
@@ -40,9 +41,10 @@ def _leased(path: ObjectPath, otherwise: str) -> Iterator[None]:
     ended = threading.Event()
 
     def renew() -> None:
-        held, count = tag, 0
-        while held is not None and not ended.wait(LEASE / _RENEWALS):
-            count += 1
+        held: str | None = tag
+        for count in itertools.count(1):
+            if held is None or ended.wait(LEASE / _RENEWALS):
+                return
             try:
                 held = path.put_if(_content(owner, count), held)
             except OSError:  # the next one may arrive

@@ -128,7 +128,11 @@ class ObjectPath:
             try:
                 mode: Any = "create" if tag is None else {"e_tag": tag}
                 return str(bucket(self.root).put(self.key, content, mode=mode)["e_tag"])
-            except (exceptions.AlreadyExistsError, exceptions.PreconditionError, FileNotFoundError):
+            except FileNotFoundError:
+                if tag is None:
+                    raise OSError(errno.ENOENT, "there is no such bucket or container", str(self)) from None
+                return None
+            except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
                 return None
 
     @contextmanager
@@ -275,6 +279,8 @@ def _requests(path: ObjectPath) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """The first line of an error, without the address of a request and its signature."""
-    lines = str(error).strip().splitlines()
-    return re.sub(r"\s+", " ", re.sub(r"https?://\S+", "the store", lines[0] if lines else type(error).__name__))[:300]
+    """What a store says, else the first line of an error, without the address of a request and its signature."""
+    text = str(error).strip()
+    message = re.search("<Message>(.*?)</Message>", text, re.DOTALL)
+    line = message[1] if message else next(iter(text.splitlines()), type(error).__name__)
+    return " ".join(re.sub(r"https?://\S+", "the store", line).split())[:300]
