@@ -24,6 +24,7 @@ from equitangents.scale import GramStore, lease, place
 from equitangents.scale.chunks import Chunks, DamagedChunkError
 from equitangents.scale.reading import read_inputs
 from equitangents.scale.tiles import each_computed
+from examples import examples
 
 K = "s3://bucket/some/k.zarr"
 X = np.random.default_rng(0).normal(size=(22, 3))
@@ -169,6 +170,7 @@ class TestRequests:
 
 
 class TestShards:
+    @examples(25, random=200)
     @given(st.integers(1, 4), st.integers(1, 3), st.sampled_from(["float32", "float64"]), st.integers(0, 10**6))
     def test_are_read_as_written_by_us_and_by_zarr(self, side, count, dtype, seed):
         rng = np.random.default_rng(seed)
