@@ -74,7 +74,7 @@ class Cluster:
         self._events: list[tuple[float, int, Future[Done], Done]] = []
         self._ready: deque[Future[Done]] = deque()
         self._resumed = time.process_time()
-        self._count = 0
+        self.tasks = 0
 
     def submit(self, run: Callable[..., Done], items: Sequence[Any]) -> Future[Done]:
         """A task goes to the worker that is free first."""
@@ -85,8 +85,8 @@ class Cluster:
         heapq.heappush(self._free, end)
         future: Future[Done] = Future()
         done = Done((), len(items), self.seconds * len(items))
-        self._count += 1
-        heapq.heappush(self._events, (end + LATENCY, self._count, future, done))
+        self.tasks += 1
+        heapq.heappush(self._events, (end + LATENCY, self.tasks, future, done))
         self._resumed = time.process_time()
         return future
 
@@ -107,8 +107,8 @@ class Cluster:
         self.now += time.process_time() - self._resumed
 
 
-def simulated(workers: int, tiles: int, seconds: float) -> float:
-    """The efficiency of so many workers in the model of time, whose client is the real code of `scale.executors`."""
+def simulated(workers: int, tiles: int, seconds: float) -> Cluster:
+    """So many workers in the model of time, whose client is the real code of `scale.executors`, when all is done."""
     cluster = Cluster(workers, seconds)
     queue, executors.Queue = executors.Queue, lambda: cluster  # type: ignore[misc,assignment]
     try:
@@ -116,7 +116,7 @@ def simulated(workers: int, tiles: int, seconds: float) -> float:
         executors._hand_out(cluster, lambda: workers, handed, range(tiles))
     finally:
         executors.Queue = queue  # type: ignore[misc]
-    return tiles * seconds / (workers * cluster.now)
+    return cluster
 
 
 def cases() -> dict[str, tuple[Any, np.ndarray]]:
@@ -182,7 +182,7 @@ def main(full: bool = False) -> None:
     print(f"64 workers of Dask, {tiles:,} tiles that sleep 1 s: {on_dask(64, tiles, 1.0):.1%} efficient", flush=True)
     print(f"model of time: {1e3 * A_TASK:.0f} ms of client and scheduler a task, {1e3 * LATENCY:.0f} ms latency")
     for workers, count, seconds in [(64, 10_000, 1.0), (1000, 1_000_000, 0.3), (1000, 1_000_000, 1.0)]:
-        share = simulated(workers, count, seconds)
+        share = count * seconds / (workers * simulated(workers, count, seconds).now)
         print(f"{workers:>6,} workers, {count:>9,} tiles of {seconds} s: {share:.1%} efficient")
     store()
 

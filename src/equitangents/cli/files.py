@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
+
+PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
+
+
+class LocalPaths(TyperCommand):
+    """A command that refuses a URL where files of this machine are expected, in place of making a folder `s3:`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Look at all options that are paths, and run the command."""
+        for parameter in self.params:
+            value = ctx.params.get(str(parameter.name))
+            if isinstance(value, Path) and re.match("[A-Za-z][A-Za-z0-9+.-]+:/", str(value)):
+                raise typer.BadParameter(
+                    f"{str(value)!r}; expected a path of this machine", param_hint=parameter.opts[0]
+                )
+        return super().invoke(ctx)
 
 
 def part(text: str | None) -> tuple[int, int] | None:

@@ -10,6 +10,7 @@ import typer
 
 from equitangents.cli import networks
 from equitangents.cli.announcements import announced
+from equitangents.cli.files import PLACE
 
 if TYPE_CHECKING:
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
@@ -19,10 +20,13 @@ TASKS = ("auto", "regression", "classification")
 
 
 def fit(
-    data: Annotated[Path, typer.Option(help="Inputs: .npy, .npz with x (and y), or Zarr, an array or a group with x.")],
+    data: Annotated[
+        str,
+        typer.Option(metavar=PLACE, help="Inputs: .npy, .npz with x (and y), or Zarr, an array or a group with x."),
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the model; one that was saved there is replaced.")],
     targets: Annotated[
-        Path | None, typer.Option(help="Targets: .npy, .npz with y, or Zarr; without it y of --data.")
+        str | None, typer.Option(metavar=PLACE, help="Targets: .npy, .npz with y, or Zarr; without it y of --data.")
     ] = None,
     net: Annotated[str, typer.Option(help=networks.HELP)] = "mlp",
     depth: Annotated[int | None, typer.Option(help=networks.DEPTH)] = None,
@@ -54,7 +58,8 @@ def fit(
         str | None, typer.Option(help="float32 or float64; by default that of the inputs, float64 for whole numbers.")
     ] = None,
     store: Annotated[
-        Path | None, typer.Option(help="Keep the training kernel in this folder; `equitangents gram` can fill it.")
+        str | None,
+        typer.Option(metavar=PLACE, help="Keep the training kernel in this folder; `equitangents gram` can fill it."),
     ] = None,
     solver: Annotated[
         str,

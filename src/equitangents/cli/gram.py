@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from equitangents.cli import networks
 from equitangents.cli.announcements import announced
-from equitangents.cli.files import part
+from equitangents.cli.files import PLACE, part
 
 if TYPE_CHECKING:
     from equitangents.kernels.cost import CostedKernel
@@ -20,8 +19,12 @@ if TYPE_CHECKING:
 
 
 def gram(
-    data: Annotated[Path, typer.Option(help="Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of the store; needed unless --estimate is given.")] = None,
+    data: Annotated[
+        str, typer.Option(metavar=PLACE, help="Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.")
+    ],
+    out: Annotated[
+        str | None, typer.Option(metavar=PLACE, help="Folder of the store; needed unless --estimate is given.")
+    ] = None,
     net: Annotated[str, typer.Option(help=networks.HELP)] = "mlp",
     depth: Annotated[int | None, typer.Option(help=networks.DEPTH)] = None,
     w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights of mlp and cnn.")] = math.sqrt(
@@ -29,7 +32,8 @@ def gram(
     ),
     b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases of mlp and cnn.")] = 0.1,
     against: Annotated[
-        Path | None, typer.Option(help="Other inputs for the columns; without it the matrix is symmetric.")
+        str | None,
+        typer.Option(metavar=PLACE, help="Other inputs for the columns; without it the matrix is symmetric."),
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="One matrix for each element of a group that moves the columns: C4, D4, S5, …")
@@ -93,14 +97,15 @@ def _say(store: GramStore, shard: str | None) -> None:
     typer.echo(f"{store.path}: {state}; arrays ntk and nngp, {shape}, {store.ntk.dtype}")
 
 
-def _check_is_there(out: Path, given: dict[str, Any]) -> None:
+def _check_is_there(out: str, given: dict[str, Any]) -> None:
     """Raise unless there is a store that has all rows: what only checks makes no store, and adds no rows to one."""
     from equitangents.errors import InvalidArgumentError
     from equitangents.scale.metadata import inputs, read_record
+    from equitangents.scale.place import place
 
-    record = read_record(out)
+    record = read_record(place("out", out))
     if record is None:
-        raise InvalidArgumentError(f"out is {str(out)!r}, which holds no store; --verify checks one that is there")
+        raise InvalidArgumentError(f"out is {out!r}, which holds no store; --verify checks one that is there")
     for (name, x), stored in zip(given.items(), inputs(record).values(), strict=False):
         if x is not None and x.shape[0] > stored.rows[-1]:
             raise InvalidArgumentError(
@@ -109,7 +114,7 @@ def _check_is_there(out: Path, given: dict[str, Any]) -> None:
             )
 
 
-def _inputs(name: str, path: Path) -> Any:
+def _inputs(name: str, path: str) -> Any:
     from equitangents.scale.reading import read_inputs
 
     return read_inputs(name, path)

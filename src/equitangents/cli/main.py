@@ -20,6 +20,7 @@ from equitangents import __version__
 from equitangents.cli.audit import audit
 from equitangents.cli.cache import cache
 from equitangents.cli.doctor import doctor
+from equitangents.cli.files import LocalPaths
 from equitangents.cli.fit import fit
 from equitangents.cli.gram import gram
 from equitangents.cli.list_ import list_studies
@@ -63,16 +64,16 @@ def of_files(error: OSError) -> bool:
 
 
 app = typer.Typer(name="equitangents", cls=OneLineErrors, add_completion=False, pretty_exceptions_enable=False)
-app.command("list")(list_studies)
-app.command("reproduce")(reproduce)
-app.command("audit")(audit)
-app.command("plan")(plan)
-app.command("systems")(systems)
-app.command("gram")(gram)
-app.command("fit")(fit)
-app.command("predict")(predict)
-app.command("doctor")(doctor)
-app.command("cache")(cache)
+app.command("list", cls=LocalPaths)(list_studies)
+app.command("reproduce", cls=LocalPaths)(reproduce)
+app.command("audit", cls=LocalPaths)(audit)
+app.command("plan", cls=LocalPaths)(plan)
+app.command("systems", cls=LocalPaths)(systems)
+app.command("gram", cls=LocalPaths)(gram)
+app.command("fit", cls=LocalPaths)(fit)
+app.command("predict", cls=LocalPaths)(predict)
+app.command("doctor", cls=LocalPaths)(doctor)
+app.command("cache", cls=LocalPaths)(cache)
 
 
 def _print_version(wanted: bool) -> None:

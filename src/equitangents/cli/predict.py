@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from equitangents.cli.announcements import announced
+from equitangents.cli.files import PLACE
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Folder in which `equitangents fit` saved a model.")],
-    data: Annotated[Path, typer.Option(help="Inputs: .npy (read as needed), .npz with x, or Zarr.")],
-    out: Annotated[Path, typer.Option(help="The file that is written: .npy, .npz or .zarr.")],
+    data: Annotated[str, typer.Option(metavar=PLACE, help="Inputs: .npy (read as needed), .npz with x, or Zarr.")],
+    out: Annotated[str, typer.Option(metavar=PLACE, help="The file that is written: .npy, .npz or .zarr.")],
     array: Annotated[str, typer.Option(help="Which array of an .npz file or Zarr group.")] = "x",
     std: Annotated[
         bool, typer.Option("--std", help="Standard deviations, too; of a classifier probabilities as well.")

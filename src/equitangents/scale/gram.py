@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,16 +30,20 @@ from equitangents.scale.grid import Tile
 from equitangents.scale.irreps import IrrepGram
 from equitangents.scale.metadata import FIELDS, read_record
 from equitangents.scale.opening import Data, open_store
+from equitangents.scale.place import ObjectPath, free_space, place, remove_all, zarr_node
 from equitangents.scale.problem import opened, precision_of, problem
 from equitangents.scale.progress import Progress, Told
 from equitangents.scale.record import Record
 from equitangents.scale.shards import part_of
+from equitangents.scale.side import LARGEST_SHARD
 from equitangents.scale.tiles import Done, Work, compute_tiles, each_computed, unwritable
 from equitangents.scale.verification import Verification, verify
 from equitangents.scale.whole import sweep
-from equitangents.validation import check_whole
+from equitangents.validation import check_whole, is_whole
 
 logger = logging.getLogger("equitangents")
+
+_A_TILE = 120  # bytes of a tile's name in a list of them
 
 
 class GramStore(CheckedKeywords):
@@ -59,7 +62,7 @@ class GramStore(CheckedKeywords):
     that begin with those it has, it grows, and computes what is new.
 
     Args:
-        path: the folder; it is made if there is none.
+        path: the folder; it is made if there is none. Also s3://bucket/name, gs:// or az:// (`equitangents[cloud]`).
         net: a network of equitangents.nn, or an orbit average of one.
         x1: inputs (N1, *positions, channels); also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         x2: other inputs (N2, *positions, channels), for a rectangular matrix.
@@ -91,13 +94,16 @@ class GramStore(CheckedKeywords):
         tile: int | None = None,
         precision: str | None = None,
     ) -> None:
-        self.path = Path(path).expanduser()
+        self.path = place("path", path)
         self._data: Data = {"x1": opened("x1", x1)} | ({} if x2 is None else {"x2": opened("x2", x2)})
         if tile is not None:
             check_whole("tile", tile, 1)
         dtype = precision_of(precision, self._data)
         with self._files():
-            wanted = problem(net, self._data, action, self._side(tile), dtype)
+            stored = read_record(self.path)
+            self._check_room(stored, action, dtype)
+            side = stored.tile if tile is None and stored is not None else tile
+            wanted = problem(net, self._data, action, side, dtype, shards=isinstance(self.path, ObjectPath))
             self._check_memory(wanted)
             record = open_store(self.path, wanted, self._data)
         self._work = Work(self.path.resolve(), net, action, record)
@@ -206,8 +212,8 @@ class GramStore(CheckedKeywords):
             if not resume:
                 self._check_current()
                 for name in FIELDS:
-                    shutil.rmtree(self.path / name / "c", ignore_errors=True)
-            waiting = [tile for tile in mine if not self._work.is_there(tile)]
+                    remove_all(self.path / name / "c")
+            waiting = self._work.missing(mine)
             self._check_disk(waiting)
             turn = secrets.randbelow(len(waiting) or 1)  # two at once begin at different places, and share the rest
             waiting = waiting[turn:] + waiting[:turn]
@@ -230,7 +236,8 @@ class GramStore(CheckedKeywords):
             data[name] = np.concatenate([whole, np.asarray(more)])
         dtype = np.dtype(self._work.record.precision)
         with self._files():
-            wanted = problem(self._work.kernel, data, self._work.action, self.tile, dtype)
+            shards = isinstance(self.path, ObjectPath)
+            wanted = problem(self._work.kernel, data, self._work.action, self.tile, dtype, shards=shards)
             record = open_store(self.path, wanted, data)
         self._data, self._work = data, replace(self._work, record=record)
         return self
@@ -297,21 +304,34 @@ class GramStore(CheckedKeywords):
         for name in self._work.arrays:
             folder = self.path / name / PARTIAL
             sweep(folder)
-            with suppress(OSError):  # another process is writing there
-                folder.rmdir()
+            if not isinstance(folder, ObjectPath):
+                with suppress(OSError):  # another process is writing there
+                    folder.rmdir()
 
     def _missing(self) -> list[Tile]:
-        return [tile for tile in self.tiles if not self._work.is_there(tile)]
+        with self._files():
+            return self._work.missing(self.tiles)
 
     def _array(self, name: str) -> Any:
         import zarr
 
-        return zarr.open_array(self._work.path / name, mode="r")
+        with self._files():
+            return zarr.open_array(**zarr_node(self._work.path / name), mode="r")
 
-    def _side(self, tile: int | None) -> int | None:
-        """The side of a tile that is asked for, or that of the store; None where neither is."""
-        stored = read_record(self.path) if tile is None else None
-        return tile if stored is None else stored.tile
+    def _check_room(self, stored: Record | None, action: Action | None, dtype: np.dtype) -> None:
+        """Before the inputs are read: StoreError where the disk has no room for their matrices, MemoryLimitError where
+        the list of their tiles is too long.
+        """
+        sizes = [x.shape[0] for x in self._data.values()]
+        order = getattr(getattr(action, "group", None), "order", 1)
+        needed = 2 * dtype.itemsize * sizes[0] * sizes[-1] * (order if is_whole(order) else 1)
+        tiles = math.prod(-(-size // LARGEST_SHARD) for size in (sizes[0], sizes[-1]))
+        check_fits(
+            f"the list of the tiles of {sizes[0]:,} × {sizes[-1]:,} inputs", _A_TILE * tiles, "give fewer inputs"
+        )
+        if stored is not None:
+            needed -= 2 * np.dtype(stored.precision).itemsize * math.prod(stored.grid.shape)
+        self._check_free(needed)
 
     def _check_memory(self, record: Record) -> None:
         """Raise MemoryLimitError where one tile does not fit in this process."""
@@ -322,9 +342,11 @@ class GramStore(CheckedKeywords):
     def _check_disk(self, waiting: list[Tile]) -> None:
         """Raise StoreError where the disk has no room for the tiles that are missing."""
         each = sum(self._work.arrays[name].nbytes for name in FIELDS)
-        needed = each * sum(len(self._work.record.grid.places(tile)) for tile in waiting)
-        free = shutil.disk_usage(self.path).free
-        if needed > free:
+        self._check_free(each * sum(len(self._work.record.grid.places(tile)) for tile in waiting))
+
+    def _check_free(self, needed: int) -> None:
+        free = free_space(self.path)
+        if free is not None and needed > free:
             raise StoreError(
                 f"the tiles that are missing in {self.path} take {memory_size(needed)}, and the disk has "
                 f"{memory_size(free)} left; make room, or give a path on another disk"

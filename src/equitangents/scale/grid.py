@@ -47,6 +47,12 @@ class Grid:
         return (*elements, self.rows[-1], (self.columns or self.rows)[-1])
 
     @property
+    def counts(self) -> tuple[int, ...]:
+        """How many tiles there are along every axis of the whole matrix."""
+        elements = () if self.inverses is None else (len(self.inverses),)
+        return (*elements, self._count(self.rows), self._count(self.columns or self.rows))
+
+    @property
     def chunk(self) -> tuple[int, ...]:
         """The shape of one tile on disk; those at the edge are filled up."""
         return (*(() if self.inverses is None else (1,)), self.tile, self.tile)

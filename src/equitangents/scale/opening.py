@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,24 @@ import numpy as np
 from equitangents.errors import StoreError
 from equitangents.scale.chunks import Chunks
 from equitangents.scale.identity import row_digests, rows_of
-from equitangents.scale.metadata import FIELDS, arrays, inputs, read_record, write_metadata
+from equitangents.scale.lease import alone
+from equitangents.scale.metadata import (
+    FIELDS,
+    NAME,
+    arrays,
+    inputs,
+    read_record,
+    root_metadata,
+    write_metadata,
+)
+from equitangents.scale.place import ObjectPath, Place
 from equitangents.scale.record import Inputs, Record, differences
-from equitangents.scale.whole import alone, sweep, temporary_name
+from equitangents.scale.whole import sweep, temporary_name
 
 Data = dict[str, Any]  # the inputs x1 and perhaps x2 by name
 
 
-def open_store(path: Path, wanted: Record, data: Data) -> Record:
+def open_store(path: Place, wanted: Record, data: Data) -> Record:
     """The record of the store in `path`, which holds the kernels of `data` afterwards, those computed or none.
 
     `wanted` is the record of a new store. StoreError where the store there is another one's.
@@ -42,7 +51,7 @@ def open_store(path: Path, wanted: Record, data: Data) -> Record:
     return record
 
 
-def restore_inputs(path: Path, record: Record, data: Data, thorough: bool = False, repair: bool = True) -> list[Path]:
+def restore_inputs(path: Place, record: Record, data: Data, thorough: bool = False, repair: bool = True) -> list[Place]:
     """Write inputs again that are missing, or, if `thorough`, are not those of `data`; returns the files.
 
     With `repair` False nothing is written.
@@ -50,26 +59,44 @@ def restore_inputs(path: Path, record: Record, data: Data, thorough: bool = Fals
     differing = []
     for name, about in inputs(record).items():
         chunks = arrays(path, record)[name]
-        for index, values in _chunked(name, data[name], about.rows[-1], chunks):
-            if not (_holds(chunks, index, values) if thorough else chunks.is_there(index)):
+        if repair:
+            chunks.folder.mkdir(parents=True, exist_ok=True)
+        count = about.rows[-1]
+        listed = None if thorough else chunks.there((-(-count // chunks.shape[0]), *(1 for _ in about.shape)))
+        for index in _indices(count, chunks):
+            if thorough:
+                right = _holds(chunks, index, _rows(name, data[name], count, chunks, index))
+            else:
+                right = chunks.is_there(index) if listed is None else bool(listed[index])
+            if not right:
                 if repair:
-                    chunks.write(index, values)
+                    chunks.write(index, _rows(name, data[name], count, chunks, index))
                 differing.append(chunks.path(index))
     return differing
 
 
-def _extend_inputs(path: Path, stored: Record, record: Record, data: Data) -> None:
+def _extend_inputs(path: Place, stored: Record, record: Record, data: Data) -> None:
     """Write the rows that `record` has beyond `stored`."""
     for name, about in inputs(record).items():
         chunks = arrays(path, record)[name]
         first = inputs(stored)[name].rows[-1]
         if about.rows[-1] > first:
-            for index, values in _chunked(name, data[name], about.rows[-1], chunks, first):
-                chunks.write(index, values)
+            for index in _indices(about.rows[-1], chunks, first):
+                chunks.write(index, _rows(name, data[name], about.rows[-1], chunks, index))
 
 
-def _make(path: Path, record: Record, data: Data) -> Record:
-    """Make the store beside its place, and move it there whole; whoever comes second takes what is there."""
+def _make(path: Place, record: Record, data: Data) -> Record:
+    """Make the store beside its place, and move it there whole; whoever comes second takes what is there.
+
+    In an object store nothing is moved: its own `zarr.json` is put first, once, and whoever opens it adds what lacks.
+    """
+    if isinstance(path, ObjectPath):
+        if (path / NAME).put_if(root_metadata(path, record), None) is not None:
+            return record
+        stored = read_record(path)
+        if stored is None:
+            raise StoreError(f"the store in {path} was removed while it was made; try again")
+        return stored
     path.parent.mkdir(parents=True, exist_ok=True)
     sweep(path.parent)
     partial = path.parent / temporary_name()
@@ -92,7 +119,7 @@ def _make(path: Path, record: Record, data: Data) -> Record:
     return record
 
 
-def _joined(path: Path, stored: Record, wanted: Record, data: Data) -> Record:
+def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
     """The stored record with the rows that `data` adds to it; StoreError where it is another problem's."""
     told = differences(stored, wanted)
     if not told:
@@ -123,14 +150,17 @@ def _grown(name: str, stored: Inputs, asked: Inputs, x: Any, dtype: np.dtype, to
     return Inputs(stored.shape, (*stored.rows, count), (*stored.digests, asked.digests[0]))
 
 
-def _chunked(
-    name: str, x: Any, count: int, chunks: Chunks, first: int = 0
-) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
-    """The chunks of an array of inputs that hold rows from `first` on, and what they hold."""
+def _indices(count: int, chunks: Chunks, first: int = 0) -> Iterator[tuple[int, ...]]:
+    """The chunks of an array of inputs that hold rows from `first` on."""
     tile = chunks.shape[0]
     for index in range(first // tile, -(-count // tile)):
-        rows = rows_of(name, x, slice(index * tile, min((index + 1) * tile, count)), chunks.dtype)
-        yield (index, *(0,) * (len(chunks.shape) - 1)), rows
+        yield (index, *(0,) * (len(chunks.shape) - 1))
+
+
+def _rows(name: str, x: Any, count: int, chunks: Chunks, index: tuple[int, ...]) -> np.ndarray:
+    """What one of them holds."""
+    tile = chunks.shape[0]
+    return rows_of(name, x, slice(index[0] * tile, min((index[0] + 1) * tile, count)), chunks.dtype)
 
 
 def _holds(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> bool:

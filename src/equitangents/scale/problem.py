@@ -14,7 +14,7 @@ from equitangents.precision import working_dtype
 from equitangents.scale.identity import action_hash, engine_of, network_hash, row_digests, rows_of
 from equitangents.scale.opening import Data
 from equitangents.scale.record import Inputs, Record
-from equitangents.scale.side import side_of_tile
+from equitangents.scale.side import side_of_part, side_of_tile
 
 
 def opened(name: str, x: Any) -> Any:
@@ -37,10 +37,12 @@ def precision_of(precision: str | None, data: Data) -> np.dtype:
     return np.dtype(precision)
 
 
-def problem(net: KernelFunction, data: Data, action: Action | None, tile: int | None, dtype: np.dtype) -> Record:
+def problem(
+    net: KernelFunction, data: Data, action: Action | None, tile: int | None, dtype: np.dtype, *, shards: bool = False
+) -> Record:
     """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for what has none.
 
-    `tile` None: a side that suits the network and the numbers of inputs.
+    `tile` None: a side that suits the network and the numbers of inputs. `shards`: large tiles are shards.
     """
     x1, x2 = data["x1"], data.get("x2")
     shape = tuple(x1.shape[1:])
@@ -52,6 +54,7 @@ def problem(net: KernelFunction, data: Data, action: Action | None, tile: int | 
     inputs = {
         name: Inputs(shape, (x.shape[0],), row_digests(name, x, dtype, (x.shape[0],))) for name, x in data.items()
     }
+    side = tile or side_of_tile(net, shape, dtype, x1.shape[0], None if x2 is None else x2.shape[0], shard=shards)
     return Record(
         network=repr(net),
         network_hash=network_hash(net, shape),
@@ -61,8 +64,9 @@ def problem(net: KernelFunction, data: Data, action: Action | None, tile: int | 
         x2=inputs.get("x2"),
         engine=engine_of(net, shape, dtype),
         precision=dtype.name,
-        tile=tile or side_of_tile(net, shape, dtype, x1.shape[0], None if x2 is None else x2.shape[0]),
+        tile=side,
         inverses=inverses,
+        part=side_of_part(side) if shards else None,
     )
 
 

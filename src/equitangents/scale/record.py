@@ -32,7 +32,10 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Record:
-    """Everything that the numbers of a store depend on; `network` and `action` in words, and by hash."""
+    """Everything that the numbers of a store depend on; `network` and `action` in words, and by hash.
+
+    `part` is the side of the chunks within a tile where tiles are shards.
+    """
 
     network: str
     network_hash: str
@@ -47,6 +50,7 @@ class Record:
     version: str = __version__
     numbers: int = VERSION
     format: int = FORMAT
+    part: int | None = None
 
     @property
     def grid(self) -> Grid:
@@ -68,6 +72,8 @@ class Record:
     def as_json(self) -> dict[str, Any]:
         """With a checksum, for `from_json`."""
         content = json.loads(json.dumps(dataclasses.asdict(self)))
+        if self.part is None:  # tiles are files of their own, and records are as they were before there were shards
+            del content["part"]
         return {"record": content, "sha256": _checksum(content)}
 
     @staticmethod

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,14 @@ from equitangents.kernels.store.key import VERSION
 from equitangents.scale.chunks import Chunks, DamagedChunkError
 from equitangents.scale.direct import pages
 from equitangents.scale.grid import Tile
-from equitangents.scale.metadata import FIELDS, arrays, read_record
+from equitangents.scale.metadata import FIELDS, arrays, inputs, read_record
+from equitangents.scale.place import ObjectPath, Place
 from equitangents.scale.record import Record
 from equitangents.scale.whole import write_together
+
+_CHECKED = 60.0  # seconds between a worker's looks at the record of the store
+_INPUTS = 2**27  # bytes of inputs that a worker keeps of those that it has read from an object store
+_checked: dict[tuple[str, str, tuple[int, ...]], float] = {}  # when this process looked last, by store
 
 Values = list[np.ndarray]  # NNGP and NTK of one tile, (rows, columns) each
 Read = Callable[[str, int], np.ndarray]
@@ -36,7 +40,7 @@ Read = Callable[[str, int], np.ndarray]
 class Work:
     """One Gram matrix to be computed into the store in `path`; it is sent to workers."""
 
-    path: Path
+    path: Place
     kernel: Any
     action: Action | None
     record: Record
@@ -58,6 +62,31 @@ class Work:
             raise StoreError(f"there is no store in {self.path} any more, or this worker does not see that folder")
         if not there.grew_from(self.record):
             raise StoreError(f"the store in {self.path} has been replaced by another one; open it again")
+        _checked[self._key] = time.monotonic()
+
+    def check_now_and_then(self) -> None:
+        """The same, where this process has not done so for a minute: a thousand workers ask one file."""
+        if time.monotonic() - _checked.get(self._key, -np.inf) > _CHECKED:
+            self.check()
+
+    @property
+    def _key(self) -> tuple[str, str, tuple[int, ...]]:
+        record = self.record
+        return str(self.path), record.network_hash, (*record.x1.rows, *(record.x2.rows if record.x2 else ()))
+
+    def missing(self, tiles: Sequence[Tile]) -> list[Tile]:
+        """Those of `tiles` that are not there; objects are listed in place of asking for each."""
+        grid = self.record.grid
+        listed = [self.arrays[name].there(grid.counts) for name in FIELDS]
+        whole = [there for there in listed if there is not None]
+        if not whole:
+            return [tile for tile in tiles if not self.is_there(tile)]
+
+        def is_listed(tile: Tile) -> bool:
+            named = all(there[place] for there in whole for place in grid.places(tile))
+            return named and (len(grid.blocks(tile)) == 1 or self.is_there(tile))
+
+        return [tile for tile in tiles if not is_listed(tile)]
 
     def is_there(self, tile: Tile) -> bool:
         """Whether all values of a tile are on disk; where rows were added to it, its last one is looked at."""
@@ -68,7 +97,7 @@ class Work:
             if grew:
                 sizes = [(span.stop - 1) % grid.tile for span in grid.spans(tile)]
                 last = (*(0,) * (len(tile) - 2), *(sizes if turn == 0 else sizes[::-1]))
-            if not all(self.arrays[name].is_there(place, last) for name in FIELDS):
+            if not all(self.arrays[name].is_there(place, last) for name in reversed(FIELDS)):  # the last one first
                 return False
         return True
 
@@ -111,6 +140,13 @@ class Work:
         if not all(map(_is_finite, values)):
             raise StoreError(f"{_named(tile)} of the kernel holds NaN or infinite values; it was not kept")
         return values
+
+    @property
+    def kept_inputs(self) -> int:
+        """How many chunks of inputs a worker holds: two, and more of them where each is a request."""
+        if not isinstance(self.path, ObjectPath):
+            return 2
+        return max(2, _INPUTS // max(self.arrays[name].nbytes for name in inputs(self.record)))
 
     def inputs(self, name: str, index: int) -> np.ndarray:
         """The inputs of one row or column of tiles; where these are at the edge, NaN behind them."""
@@ -171,13 +207,13 @@ def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[Done]:
     try:
         with ThreadPoolExecutor(1) as writer:
             before: tuple[Tile, Future[None], float] | None = None
-            inputs = lru_cache(maxsize=2)(work.inputs)  # tiles that follow one another share a row
+            read = lru_cache(maxsize=work.kept_inputs)(work.inputs)  # tiles that follow one another share a row
             memory = pages(max(work.arrays[name].nbytes for name in FIELDS))
             for tile in tiles:
                 start = time.monotonic()
-                work.check()
+                work.check_now_and_then()
                 there = work.is_there(tile)
-                values = None if there else work.values(tile, work.known(tile), inputs)
+                values = None if there else work.values(tile, work.known(tile), read)
                 if before is not None:
                     yield _written(*before)
                     before = None
@@ -197,7 +233,7 @@ def _written(tile: Tile, writing: Future[None], seconds: float) -> Done:
     return Done((tile,), 1, seconds)
 
 
-def unwritable(path: Path, error: OSError) -> StoreError:
+def unwritable(path: Place, error: OSError) -> StoreError:
     """What an error of the file system says, in one line."""
     what = (error.strerror or str(error)) + (f" ({error.filename})" if error.filename else "")
     return StoreError(

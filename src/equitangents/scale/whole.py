@@ -19,6 +19,7 @@ from pathlib import Path
 
 from equitangents.errors import StoreError
 from equitangents.scale.direct import create
+from equitangents.scale.place import ObjectPath, Place
 
 _ABANDONED = 3600.0  # seconds after which what another machine was writing belongs to a process that died
 _ATTEMPTS = 3  # at writing a file that others sweep away
@@ -33,28 +34,37 @@ def temporary_name() -> str:
 
 @dataclass(frozen=True)
 class File:
-    """A file to be written: first in `folder`, for this while, then under its name; `content()` makes what it holds."""
+    """A file to be written: first in `folder`, for this while, then under its name; `content()` makes what it holds.
 
-    path: Path
-    folder: Path
+    An object is put under its name at once: nobody sees a part of it.
+    """
+
+    path: Place
+    folder: Place
     content: Callable[[], memoryview]
 
 
-def write_whole(path: Path, parts: Sequence[bytes], folder: Path) -> None:
+def write_whole(path: Place, parts: Sequence[bytes], folder: Place) -> None:
     """Write all `parts` to a temporary file in `folder`, and rename that to `path` when it is on disk."""
     write_together([File(path, folder, lambda: memoryview(b"".join(parts)))])
 
 
 def write_together(files: Sequence[File]) -> None:
-    """Write temporary files, one after another, and rename them in order when all are on disk."""
-    waiting, failures = list(files), 0
+    """Write temporary files, one after another, and rename them in order when all are on disk; put objects in order."""
+    waiting: list[tuple[Path, Path, File]] = []
+    for file in files:
+        if isinstance(file.path, ObjectPath) or isinstance(file.folder, ObjectPath):
+            file.path.write_bytes(file.content())
+        else:
+            waiting.append((file.path, file.folder, file))
+    failures = 0
     while waiting:
         named = 0
-        partials = [file.folder / temporary_name() for file in waiting]
+        partials = [folder / temporary_name() for _, folder, _ in waiting]
         try:
-            _put_on_disk(waiting, partials)
-            for file, partial in zip(waiting, partials, strict=True):
-                os.replace(partial, file.path)
+            _put_on_disk([(folder, file.content) for _, folder, file in waiting], partials)
+            for (path, _, _), partial in zip(waiting, partials, strict=True):
+                os.replace(partial, path)
                 named += 1
         except FileNotFoundError:  # another process found the folder empty and removed it, or swept what was in it
             failures = 0 if named else failures + 1
@@ -66,12 +76,12 @@ def write_together(files: Sequence[File]) -> None:
         waiting = waiting[named:]
 
 
-def _put_on_disk(files: Sequence[File], partials: Sequence[Path]) -> None:
+def _put_on_disk(files: Sequence[tuple[Path, Callable[[], memoryview]]], partials: Sequence[Path]) -> None:
     descriptors = []
     try:
-        for file, partial in zip(files, partials, strict=True):
-            file.folder.mkdir(exist_ok=True)
-            descriptors.append(create(partial, file.content()))
+        for (folder, content), partial in zip(files, partials, strict=True):
+            folder.mkdir(exist_ok=True)
+            descriptors.append(create(partial, content()))
         for descriptor in descriptors:
             os.fsync(descriptor)
     finally:
@@ -79,9 +89,11 @@ def _put_on_disk(files: Sequence[File], partials: Sequence[Path]) -> None:
             os.close(descriptor)
 
 
-def sweep(folder: Path) -> list[Path]:
+def sweep(folder: Place) -> list[Path]:
     """Remove what processes were writing in `folder` that are dead, where this one may; returns what that was."""
-    removed = []
+    removed: list[Path] = []
+    if isinstance(folder, ObjectPath):  # nothing is there in part
+        return removed
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():
             if _is_abandoned(path):

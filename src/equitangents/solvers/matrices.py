@@ -10,13 +10,13 @@ import abc
 import hashlib
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.scale import GramStore
+from equitangents.scale.place import Place
 
 _TILE = 1024
 _DIAGONAL = 64
@@ -39,7 +39,7 @@ class SymmetricMatrix(abc.ABC):
     has_blocks: bool = True
     strip: int = 1
     words: str = "a matrix"
-    folder: Path | None = None  # of the store that it is read from
+    folder: Place | None = None  # of the store that it is read from
 
     @abc.abstractmethod
     def block(self, rows: Span, columns: Span) -> np.ndarray:

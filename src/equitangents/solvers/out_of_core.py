@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import shutil
 import time as clock
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +21,7 @@ from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError, NotFiniteError, StoreError
 from equitangents.formatting import duration, memory_size
 from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
+from equitangents.scale.place import Place, free_space, place
 from equitangents.scale.whole import sweep, write_whole
 from equitangents.solvers.definiteness import blur, lost_in_factor, refused
 from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
@@ -85,7 +84,7 @@ class OutOfCore(Method):
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """The factor is made when a time of inf is first asked for."""
-        base = self.path
+        base: Place | None = None if self.path is None else place("path", self.path)
         if base is None:
             kernel = system.matrix.folder
             if kernel is None:
@@ -94,7 +93,7 @@ class OutOfCore(Method):
                     "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), beside which it is kept"
                 )
             base = kernel.with_name(kernel.name + ".factors")
-        return _OnDisk(self, system, Path(base).expanduser(), self.side(system.size, limit), limit)
+        return _OnDisk(self, system, base, self.side(system.size, limit), limit)
 
 
 class TiledFactor(Factor):
@@ -102,7 +101,7 @@ class TiledFactor(Factor):
 
     shift = 0.0
 
-    def __init__(self, system: System, folder: Path, side: int, precision: str) -> None:
+    def __init__(self, system: System, folder: Place, side: int, precision: str) -> None:
         self._system, self.folder, self.side, self.precision = system, folder, side, precision
         self.size = system.size
         self._count = -(-system.size // side)
@@ -122,8 +121,8 @@ class TiledFactor(Factor):
     def compute(self) -> None:
         """Make every tile that is missing."""
         missing = self.missing
-        needed, free = len(missing) * self._chunks.nbytes, shutil.disk_usage(self.folder).free
-        if needed > free:
+        needed, free = len(missing) * self._chunks.nbytes, free_space(self.folder)
+        if free is not None and needed > free:
             raise StoreError(
                 f"the factor in {self.folder} takes {memory_size(needed)} more, and the disk has {memory_size(free)} "
                 "left; make room, give a path on another disk, or precision='float32'"
@@ -202,7 +201,7 @@ class TiledFactor(Factor):
 
 
 class _OnDisk(Prepared):
-    def __init__(self, method: OutOfCore, system: System, base: Path, side: int, limit: int) -> None:
+    def __init__(self, method: OutOfCore, system: System, base: Place, side: int, limit: int) -> None:
         self._method, self._system, self._limit = method, system, limit
         self._base, self._side = base, side
         self._factor: TiledFactor | None = None

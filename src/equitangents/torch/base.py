@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -25,6 +24,7 @@ from equitangents.ensembles.training.jobs import augmented, check_probabilities
 from equitangents.ensembles.training.optimizers import resolve_batch_size
 from equitangents.ensembles.training.settings import check_actions
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError
+from equitangents.scale.place import local
 from equitangents.torch import storage
 from equitangents.torch.seeds import member_seeds
 from equitangents.torch.settings import check_settings
@@ -106,7 +106,7 @@ class TorchEnsemble(Members, Estimator):
         defined in place, are left out: give them to `load`.
         """
         self._check_fitted()
-        storage.save(self, Path(path))
+        storage.save(self, local("path", path))
 
     @classmethod
     def load(cls, path: FileName, **parameters: Any) -> Self:
@@ -114,7 +114,7 @@ class TorchEnsemble(Members, Estimator):
 
         Unpickles parameters: load only what you trust.
         """
-        return storage.load(cls, Path(path), parameters)
+        return storage.load(cls, local("path", path), parameters)
 
     def _fit(self, x: Any, targets: np.ndarray) -> None:
         for name in ("params_", "history_"):

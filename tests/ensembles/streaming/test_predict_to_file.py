@@ -262,7 +262,7 @@ class TestTheDisk:
         np.testing.assert_allclose(np.load(tmp_path / "p.npy")[-23:], MODEL.predict(NEW), rtol=1e-10)
 
     def test_without_room_is_said_before_anything_is_predicted(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(to_file.shutil, "disk_usage", lambda path: type("Disk", (), {"free": 100}))
+        monkeypatch.setattr("shutil.disk_usage", lambda path: type("Disk", (), {"free": 100}))
         monkeypatch.setattr(to_file, "_predict_chunk", None)
         with pytest.raises(StoreError, match="the disk has 100 B left; make room"):
             predict_to_file(MODEL, NEW, tmp_path / "p.npy")

@@ -7,7 +7,6 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack
 
 import jax
@@ -44,6 +43,7 @@ from equitangents.ensembles.training.plan import Workers
 from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Sequential
+from equitangents.scale.place import local
 from equitangents.validation import check_whole, is_whole
 
 _ROWS = 1024  # evaluated by all members before the next
@@ -178,7 +178,7 @@ class DeepEnsembleBase(Members, Estimator):
         defined in place), are left out: give them to `load`.
         """
         self._check_fitted()
-        persistence.save(self, Path(path))
+        persistence.save(self, local("path", path))
 
     @classmethod
     def load(cls, path: FileName, **parameters: Any) -> Self:
@@ -186,7 +186,7 @@ class DeepEnsembleBase(Members, Estimator):
 
         Unpickles parameters: load only what you trust.
         """
-        return persistence.load(cls, Path(path), parameters)
+        return persistence.load(cls, local("path", path), parameters)
 
     def _forget(self) -> None:
         """Drop what an earlier fit left, so that a fit that fails leaves nothing to predict with."""

@@ -30,6 +30,7 @@ from equitangents.kernels.store.key import VERSION
 from equitangents.nn import Sequential
 from equitangents.nn.kernel_fields import described_field
 from equitangents.scale.identity import action_hash, engine_of, network_hash
+from equitangents.scale.place import local
 
 logger = logging.getLogger("equitangents")
 
@@ -56,7 +57,7 @@ class FieldStore:
     """
 
     def __init__(self, path: FileName, kernel: Any, x: FieldPoints) -> None:
-        self.path, self.kernel, self.x = Path(path).expanduser(), kernel, x
+        self.path, self.kernel, self.x = local("store", path), kernel, x  # memory maps of files
         self._tile = max(1, _POINTS // x.count)  # signals
         self._open(_record(kernel, x, self._tile))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,6 +24,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, Momentum, as_times
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.fields.result import FieldFunction
+from equitangents.scale.place import local
 from equitangents.solvers import Method, Report
 from equitangents.solvers.choosing import as_method
 
@@ -167,7 +167,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         predict` and `predict_to_file`. A network with functions of one's own is left out, and given again to `load`.
         """
         self._check_fitted()
-        saving.save(self, Path(path), means_only=means_only)
+        saving.save(self, local("path", path), means_only=means_only)
 
     @classmethod
     def load(cls, path: FileName, *, net: Network = None) -> Self:
@@ -175,7 +175,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
 
         Raises StoreError for a folder that is damaged, holds something else, or is of another version.
         """
-        ensemble: Self = saving.load(cls, Path(path), net)
+        ensemble: Self = saving.load(cls, local("path", path), net)
         return ensemble
 
     def _facts(self) -> list[tuple[str, object]]:

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from equitangents._types import DType
 from equitangents.errors import StoreError
 from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
+from equitangents.scale.place import ObjectPath, Place
 from equitangents.scale.whole import write_whole
 
 _KEY = "equitangents"
@@ -37,11 +37,16 @@ _WORDS = {
 class Parts:
     """Chunks of `rows` rows of named arrays, `count` rows in all; `record` says what they are predictions of."""
 
-    folder: Path
+    folder: Place
     count: int
     rows: int
     arrays: dict[str, tuple[int, ...]]
     record: dict[str, Any]
+
+    @property
+    def checksum(self) -> str:
+        """Of what they are of."""
+        return _checksum(self.record)
 
     @property
     def chunks(self) -> range:
@@ -63,7 +68,7 @@ class Parts:
                     "mixed: give another path, or restart=True (--restart) to remove them"
                 )
         else:
-            if self.folder.exists() and not (self.folder.is_dir() and _is_empty(self.folder)):
+            if self.folder.exists() and not _is_empty(self.folder):
                 raise StoreError(
                     f"{self.folder} is in the way: predictions under way are kept there; remove or rename it"
                 )
@@ -111,7 +116,7 @@ class Parts:
         return (chunk, *(0,) * len(self.arrays[name]))
 
 
-def read_record(folder: Path) -> dict[str, Any] | None:
+def read_record(folder: Place) -> dict[str, Any] | None:
     """The record of predictions in a folder, if it holds some."""
     try:
         about = json.loads((folder / _NAME).read_bytes())["attributes"][_KEY]
@@ -121,9 +126,11 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def _is_empty(folder: Path) -> bool:
+def _is_empty(folder: Place) -> bool:
     """Whether nothing is in a folder but what was being written first when its process died."""
-    return all(path.name == PARTIAL for path in folder.iterdir())
+    if isinstance(folder, ObjectPath):  # objects that died processes wrote late, after others had removed the parts
+        return not folder.is_file()
+    return folder.is_dir() and all(path.name == PARTIAL for path in folder.iterdir())
 
 
 def _checksum(record: dict[str, Any]) -> str:

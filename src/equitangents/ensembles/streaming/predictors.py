@@ -17,6 +17,7 @@ from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import as_times
+from equitangents.scale.place import local
 
 CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
     kind.__name__: kind for kind in (InfiniteEnsemble, InfiniteEnsembleClassifier)
@@ -47,7 +48,7 @@ def predictor(model: Any, time: Any, return_std: bool, net: Network) -> Predicto
         model._check_fitted()
         facts, fingerprint, folder = saving.facts(model), saving.fingerprint(model), None
     elif isinstance(model, str | Path):
-        folder = Path(model)
+        folder = local("model", model)
         about = saving.about_model(folder)
         facts, fingerprint = about["facts"], about["fingerprint"]
     else:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import logging
-import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -15,17 +13,18 @@ import numpy as np
 
 from equitangents._types import FileName, Network, Numbers
 from equitangents._version import __version__
-from equitangents.ensembles.streaming.formats import assemble, check_suffix, files_of, is_made, labelled
+from equitangents.ensembles.streaming.formats import assemble, check_suffix, files_of, is_made, labelled, remove
 from equitangents.ensembles.streaming.parts import Parts, read_record
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, StoreError
 from equitangents.formatting import memory_size
 from equitangents.kernels.store.key import VERSION
 from equitangents.scale.identity import row_digests
+from equitangents.scale.lease import alone, is_held
+from equitangents.scale.place import ObjectPath, Place, free_space, place, remove_all
 from equitangents.scale.problem import opened
 from equitangents.scale.progress import Progress, Told
 from equitangents.scale.shards import part_of
-from equitangents.scale.whole import alone
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -49,7 +48,7 @@ def predict_to_file(
     force: bool = False,
     net: Network = None,
     progress: Told | None = None,
-) -> Path:
+) -> Place:
     """Predict all of x, (M, …), into the file `path`, in memory that does not grow with M; returns the path.
 
     What is predicted is kept chunk by chunk in the folder `PATH.parts`: the same call goes on after an interruption,
@@ -59,7 +58,8 @@ def predict_to_file(
         model: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved.
         x: the inputs; also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,); std in `NAME-std.npy`), .npz (arrays
-            mean, std, label, probability) or .zarr (a Zarr group of them).
+            mean, std, label, probability) or .zarr (a Zarr group of them). Also s3://bucket/name.zarr, gs:// or az://
+            (`equitangents[cloud]`).
         time: the training time; None: the model's.
         return_std: standard deviations, too, and of a classifier probabilities.
         rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB.
@@ -81,7 +81,7 @@ def predict_to_file(
     ...     bool(np.allclose(np.load(written), fitted.predict(data)))
     True
     """
-    out = Path(path).expanduser()
+    out = place("path", path)
     check_suffix(out)
     if rows is not None:
         check_whole("rows", rows, 1)
@@ -91,7 +91,7 @@ def predict_to_file(
     mine = part_of(list(parts.chunks), shard)
     with _files(out, parts):
         if restart:
-            shutil.rmtree(parts.folder, ignore_errors=True)
+            remove_all(parts.folder)
         if _is_done(out, parts, asked, force):
             with suppress(StoreError), _finishing(out):  # removes what a process left that was killed
                 pass
@@ -105,7 +105,7 @@ def predict_to_file(
         except FileNotFoundError:
             if not _made_elsewhere(out, parts, asked):
                 raise
-            shutil.rmtree(parts.folder, ignore_errors=True)  # what this one wrote after the other had removed them
+            remove_all(parts.folder)  # what this one wrote after the other had removed them
             logger.info("predict: another process made %s", out)
     return out
 
@@ -119,8 +119,10 @@ def _checked(x: Any, asked: Predictor) -> Any:
     return x
 
 
-def _parts(out: Path, x: Any, asked: Predictor, rows: int | None) -> Parts:
+def _parts(out: Place, x: Any, asked: Predictor, rows: int | None) -> Parts:
     """Where chunks are kept, and what they are of; the inputs are read once, and checked."""
+    rows_of_all = sum(int(np.prod(shape)) for shape in asked.arrays.values()) * x.shape[0]
+    _check_free(out, 8 * rows_of_all)
     count, each = x.shape[0], int(np.prod(asked.sample_shape)) * asked.dtype.itemsize
     if rows is None:
         rows = max(1, min(max(_ENTRIES // asked.samples, _ROWS[0]), _INPUT_BYTES // each, _ROWS[1], count))
@@ -164,7 +166,7 @@ def _predict_chunk(parts: Parts, chunk: int, x: Any, asked: Predictor) -> None:
     parts.write(chunk, values)
 
 
-def _finish(out: Path, parts: Parts, x: Any, asked: Predictor, shard: tuple[int, int] | None) -> None:
+def _finish(out: Place, parts: Parts, x: Any, asked: Predictor, shard: tuple[int, int] | None) -> None:
     """Make the file if all chunks are there, also those of other processes."""
     missing = sum(not parts.is_there(chunk) for chunk in parts.chunks)
     if missing and shard is None:
@@ -189,7 +191,7 @@ def _finish(out: Path, parts: Parts, x: Any, asked: Predictor, shard: tuple[int,
     logger.info("predict: %d predictions in %s", parts.count, out)
 
 
-def _made_elsewhere(out: Path, parts: Parts, asked: Predictor) -> bool:
+def _made_elsewhere(out: Place, parts: Parts, asked: Predictor) -> bool:
     """Whether the file is there and the parts are gone: another process with the same command was faster.
 
     One that is still at it is waited for.
@@ -199,7 +201,7 @@ def _made_elsewhere(out: Path, parts: Parts, asked: Predictor) -> bool:
     )
     end = monotonic() + _PATIENCE
     while True:
-        at_it = _lock(out).exists()
+        at_it = is_held(_lock(out))
         if read_record(parts.folder) is None and all(file.exists() for file in files):
             return True
         if not at_it or monotonic() > end:
@@ -213,37 +215,48 @@ def _check_record(parts: Parts) -> None:
         raise FileNotFoundError(errno.ENOENT, "what was predicted is gone", str(parts.folder))
 
 
-def _finishing(out: Path) -> AbstractContextManager[None]:
+def _finishing(out: Place) -> AbstractContextManager[None]:
     """The lock of whoever makes the file."""
     return alone(_lock(out), f"another process is putting {out} together; wait for it")
 
 
-def _lock(out: Path) -> Path:
+def _lock(out: Place) -> Place:
     return out.with_name(f".{out.name}.finishing")
 
 
-def _is_done(out: Path, parts: Parts, asked: Predictor, force: bool) -> bool:
+def _is_done(out: Place, parts: Parts, asked: Predictor, force: bool) -> bool:
     """Whether these very predictions are there; StoreError if another file is, unless it may be replaced."""
-    if out.suffix == ".zarr" and not parts.folder.exists() and read_record(out) == parts.record:
-        return True
+    if out.suffix == ".zarr" and read_record(out) == parts.record:
+        if isinstance(out, ObjectPath):  # its own record was put there last
+            remove(parts.folder)
+            return True
+        if not parts.folder.exists():
+            return True
     files = list(files_of(out, labelled(asked.arrays, asked.classes is not None)).values())
-    if is_made(files[-1], parts.folder) and read_record(parts.folder) == parts.record:
-        shutil.rmtree(parts.folder)
+    whole = isinstance(out, ObjectPath) or read_record(parts.folder) == parts.record
+    if whole and out.suffix != ".zarr" and is_made(files[-1], parts):
+        remove(parts.folder)
         return True
-    there = [file for file in files if file.exists() and not is_made(file, parts.folder)]
+    there = [file for file in files if file.exists() and not is_made(file, parts)]
     if there and not force:
         raise StoreError(f"{there[0]} exists; give another path, or force=True (--force) to replace it")
     return False
 
 
-def _check_disk(out: Path, parts: Parts, mine: list[int]) -> None:
+def _check_disk(out: Place, parts: Parts, mine: list[int]) -> None:
     """Raise StoreError where the disk has no room for what is missing, and for the file."""
     each = sum(parts.of(name).nbytes for name in parts.arrays)
+    if isinstance(out, ObjectPath):
+        return
     needed = each * sum(not parts.is_there(chunk) for chunk in mine)
     if out.suffix != ".zarr":
         needed += each * len(parts.chunks)
-    free = shutil.disk_usage(parts.folder).free
-    if needed > free:
+    _check_free(out, needed)
+
+
+def _check_free(out: Place, needed: int) -> None:
+    free = free_space(out)
+    if free is not None and needed > free:
         raise StoreError(
             f"predictions in {out} take {memory_size(needed)} on the way, and the disk has {memory_size(free)} left; "
             "make room, or give a path on another disk"
@@ -251,7 +264,7 @@ def _check_disk(out: Path, parts: Parts, mine: list[int]) -> None:
 
 
 @contextmanager
-def _files(out: Path, parts: Parts) -> Iterator[None]:
+def _files(out: Place, parts: Parts) -> Iterator[None]:
     try:
         yield
     except OSError as error:

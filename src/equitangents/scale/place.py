@@ -1,0 +1,286 @@
+"""Where stores and predictions lie: a folder of this machine, or a place in an object store, given by its URL.
+
+Folders and files are `pathlib.Path`; an `ObjectPath` has those of its methods that stores need. Objects appear whole or
+not at all, so that one put stands for a temporary file and its new name, and a put on a condition for a file that is
+made once. Credentials and addresses are those of the environment of each process; none is ever sent to a worker.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from equitangents._types import FileName
+from equitangents.errors import InvalidArgumentError, MissingLibraryError
+
+SCHEMES = ("s3", "gs", "az")
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)")  # one letter and a colon is a disk of Windows
+
+
+@dataclass(frozen=True, order=True)
+class ObjectPath:
+    """An object, or all that begin with its name: `key` in the bucket or container `root`, such as s3://bucket."""
+
+    root: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.root}/{self.key}"
+
+    def __truediv__(self, part: str) -> ObjectPath:
+        return ObjectPath(self.root, posixpath.join(self.key, part))
+
+    def joinpath(self, *parts: str) -> ObjectPath:
+        """As that of `Path`."""
+        return ObjectPath(self.root, posixpath.join(self.key, *parts))
+
+    @property
+    def name(self) -> str:
+        """As that of `Path`."""
+        return posixpath.basename(self.key)
+
+    @property
+    def stem(self) -> str:
+        """As that of `Path`."""
+        return posixpath.splitext(self.name)[0]
+
+    @property
+    def suffix(self) -> str:
+        """As that of `Path`."""
+        return posixpath.splitext(self.name)[1]
+
+    @property
+    def parent(self) -> ObjectPath:
+        """As that of `Path`."""
+        return ObjectPath(self.root, posixpath.dirname(self.key))
+
+    def with_name(self, name: str) -> ObjectPath:
+        """As that of `Path`."""
+        return self.parent / name
+
+    def resolve(self) -> ObjectPath:
+        """Itself: there are no links."""
+        return self
+
+    def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
+        """Nothing: there are no folders."""
+
+    def is_file(self) -> bool:
+        """Whether there is such an object."""
+        return self.size() is not None
+
+    def is_dir(self) -> bool:
+        """Whether there are objects below it."""
+        return next(iter(self.sizes()), None) is not None
+
+    def exists(self) -> bool:
+        """Whether there is one or the other."""
+        return self.is_file() or self.is_dir()
+
+    def size(self) -> int | None:
+        """Bytes of the object; None where there is none."""
+        with _requests(self), suppress(FileNotFoundError):
+            return int(bucket(self.root).head(self.key)["size"])
+        return None
+
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """(what follows `key/`, bytes) of all objects below it, by one request for a thousand."""
+        start = len(self.key) + 1 if self.key else 0
+        with _requests(self):
+            for some in bucket(self.root).list(self.key or None):
+                yield from ((each["path"][start:], each["size"]) for each in some)
+
+    def read_bytes(self) -> bytes:
+        """As that of `Path`."""
+        return self.tagged()[0]
+
+    def tagged(self) -> tuple[bytes, str | None]:
+        """What the object holds, and the tag of this version of it."""
+        with _requests(self):
+            found = bucket(self.root).get(self.key)
+            return bytes(found.bytes()), found.meta["e_tag"]
+
+    def read_range(self, start: int, length: int) -> bytes:
+        """So many bytes from `start` on."""
+        with _requests(self):
+            return bytes(bucket(self.root).get_range(self.key, start=start, length=length))
+
+    def write_bytes(self, content: bytes | memoryview) -> None:
+        """Put the object in place, whole."""
+        with _requests(self):
+            bucket(self.root).put(self.key, content)
+
+    def put_if(self, content: bytes, tag: str | None) -> str | None:
+        """Put the object where there is none (`tag` None), or in place of that version; its tag, or None."""
+        exceptions = _library().exceptions
+        with _requests(self):
+            try:
+                mode: Any = "create" if tag is None else {"e_tag": tag}
+                return str(bucket(self.root).put(self.key, content, mode=mode)["e_tag"])
+            except FileNotFoundError:
+                if tag is None:
+                    raise OSError(errno.ENOENT, "there is no such bucket or container", str(self)) from None
+                return None
+            except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+                return None
+
+    @contextmanager
+    def writer(self, about: dict[str, str]) -> Iterator[Any]:
+        """A file to write to; the object, `about` its attributes, appears at the end, unless there is an error."""
+        with _requests(self):
+            file = _library().open_writer(bucket(self.root), self.key, attributes=about)
+            yield file
+            file.close()
+
+    def attributes(self) -> dict[str, Any]:
+        """Of the object, as `writer` was given them; none where there is no object."""
+        with _requests(self), suppress(FileNotFoundError):
+            return dict(bucket(self.root).get(self.key, options={"head": True}).attributes)
+        return {}
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Remove the object; that there is none is no error."""
+        with _requests(self), suppress(FileNotFoundError):
+            bucket(self.root).delete(self.key)
+
+    def remove_all(self) -> None:
+        """Remove all objects below it; `zarr.json` of its own first, so that no reader takes the rest for whole."""
+        (self / "zarr.json").unlink()
+        keys = [f"{self.key}/{name}" for name, _ in self.sizes()]
+        with _requests(self):
+            for start in range(0, len(keys), 1000):
+                bucket(self.root).delete(keys[start : start + 1000])
+
+    def copy_to(self, target: ObjectPath) -> None:
+        """Copy all objects below it within the store; its own `zarr.json` last, so that the copy appears whole."""
+        names = sorted((name for name, _ in self.sizes()), key=lambda name: (name == "zarr.json", name))
+        with _requests(self):
+            for name in names:
+                bucket(self.root).copy(f"{self.key}/{name}", f"{target.key}/{name}")
+
+
+Place = Path | ObjectPath
+
+
+def place(name: str, path: FileName | ObjectPath) -> Place:
+    """A folder or file of this machine, or one in an object store, s3://, gs:// or az://.
+
+    InvalidArgumentError, which names the argument `name`, for other URLs; MissingLibraryError without obstore.
+    """
+    if isinstance(path, ObjectPath):
+        return path
+    text = os.fspath(path)
+    url = _URL.match(text)
+    if url is None:
+        return Path(path).expanduser()
+    scheme = url["scheme"].lower()
+    if not url["second"] or scheme not in (*SCHEMES, "file"):
+        why = "" if url["second"] else " (as text: a Path drops one of two slashes)"
+        raise InvalidArgumentError(
+            f"{name} is {text!r}; expected a path of this machine, or a URL that begins with "
+            f"{', '.join(f'{each}://' for each in SCHEMES)} or file://{why}"
+        )
+    parts = urlsplit(text)
+    if scheme == "file":
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise InvalidArgumentError(f"{name} is {text!r}; expected file:/// and a whole path")
+        return Path(url2pathname(parts.path))
+    key = posixpath.normpath(parts.path).strip("/")
+    if not parts.netloc or key in ("", ".") or parts.query or parts.fragment or key.startswith(".."):
+        raise InvalidArgumentError(f"{name} is {text!r}; expected {scheme}://bucket/name")
+    found = ObjectPath(f"{scheme}://{parts.netloc}", key)
+    try:
+        bucket(found.root)
+    except MissingLibraryError:
+        raise MissingLibraryError(
+            f"{name} is {text!r}, and object stores need the package obstore, which is not installed: "
+            "pip install 'equitangents[cloud]'"
+        ) from None
+    except _library().exceptions.BaseError as error:
+        raise InvalidArgumentError(f"{name} is {text!r}, which cannot be opened: {_said(error)}") from None
+    return found
+
+
+def local(name: str, path: FileName | ObjectPath) -> Path:
+    """A path of this machine; InvalidArgumentError for an object store, where such files cannot lie."""
+    found = None if isinstance(path, ObjectPath) or _remote(path) else place(name, path)
+    if not isinstance(found, Path):
+        raise InvalidArgumentError(f"{name} is {str(path)!r}; expected a path of this machine")
+    return found
+
+
+def free_space(at: Place) -> int | None:
+    """Bytes that the disk has left on which a folder is, or would be; None where nobody counts them."""
+    if isinstance(at, ObjectPath):
+        return None
+    while not at.exists() and at != at.parent:
+        at = at.parent
+    return int(shutil.disk_usage(at).free)
+
+
+def remove_all(at: Place) -> None:
+    """Remove a folder and all that is in it, or all objects below a name."""
+    if isinstance(at, ObjectPath):
+        at.remove_all()
+    else:
+        shutil.rmtree(at, ignore_errors=True)
+
+
+def zarr_node(at: Place) -> dict[str, Any]:
+    """What Zarr's functions are told to open, by keyword: the folder, or a name in an object store."""
+    if isinstance(at, Path):
+        return {"store": at}
+    from zarr.storage import ObjectStore
+
+    return {"store": ObjectStore(bucket(at.root), read_only=True), "path": at.key}
+
+
+@cache
+def bucket(root: str) -> Any:
+    """The client of a bucket or container, one a process; credentials and address are the environment's."""
+    _library()
+    from obstore.store import from_url
+
+    return from_url(root)
+
+
+def _library() -> Any:
+    try:
+        import obstore
+        import obstore.exceptions
+    except ImportError:
+        raise MissingLibraryError("object stores need the package obstore: pip install 'equitangents[cloud]'") from None
+    return obstore
+
+
+def _remote(path: FileName) -> bool:
+    url = _URL.match(os.fspath(path))
+    return url is not None and url["scheme"].lower() != "file"
+
+
+@contextmanager
+def _requests(path: ObjectPath) -> Iterator[None]:
+    """What an object store refuses as an OSError, so that its errors are those of a disk."""
+    try:
+        yield
+    except _library().exceptions.BaseError as error:
+        raise OSError(errno.EIO, _said(error), str(path)) from None
+
+
+def _said(error: Exception) -> str:
+    """What a store says, else the first line of an error, without the address of a request and its signature."""
+    text = str(error).strip()
+    message = re.search("<Message>(.*?)</Message>", text, re.DOTALL)
+    line = message[1] if message else next(iter(text.splitlines()), type(error).__name__)
+    return " ".join(re.sub(r"https?://\S+", "the store", line).split())[:300]
