@@ -243,7 +243,9 @@ def _fail(checks: list[Check]) -> None:
     said on stdout.
     """
     for check in checks:
-        if not check.passed:
+        if check.undecided:
+            typer.echo(f"undecided: {check.said}", err=True)
+        elif not check.passed:
             typer.echo(f"above: {check.said}" if "error" in check.said else f"below: {check.said}", err=True)
         elif "--output-scale" in check.said:
             typer.echo(f"--fail-above: {check.said}", err=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.spread import RunningSpread
 from equitangents.audit.measure.task import Task, apart, batches, check_same_shapes, flattened, pulled_back, size
-from equitangents.errors import NotFiniteError, ShapeError
+from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
 
 _KEPT_NUMBERS = 2**24
@@ -38,7 +38,7 @@ class Orbits:
     separate_sizes: Float[np.ndarray, "outputs N"]
     """Norms ‖f(x)‖ of every output alone; of class numbers 1."""
     spreads: Float[np.ndarray, " outputs"]
-    """Root mean square distance of every output from its mean over the inputs; nan for one input and for classes."""
+    """How far every output differs between inputs and their moved copies; nan for one input and for classes."""
     class_numbers: Bool[np.ndarray, " outputs"]
     """Which outputs are class numbers."""
     violations: Float[np.ndarray, "E N"]
@@ -58,7 +58,7 @@ class Orbits:
     """Where the model has the batch of every output."""
     dtype: np.dtype
     probabilities: bool
-    """Whether the first output is a probability distribution in every row."""
+    """Whether the first output is a probability distribution in every row, and was not said to be something else."""
 
     classes: bool
     """Whether the first output is a vector of class scores."""
@@ -68,6 +68,8 @@ class Orbits:
     """Which outputs are complex numbers, held as pairs of real ones."""
     matched: dict[int, Float[np.ndarray, "3 E N"]]
     """Of outputs that are sets: matched IoU, share missed, share extra."""
+    undefined: Bool[np.ndarray, "E N"]
+    """Where the model gave NaN or infinite values for a moved input, and finite ones for the input itself."""
 
     @property
     def no_mean(self) -> bool:
@@ -90,6 +92,7 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
     separate = sizes_of = signals = actions = first = None
     spreads: list[RunningSpread] = []
     matched: dict[int, np.ndarray] = {}
+    undefined = np.zeros((E, N), bool)
     kept = np.arange(N)
     for rows in batches(N, task.step):
         part = x.subset(rows)
@@ -97,7 +100,7 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         if first is None or separate is None or sizes_of is None or signals is None or actions is None:
             first, actions = y, task.output_actions(y)
             separate, sizes_of = np.empty((len(y.leaves), E, N)), np.empty((len(y.leaves), N))
-            spreads = [RunningSpread() for _ in y.leaves]
+            spreads = [RunningSpread(E + 1) for _ in y.leaves]
             width = flattened(_profiles(actions, y.leaves, y.leaves)).shape[1]
             kept = _kept_rows(N, (E + 1) * width, task.seed)
             signals = np.empty((E + 1, len(kept), width))
@@ -111,8 +114,11 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         if len(chosen):
             signals[0, here[0] : here[1]] = flattened(_profiles(actions, kept_y, kept_y))
         for k, moved in enumerate(contract.orbit(elements, part.leaves)):
-            z = _moved(task, x.replaced(moved), contract.label(elements[k]))
+            z = task.batch(x.replaced(moved), finite=False)
             check_same_shapes(y, z, contract.label(elements[k]))
+            z, undefined[k, rows] = _defined(z, y)
+            for running, leaf in zip(spreads, z.leaves, strict=True):
+                running.add(leaf.reshape(len(leaf), -1))
             expected = [v if a is None else _acted(a, elements[k], v) for a, v in zip(actions, y.leaves, strict=True)]
             separate[:, k, rows] = [apart(*v) for v in zip(z.leaves, expected, actions, strict=True)]
             for o, both in _matches(actions, z.leaves, expected):
@@ -152,11 +158,12 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         structure=first.structure,
         output_axes=first.axes,
         dtype=first.dtype,
-        probabilities=_are_distributions(first.leaves[0]),
+        probabilities=task.outputs in ("auto", "probabilities") and _are_distributions(first.leaves[0]),
         classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
         shares=np.array([a is not None and a.compared is not None and a.compared.share for a in actions]),
         complex_pairs=np.array(first.complex_pairs or [False] * len(first.leaves)),
         matched=matched,
+        undefined=undefined,
     )
 
 
@@ -220,12 +227,13 @@ def _are_scores(first: Answer, action: LeafAction | None) -> bool:
     return y.ndim == 2 and y.shape[1] >= 2 and (action is None or permutes)
 
 
-def _moved(task: Task, x: Inputs, label: str) -> Answer:
-    """The model's outputs for moved inputs; values that are not finite are said to be of these."""
-    try:
-        return task.batch(x)
-    except NotFiniteError as error:
-        raise NotFiniteError(f"{error}, for inputs moved by {label}") from None
+def _defined(z: Answer, y: Answer) -> tuple[Answer, Bool[np.ndarray, " n"]]:
+    """Outputs for moved inputs with those for the inputs themselves wherever some are not finite; and where that is."""
+    bad = np.any([~np.isfinite(a.reshape(len(a), -1)).all(axis=1) for a in z.leaves], axis=0)
+    if not bad.any():
+        return z, bad
+    put = lambda a, b: np.where(bad.reshape(-1, *(1,) * (a.ndim - 1)), b, a)
+    return replace(z, leaves=tuple(put(a, b) for a, b in zip(z.leaves, y.leaves, strict=True))), bad
 
 
 def _one_hot(

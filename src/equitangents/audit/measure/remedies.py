@@ -185,7 +185,7 @@ def _augmentation(task: Task, orbits: Orbits, y: np.ndarray | None, train: Any, 
     model = EstimatorModel(refitted, task.model.method)  # type: ignore[attr-defined]
     elsewhere = replace(task, model=model)
     again = measure_orbits(elsewhere, task.x.subset(orbits.kept))
-    scales = make_scales(again, None, task.judging.output_scale)
+    scales = make_scales(again, None, task.judging)
     unit = judgement.headline.unit
     errors = scales.relative(unit, again.separate).max(axis=0)
     labels = None if y is None else y[orbits.kept]

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.spread import RunningSpread
 from equitangents.metrics.measure import norms
 
 
@@ -44,9 +45,11 @@ class Pairs:
         return norms(self.y)
 
     def spread(self) -> float:
-        """Root mean square distance of f(x) from its mean."""
-        d = (self.y - self.y.mean(axis=0)).reshape(len(self.y), -1)
-        return float(np.sqrt((d**2).sum() / max(len(d) - 1, 1)))
+        """How far outputs differ between the inputs and their moved copies; 0 for one input."""
+        found = RunningSpread(1 + len(self.z))
+        for part in (self.y, *self.z):
+            found.add(part.reshape(len(part), -1))
+        return found.value if len(self.y) > 1 else 0.0
 
 
 def pairs_of(orbits: Orbits, elements: list[Any], o: int, chosen: list[int]) -> Pairs:
