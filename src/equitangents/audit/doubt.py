@@ -17,8 +17,8 @@ def doubt(
     if verdict == "stochastic":
         return Doubt(
             "noise",
-            f"two evaluations of one input differ by {number(floors.noise)}; the model without its noise (dropout off, a "
-            "seed for every input), or the mean of many calls as one model, would decide",
+            f"two evaluations of one input differ by {number(floors.noise)}; the model without its noise (dropout off, "
+            "a seed for every input), or the mean of many calls as one model, would decide",
         )
     if verdict != "undecided":
         return None

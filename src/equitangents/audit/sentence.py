@@ -103,11 +103,12 @@ def _finding(
         above = [e for e in elements if e.above]
         own = sum((e.judged or e.error).estimate.mean for e in above) / max(len(above), 1)
         return (
-            f"{fails}{len(above)} of {len(elements)} {contract.noun}s are above their "
-            f"floors, by mean errors of {number(own)} {of(headline.unit)}; the floors hide the others ({measured}).{rest}"
+            f"{fails}{len(above)} of {len(elements)} {contract.noun}s are above their floors, by mean errors of "
+            f"{number(own)} {of(headline.unit)}; the floors hide the others ({measured}).{rest}"
         )
     if within(headline) <= NEARLY:
-        return f"{name} is not exactly {kind} under {group}, but to within {number(within(headline))}: {measured}{far}.{rest}"
+        near = f"{name} is not exactly {kind} under {group}, but to within {number(within(headline))}"
+        return f"{near}: {measured}{far}.{rest}"
     return f"{fails}{measured}{far}.{rest}"
 
 
@@ -183,7 +184,8 @@ def _single(judgement: Judgement, before: str) -> str:
     at = f"input {found.index} with {found.label}"
     if judgement.headline.unit == "classes":
         return f"{before}the class of {at} changes"
-    return f"{before}{at} is off by {number(found.error)} {of(judgement.headline.unit)}, its own floor {number(found.floor)}"
+    error = f"{number(found.error)} {of(judgement.headline.unit)}"
+    return f"{before}{at} is off by {error}, its own floor {number(found.floor)}"
 
 
 def _rare(judgement: Judgement, facts: Facts) -> str:

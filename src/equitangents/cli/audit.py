@@ -136,6 +136,7 @@ def audit(
 
     The error is relative, and printed beside the floor that interpolation and rounding explain.
     """
+    from equitangents.audit.adapters import as_model
     from equitangents.audit.adapters.files import load_data, load_function, load_model
     from equitangents.audit.contract.trees import along_axis
     from equitangents.audit.report.checks import read_baseline
@@ -181,7 +182,8 @@ def audit(
     if baseline is not None:
         read_baseline(baseline)
     x, y = load_data(data, trust)
-    f = _command(command, timeout, answers) if model is None else load_model(model, trust)
+    f = as_model(_command(command, timeout, answers) if model is None else load_model(model, trust))
+    f.foreign = True  # of a function, too, an error is told in one line, with where it came from
     x, y = _limited(x, y, limit, seed, batch_axis)
     report = run(
         f,

@@ -1,8 +1,8 @@
 """One input suffices: ‖f(ρ(g)x) − ρ(g)f(x)‖ of a single x above its own floor shows that f is not equivariant.
 
-Where single errors stand far above the floors of all inputs, though means do not, the largest are looked at by themselves:
-the model is asked again, a few times, and rounding and interpolation are measured for that very input and its moved copy.
-An error that does not come back was noise of the model.
+Where single errors stand far above the floors of all inputs, though means do not, the largest are looked at by
+themselves: the model is asked again, a few times, and rounding and interpolation are measured for that very input and
+its moved copy. An error that does not come back was noise of the model.
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ def confirmed(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) 
                 inputs=int(judgement.far.any(axis=(0, 1)).sum()),
             )
             above = judgement.above.copy()
-            above[o] |= judgement.far[o, :, i] & (
-                tolerance is None
-            )  # a tolerance is for means, which one does not decide
+            if tolerance is None:  # which is for means, so that one input does not decide
+                above[o] |= judgement.far[o, :, i]
             return replace(judgement, counterexample=found, above=above), floors
     return judgement, floors
 

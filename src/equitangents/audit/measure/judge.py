@@ -1,7 +1,8 @@
 """One judgement of all violations, from which verdict, sentence, summary, page and exit status follow.
 
 The unit is the one in which the mean error is larger, of ‖f(x)‖ and the spread between inputs, unless it was asked
-for; probabilities are their own. An output fails under an element if the interval of its mean error lies above twice its floor there.
+for; probabilities are their own. An output fails under an element if the interval of its mean error lies above twice
+its floor there.
 """
 
 from __future__ import annotations
@@ -225,10 +226,10 @@ def _unexact(judgement: Judgement) -> Hidden | None:
 
 
 def decide(judgement: Judgement, floors: Floors) -> Verdict:
-    """ "broken" if some output fails under some element, "equivariant" if all are at their floors and those hide nothing.
+    """ "broken" if some output fails under some element, "equivariant" if all are at their floors, which hide nothing.
 
-    One counterexample suffices. With a tolerance, violations up to it are "equivariant within tolerance", and only those
-    beyond it "broken". A random model that is not seen to fail is "stochastic".
+    One counterexample suffices. With a tolerance, violations up to it are "equivariant within tolerance", and only
+    those beyond it "broken". A random model that is not seen to fail is "stochastic".
     """
     if judgement.undefined:
         return "broken"

@@ -158,7 +158,7 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         structure=first.structure,
         output_axes=first.axes,
         dtype=first.dtype,
-        probabilities=task.outputs in ("auto", "probabilities") and _are_distributions(first.leaves[0]),
+        probabilities=task.outputs in ("auto", "probabilities") and are_distributions(first.leaves[0]),
         classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
         shares=np.array([a is not None and a.compared is not None and a.compared.share for a in actions]),
         complex_pairs=np.array(first.complex_pairs or [False] * len(first.leaves)),
@@ -212,7 +212,8 @@ def _kept_rows(n: int, numbers_each: int, seed: int) -> np.ndarray:
     return np.arange(n) if count >= n else np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
 
 
-def _are_distributions(y: np.ndarray) -> bool:
+def are_distributions(y: np.ndarray) -> bool:
+    """Whether every row is a probability distribution."""
     if y.ndim != 2 or y.shape[1] < 2 or y.min() < 0:
         return False
     return bool(np.abs(y.sum(axis=1) - 1).max() < 1e-3)

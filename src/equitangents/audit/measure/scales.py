@@ -99,15 +99,12 @@ def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, told: Judging) ->
     still = rms(orbits.separate) <= 2 * FACTOR * roundings
     alike = ~(orbits.spreads > _CLEAR * roundings)
     drowning = (orbits.spreads > 0) & (roundings > _SIGNAL * rms(orbits.separate_sizes))
-    first, own = (
-        np.arange(len(orbits.spreads)) == 0,
-        orbits.probabilities and orbits.classes and told.relative_to == "larger",
-    )
+    own = orbits.probabilities and orbits.classes and told.relative_to == "larger"
     return Scales(
         sizes=orbits.separate_sizes,
         spreads=np.where(alike, math.nan, orbits.spreads),
         given=given_scales(told.output_scale, orbits.output_names),
-        probabilities=first & own & ~orbits.class_numbers,
+        probabilities=(np.arange(len(none)) == 0) & own & ~orbits.class_numbers,
         hidden=alike & drowning,
         classes=orbits.class_numbers | orbits.shares,
         shares=orbits.shares,

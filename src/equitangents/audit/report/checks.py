@@ -118,7 +118,8 @@ def no_worse(report: Findings, baseline: Path) -> Check:
     if n < 2:
         raise InvalidArgumentError(f"baseline is {str(baseline)!r}; a paired test needs at least 2 inputs")
     worse = any(grew for _, grew, _ in found)
-    said = f"error {'; '.join(words for words, _, _ in found)}: {'worse' if worse else 'not worse'} by a paired test of {n} inputs"
+    said = f"error {'; '.join(words for words, _, _ in found)}"
+    said += f": {'worse' if worse else 'not worse'} by a paired test of {n} inputs"
     return Check(f"no worse than {baseline.name}", not worse, said + _other_units(report, old))
 
 

@@ -14,6 +14,8 @@ NAMED = 4
 """So many elements or outputs are named."""
 WORSE = "makes the model worse at its task"
 """How a remedy's note begins whose task error rises."""
+BETTER = "makes the model better at its task"
+UNPRICED = "what it does to the task was not measured"
 
 
 def number(value: float) -> str:

@@ -40,6 +40,12 @@ class Pairs:
             found.append(norms(z - expected))
         return np.array(found) if not self.classes else np.array(found).astype(bool).astype(np.float64)
 
+    def predictions_agree(self, action: LeafAction | None) -> Float[np.ndarray, "E n"]:
+        """1 where the largest of f(ρ(g)x) is that of ρ_Y(g) f(x), else 0; of scores, one column a class."""
+        expected = [self.y if action is None else action.act(g, self.y) for g in self.elements]
+        same = [z.argmax(axis=1) == e.argmax(axis=1) for z, e in zip(self.z, expected, strict=True)]
+        return np.array(same).astype(np.float64)
+
     def sizes(self) -> Float[np.ndarray, " n"]:
         """‖f(x)‖; of class numbers 1."""
         return norms(self.y)

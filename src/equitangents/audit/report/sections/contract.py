@@ -51,8 +51,8 @@ class OutputContract:
     rms: float | None = None
     """Root mean square of its norm over the inputs."""
     spread: float | None = None
-    """Root mean square distance of this output from its mean over the inputs and their moved copies; null: of a single input, of class
-    numbers, and where that is no more than rounding."""
+    """Root mean square distance of this output from its mean over the inputs and their moved copies; null: of a single
+    input, of class numbers, and where that is no more than rounding."""
     scale: float | None = None
     """The output_scale that was given for it."""
     vanishes: bool = False

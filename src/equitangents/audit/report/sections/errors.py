@@ -37,8 +37,9 @@ class Headline:
 
     unit: Literal["norm", "spread", "absolute", "classes", "share", "probability"]
     """What violations are divided by: "norm": ‖f(x)‖; "spread": the root mean square distance of f(x) from its mean
-    over the inputs and their moved copies; "probability": √2, of outputs that are probabilities; "absolute": output_scale, or 1; "classes": outputs are class numbers, and the error is the share of
-    them that changes; "share": the error is one by itself, of pixels or boxes, as `compared` of the outputs says."""
+    over the inputs and their moved copies; "probability": √2, of outputs that are probabilities; "absolute":
+    output_scale, or 1; "classes": outputs are class numbers, and the error is the share of them that changes; "share":
+    the error is one by itself, of pixels or boxes, as `compared` of the outputs says."""
     reason: str
     """Why this unit."""
     error: Spread
