@@ -125,7 +125,7 @@ def assemble(
     found = part("ensemble", beyond("ensemble", members))
     ensemble, spread = found or (None, None)
     decided, open_ = decide(judgement, floors), None
-    if task.unmoved == task.x.n:
+    if task.nothing_moves:
         decided, open_ = "undecided", UNMOVED
     elif unknown or (decided != "broken" and stop.stopped and len(task.elements) < len(asked.elements)):
         decided, open_ = "undecided", INTERRUPTED
@@ -175,7 +175,7 @@ def assemble(
     )
     of_transforms = measured("transforms", along_strengths, []) if parts.transforms or not lawful else []
     why = open_ or doubt(decided, contract, judgement, floors, orbits.dtype.name, task.x.n)
-    facts = Facts(model.name, task.x.n, task.unmoved, same, why, looked, data)
+    facts = Facts(model.name, task.x.n, 0 if task.sample is None else task.unmoved, same, why, looked, data)
     said = sentence(facts, decided, contract, elements, judgement, floors)
     said = " ".join([said, *(rule_said(rule, len(contract.outputs) > 1) for rule in rules)])
     if stop.stopped:

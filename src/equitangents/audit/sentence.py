@@ -41,7 +41,7 @@ class Facts:
     name: str
     inputs: int
     unmoved: int
-    """Inputs that no element moves."""
+    """Inputs that no element moves, and that were left out."""
     same: Estimate | None
     """Share of predictions that stay, or move as they should."""
     doubt: Doubt | None
@@ -206,7 +206,7 @@ def _undefined(judgement: Judgement) -> str:
 
 def _unmoved(facts: Facts, contract: ContractSection) -> str:
     """How many inputs nothing moves, and how many remain."""
-    if not facts.unmoved or facts.unmoved == facts.inputs:
+    if not facts.unmoved:
         return ""
     count = facts.unmoved
     are = "is moved by no element and was" if count == 1 else f"are moved by no {contract.noun} and were"

@@ -42,7 +42,7 @@ class Scales:
     probabilities: Bool[np.ndarray, " outputs"]
     """Which are probabilities, and judged as such."""
     hidden: Bool[np.ndarray, " outputs"]
-    """Which differ between inputs, but by so little that rounding hides it: small beside a large constant part."""
+    """Which differ between inputs by so little, if at all, that rounding hides it: beside a large constant part."""
     shares: Bool[np.ndarray, " outputs"]
     """Which of these `classes` are not class numbers, but masks of them, or sets of boxes."""
     sets: Bool[np.ndarray, " outputs"]
@@ -98,7 +98,7 @@ def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, told: Judging) ->
     rms = lambda a: np.sqrt(np.mean(a**2, axis=tuple(range(1, a.ndim))))
     still = rms(orbits.separate) <= 2 * FACTOR * roundings
     alike = ~(orbits.spreads > _CLEAR * roundings)
-    drowning = (orbits.spreads > 0) & (roundings > _SIGNAL * rms(orbits.separate_sizes))
+    drowning = np.isfinite(orbits.spreads) & (roundings > _SIGNAL * rms(orbits.separate_sizes))
     own = orbits.probabilities and orbits.classes and told.relative_to == "larger"
     return Scales(
         sizes=orbits.separate_sizes,

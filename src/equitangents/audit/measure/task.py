@@ -137,6 +137,11 @@ class Task:
     sample: Inputs | None = None
     """That sample, where some were left out."""
 
+    @property
+    def nothing_moves(self) -> bool:
+        """Whether no element moves any input, so that they were all kept."""
+        return self.unmoved > 0 and self.sample is None
+
     def row(self, i: int) -> int:
         """Where input i stands in the sample that was given."""
         return int(i) if self.given_rows is None else int(self.given_rows[i])

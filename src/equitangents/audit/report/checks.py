@@ -37,7 +37,7 @@ class Check:
 def below(report: Findings, limit: float) -> Check:
     """Whether the headline's mean error is at most `limit`, and the report can tell."""
     name = f"mean relative error ≤ {limit:g}"
-    if unscaled(report) and report.verdict == "undecided" and report.unmoved != report.settings.inputs:
+    if unscaled(report) and report.doubt is not None and report.doubt.cause == "vanishing":
         return Check(name, True, "all outputs vanish; --output-scale gives a size to judge them against")
     headline = headline_of(report)
     error = headline.error.estimate.mean
