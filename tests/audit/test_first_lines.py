@@ -1,4 +1,4 @@
-"""First lines that can be acted on: what hides the answer, single counterexamples, inputs that nothing moves, classes."""
+"""First lines that can be acted on: what hides the answer, counterexamples, inputs that nothing moves, classes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_floor_above_rounding_decides_nothing(model, x):
     assert "float64" in report.sentence
     assert report.doubt.said in report.sentence
     assert report.doubt.cause in ("floor", "spread")
-    with pytest.raises(AssertionError, match="cannot be told .* float64"):
+    with pytest.raises(AssertionError, match=r"cannot be told .* float64"):
         assert_equivariant(model, "C4", x)
 
 
