@@ -233,14 +233,16 @@ def table(rows: list[Row]) -> str:
     heads = ["kind", "models", "keep it", "do not", "said to hold", "said to fail", "stochastic", "cannot be told"]
     heads += ["false alarms", "misses"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    known = lambda row, *kinds: sum(n for (t, _), n in row.counts.items() if t in kinds)
     for row in rows:
-        true = lambda *kinds: sum(n for (t, _), n in row.counts.items() if t in kinds)  # noqa: B023
-        cells = [row.kind, row.models, true("kept"), true("violated"), row.of("holds"), row.of("fails")]
+        cells = [row.kind, row.models, known(row, "kept"), known(row, "violated"), row.of("holds"), row.of("fails")]
         cells += [row.of("stochastic"), row.of("open"), row.alarms, row.misses]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    everything = [(row.alarms, row.models) for row in rows], [(row.misses, row.models) for row in rows]
-    left = [(row.of("open"), row.models) for row in rows]
-    words = totals(("false alarms", everything[0]), ("misses", everything[1]), ("cannot be told", left))
+    words = totals(
+        ("false alarms", [(row.alarms, known(row, "kept", "open")) for row in rows]),
+        ("misses", [(row.misses, known(row, "violated", "open")) for row in rows]),
+        ("cannot be told", [(row.of("open"), row.models) for row in rows]),
+    )
     return "\n".join(lines) + "\n\n" + words
 
 

@@ -272,11 +272,13 @@ def _passed(
         task = stopped_task(task)
         orbits = measure_orbits(task)
         task.record.replaying = False
-    bad = orbits.undefined
-    if not bad.any():
+    bad, moved = orbits.undefined, orbits.moved
+    if not moved.any():  # which decides nothing, but is measured all the same
+        return replace(task, unmoved=task.x.n), labels(task), orbits, []
+    if moved.all() and not bad.any():
         return task, labels(task), orbits, []
     left = np.flatnonzero(bad.mean(axis=1) <= _MOSTLY)
-    rows = np.flatnonzero(~bad[left].any(axis=0))
+    rows = np.flatnonzero(moved & ~bad[left].any(axis=0))
     first = lambda k: task.row(int(np.flatnonzero(bad[k])[0]))
     found = [
         UndefinedPose(task.contract.label(task.elements[k]), int(bad[k].sum()), first(k))
@@ -284,11 +286,12 @@ def _passed(
     ]
     if not len(left) or not len(rows):
         one = found[0]
-        raise NotFiniteError(
-            f"f(x) holds NaN or infinite values for inputs moved by {one.label}, the first {one.index}"
-        )
+        where = f"inputs moved by {one.label}, the first of them input {one.index}"
+        raise NotFiniteError(f"f(x) holds NaN or infinite values for {where}")
     known = None if y is None else labels(task)[rows]
-    task = replace(task.of_rows(rows), elements=[task.elements[k] for k in left], record=Record())
+    elements, count = [task.elements[k] for k in left], int((~moved).sum())
+    whole = replace(task, unmoved=count, sample=task.x, sample_rows=rows, elements=elements, record=Record())
+    task = whole.of_rows(rows)
     return task, known, measure_orbits(task), found
 
 
@@ -305,7 +308,7 @@ def _errors_of_inputs(task: Task, orbits: Orbits, judgement: Judgement) -> dict[
         if task.sample is None:
             return [float(e) for e in table.mean(axis=0)]
         found = np.full(task.sample.n, np.nan)
-        found[task.given_rows] = table.mean(axis=0)
+        found[task.sample_rows] = table.mean(axis=0)
         return [float(e) for e in found]
 
     return {"input_errors": whole(orbits.errors), "errors_by_unit": {name: whole(t) for name, t in tables.items()}}
@@ -336,7 +339,7 @@ def _digest(task: Task) -> str:
     for leaf in (*(task.sample or task.x).leaves, *task.elements):
         a = np.ascontiguousarray(leaf.value if isinstance(leaf, Shared) else leaf)
         found.update(f"{a.shape}{a.dtype}".encode())
-        found.update(a.tobytes())
+        found.update(a.data if a.size else b"")
     return found.hexdigest()[:16]
 
 

@@ -23,7 +23,6 @@ from equitangents.audit.contract.trees import as_inputs
 from equitangents.audit.contract.verify import verify
 from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure.batch_plan import planned
-from equitangents.audit.measure.motion import without_fixed_points
 from equitangents.audit.measure.plan import planned_inputs
 from equitangents.audit.measure.relative import check_labels, is_classes
 from equitangents.audit.measure.rules.find import settled
@@ -171,8 +170,7 @@ def audit(
     task.clock.progress = shown
     try:
         with model.ready(), stop.watching():
-            task, labels = without_fixed_points(task if batch_size else planned(task), labels)
-            task, labels, rules = settled(task, labels)
+            task, labels, rules = settled(task if batch_size else planned(task), labels)
             return assemble(task, began, labels, parts, stop, rules)
     finally:
         shown.close()

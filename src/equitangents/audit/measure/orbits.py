@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.measure.motion import moved_rows
 from equitangents.audit.measure.spread import RunningSpread
 from equitangents.audit.measure.task import Task, apart, batches, check_same_shapes, flattened, pulled_back, size
 from equitangents.errors import ShapeError
@@ -68,6 +69,8 @@ class Orbits:
     """Which outputs are complex numbers, held as pairs of real ones."""
     matched: dict[int, Float[np.ndarray, "3 E N"]]
     """Of outputs that are sets: matched IoU, share missed, share extra."""
+    moved: Bool[np.ndarray, " N"]
+    """Which inputs some element moves."""
     undefined: Bool[np.ndarray, "E N"]
     """Where the model gave NaN or infinite values for a moved input, and finite ones for the input itself."""
 
@@ -92,11 +95,12 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
     separate = sizes_of = signals = actions = first = None
     spreads: list[RunningSpread] = []
     matched: dict[int, np.ndarray] = {}
-    undefined = np.zeros((E, N), bool)
+    undefined, moves = np.zeros((E, N), bool), np.zeros(N, bool)
     kept = np.arange(N)
     for rows in batches(N, task.step):
         part = x.subset(rows)
-        y = task.batch(contract.start(part))
+        start = contract.start(part)
+        y = task.batch(start)
         if first is None or separate is None or sizes_of is None or signals is None or actions is None:
             first, actions = y, task.output_actions(y)
             separate, sizes_of = np.empty((len(y.leaves), E, N)), np.empty((len(y.leaves), N))
@@ -114,6 +118,8 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         if len(chosen):
             signals[0, here[0] : here[1]] = flattened(_profiles(actions, kept_y, kept_y))
         for k, moved in enumerate(contract.orbit(elements, part.leaves)):
+            if not moves[rows].all():
+                moves[rows] |= moved_rows(start.leaves, moved)
             z = task.batch(x.replaced(moved), finite=False)
             check_same_shapes(y, z, contract.label(elements[k]))
             z, undefined[k, rows] = _defined(z, y)
@@ -163,6 +169,7 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         shares=np.array([a is not None and a.compared is not None and a.compared.share for a in actions]),
         complex_pairs=np.array(first.complex_pairs or [False] * len(first.leaves)),
         matched=matched,
+        moved=moves,
         undefined=undefined,
     )
 

@@ -34,9 +34,10 @@ class RunningSpread:
         if self._first is None:
             self._first = y[0].astype(np.float64)
             self._unit = float(np.abs(y).max(initial=0.0)) or 1.0
-        d = y / self._unit - self._first / self._unit
+        d = y / self._unit
+        d -= self._first / self._unit
         self._sum = self._sum + d.sum(axis=0)
-        self._squares += float((d**2).sum())
+        self._squares += float(np.vdot(d, d))
         self._count += len(y)
 
     @property

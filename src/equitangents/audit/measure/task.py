@@ -131,11 +131,13 @@ class Task:
     clock: Clock = field(default_factory=Clock)
     record: Record = field(default_factory=Record)
     given_rows: np.ndarray | None = None
-    """Where the inputs stand in the sample that was given; None: all of them are audited."""
+    """Where the inputs stand in the data that were given; None: all of them are audited."""
     unmoved: int = 0
-    """Inputs of that sample which no element moves, and which were left out, unless all are such."""
+    """Inputs that no element moves, and that were left out, unless all are such."""
     sample: Inputs | None = None
-    """That sample, where some were left out."""
+    """All inputs that were to be audited, where some of them were left out."""
+    sample_rows: np.ndarray | None = None
+    """Where the others stand among these."""
 
     @property
     def nothing_moves(self) -> bool:
@@ -143,7 +145,7 @@ class Task:
         return self.unmoved > 0 and self.sample is None
 
     def row(self, i: int) -> int:
-        """Where input i stands in the sample that was given."""
+        """Where input i stands in the data that were given."""
         return int(i) if self.given_rows is None else int(self.given_rows[i])
 
     def of_rows(self, rows: np.ndarray) -> Task:
