@@ -99,14 +99,14 @@ def smooth(rng: np.random.Generator, share: float) -> Callable[[np.ndarray], np.
 
 
 def exactly(rng: np.random.Generator) -> Drawn:
-    dtype, constant = rng.choice([np.float32, np.float64]), rng.uniform(0, 10)
+    dtype, constant = (np.float32, np.float64)[rng.integers(2)], rng.uniform(0, 10)
     even = smooth(rng, 0.0)
     return Drawn(lambda x: even(x) + x.dtype.type(constant), images(rng).astype(dtype), "kept")
 
 
 def broken(rng: np.random.Generator) -> Drawn:
     f, x = smooth(rng, float(10 ** rng.uniform(-6, 0))), images(rng)
-    tolerance = rng.choice([None, None, 0.01])
+    tolerance = (None, None, 0.01)[rng.integers(3)]
     return Drawn(f, x, truth(f, x, tolerance=tolerance), settings={"tolerance": tolerance})
 
 
@@ -140,7 +140,7 @@ def noisy(rng: np.random.Generator) -> Drawn:
 
 def half(rng: np.random.Generator) -> Drawn:
     f, x = smooth(rng, violation(rng)), images(rng)
-    tolerance = rng.choice([None, 0.1, 0.1, 0.2])
+    tolerance = (None, 0.1, 0.1, 0.2)[rng.integers(4)]
     size = float(np.linalg.norm(f(x), axis=1).max())
     known = truth(f, x, tolerance=tolerance, rounding=size * float(np.finfo(np.float16).eps))
     return Drawn(lambda x: f(x).astype(np.float16), x.astype(np.float32), known, settings={"tolerance": tolerance})
@@ -149,7 +149,7 @@ def half(rng: np.random.Generator) -> Drawn:
 def offset(rng: np.random.Generator) -> Drawn:
     """Outputs in single precision above a constant of 1 to 100,000."""
     f, x, constant = smooth(rng, violation(rng)), images(rng), 10 ** rng.uniform(0, 5)
-    tolerance = rng.choice([None, 0.05, 0.2])
+    tolerance = (None, 0.05, 0.2)[rng.integers(3)]
     known = truth(f, x, rounding=float(np.finfo(np.float32).eps) * constant * np.sqrt(3))
     if tolerance is not None:
         known = truth(lambda x: f(x) + constant, x, tolerance=tolerance)
@@ -209,7 +209,7 @@ def read(line: str) -> Answer:
     found = {answer: min(at) for answer, words in said.items() if (at := [line.find(w) for w in words if w in line])}
     if line.startswith("Whether "):
         return "open"
-    return min(found, key=found.__getitem__)  # type: ignore[return-value, arg-type]
+    return min(found, key=found.__getitem__)  # type: ignore[arg-type]
 
 
 def measure(models: int = MODELS, kinds: dict[str, Callable[..., Drawn]] | None = None, **settings: Any) -> list[Row]:

@@ -174,8 +174,8 @@ def assemble(
         else curves(task, task.contract, orbits, floors, judgement)  # type: ignore[arg-type]
     )
     of_transforms = measured("transforms", along_strengths, []) if parts.transforms or not lawful else []
-    why = open_ or doubt(decided, contract, judgement, floors, orbits.dtype.name, task.x.n)
-    facts = Facts(model.name, task.x.n, 0 if task.sample is None else task.unmoved, same, why, looked, data)
+    hidden = open_ or doubt(decided, contract, judgement, floors, orbits.dtype.name, task.x.n)
+    facts = Facts(model.name, task.x.n, 0 if task.sample is None else task.unmoved, same, hidden, looked, data)
     said = sentence(facts, decided, contract, elements, judgement, floors)
     said = " ".join([said, *(rule_said(rule, len(contract.outputs) > 1) for rule in rules)])
     if stop.stopped:
@@ -250,7 +250,7 @@ def assemble(
             orbits.output_axes,
         ).make,
         **_errors_of_inputs(task, orbits, judgement),
-        doubt=why,
+        doubt=hidden,
         counterexample=judgement.counterexample,
         undefined=undefined,
         unmoved=task.unmoved,
@@ -288,7 +288,7 @@ def _passed(
         one = found[0]
         where = f"inputs moved by {one.label}, the first of them input {one.index}"
         raise NotFiniteError(f"f(x) holds NaN or infinite values for {where}")
-    known = None if y is None else labels(task)[rows]
+    known = None if y is None else y[rows]
     elements, count = [task.elements[k] for k in left], int((~moved).sum())
     whole = replace(task, unmoved=count, sample=task.x, sample_rows=rows, elements=elements, record=Record())
     task = whole.of_rows(rows)

@@ -100,7 +100,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
         at_floor=at_floor,
         above=above,
         within=told.tolerance is not None and all(_bound(e) <= told.tolerance for e in elements),
-        worst=(int(k), task.row(i)),
+        worst=(int(k), task.row(int(i))),
         far=_far(scales, unit, floors, separate, told.tolerance),
     )
 

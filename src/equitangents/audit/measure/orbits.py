@@ -240,7 +240,11 @@ def _defined(z: Answer, y: Answer) -> tuple[Answer, Bool[np.ndarray, " n"]]:
     bad = np.any([~np.isfinite(a.reshape(len(a), -1)).all(axis=1) for a in z.leaves], axis=0)
     if not bad.any():
         return z, bad
-    put = lambda a, b: np.where(bad.reshape(-1, *(1,) * (a.ndim - 1)), b, a)
+
+    def put(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        there = bad.reshape((len(a),) + (1,) * (a.ndim - 1))
+        return np.where(there, b, a)
+
     return replace(z, leaves=tuple(put(a, b) for a, b in zip(z.leaves, y.leaves, strict=True))), bad
 
 
