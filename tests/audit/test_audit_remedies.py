@@ -58,12 +58,14 @@ def test_members_are_told_in_one_quantity_before_and_after() -> None:
 def test_a_remedy_that_makes_the_task_worse_says_so_first() -> None:
     y = (IMAGES[:, 0, 0, 0] > 0).astype(int)
     scores = lambda x: np.stack([-x[:, 0, 0, 0], x[:, 0, 0, 0]], axis=1)
-    remedy = et.audit(scores, "C4", IMAGES, y=y, **QUIET).remedies[0]
+    averaged = lambda report: next(m for m in report.remedies if m.name.startswith("averaging"))
+    remedy = averaged(et.audit(scores, "C4", IMAGES, y=y, **QUIET))
     assert remedy.task_before == 0 < remedy.task_after
     assert remedy.note.startswith("makes the model worse at its task: the error rate rises from 0 to")
     report = et.audit(scores, "C4", IMAGES, y=y, **QUIET)
     assert "averaging over the group at test time: makes the model worse" in report.summary()
-    better = et.audit(scores, "C4", IMAGES, y=1 - y, **QUIET).remedies[0]
+    assert not report.remedies[0].note.startswith("makes the model worse"), "what ruins the task is not offered first"
+    better = averaged(et.audit(scores, "C4", IMAGES, y=1 - y, **QUIET))
     assert "worse" not in better.note
 
 

@@ -19,10 +19,11 @@ def invariant(x: np.ndarray) -> np.ndarray:
 
 
 def literal(f, x: np.ndarray) -> tuple[float, float]:
-    """(mean violation over ‖f(x)‖, over the spread between inputs) under quarter turns."""
-    y = f(x)
-    off = np.array([np.linalg.norm(f(np.rot90(x, k, (1, 2))) - y, axis=1) for k in (1, 2, 3)])
-    spread = np.sqrt(((y - y.mean(0)) ** 2).sum() / (len(y) - 1))
+    """(mean violation over ‖f(x)‖, over the spread between inputs and moved copies) under quarter turns."""
+    all_four = np.array([f(np.rot90(x, k, (1, 2))) for k in range(4)])
+    y = all_four[0]
+    off = np.linalg.norm(all_four[1:] - y, axis=2)
+    spread = np.sqrt(((all_four - all_four.mean((0, 1))) ** 2).sum() / 4 / (len(y) - 1))
     return float((off / np.linalg.norm(y, axis=1)).mean()), float((off / spread).mean())
 
 

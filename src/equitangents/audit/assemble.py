@@ -16,7 +16,9 @@ import numpy as np
 from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.contract_section import contract_section
+from equitangents.audit.doubt import INTERRUPTED, UNMOVED, doubt
 from equitangents.audit.interruption import Interruption
+from equitangents.audit.measure.counterexamples import confirmed
 from equitangents.audit.measure.curves import curves, transform_curves
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
@@ -29,6 +31,7 @@ from equitangents.audit.measure.layers import acquit, layer_errors
 from equitangents.audit.measure.lie import lie_derivatives
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
 from equitangents.audit.measure.probabilities import divergences, output_kind
+from equitangents.audit.measure.record import Record
 from equitangents.audit.measure.relative import relative_section
 from equitangents.audit.measure.remedied import Remedies
 from equitangents.audit.measure.remedies import remedies
@@ -52,14 +55,17 @@ from equitangents.audit.report.sections import (
     RuleResult,
     Settings,
     Timing,
+    UndefinedPose,
 )
-from equitangents.audit.sentence import sentence
+from equitangents.audit.sentence import Facts, sentence
+from equitangents.errors import NotFiniteError
 
 logger = logging.getLogger("equitangents.audit")
 
 NO_GROUP = "transforms form no group, by which it is measured"
 _QUICK_ROWS = 16
 _STOPPED_ROWS = 8  # for the floors of an audit that was stopped before them
+_MOSTLY = 0.5  # an element under which more inputs than this share give NaN is left out, rather than the inputs
 
 
 def assemble(
@@ -86,30 +92,31 @@ def assemble(
         return found
 
     def measured(name: str, measure: Callable[[], Any], otherwise: Any = None, counted: str = "") -> Any:
-        """What it gives, its evaluations counted; `otherwise` if the audit was stopped."""
+        """What it gives, its evaluations counted; `otherwise` if the audit was stopped, or the model failed on it."""
         with task.clock.during(counted or name):
-            return stop.measured(name, measure, otherwise)
+            try:
+                return stop.measured(name, measure, otherwise)
+            except Exception as error:
+                if orbits is None or not (isinstance(error, NotFiniteError) or error is task.clock.failed):
+                    raise
+                return part(name, f"the model failed on it: {type(error).__name__}: {error}") or otherwise
 
     def beyond(name: str, measure: Callable[[], Any], otherwise: Any = None) -> Any:
         """The same of a part that quick audits leave out."""
         return otherwise if task.quick else measured(name, measure, otherwise)
 
     sets = off_data_sets(task, parts.off_data)
-    task.record.recording = True
-    orbits = measured("elements", lambda: measure_orbits(task))
-    task.record.recording = False
-    if orbits is None:
-        task = stopped_task(task)
-        y = None if y is None else y[: task.x.n]
-        orbits = measure_orbits(task)
-        task.record.replaying = False
+    orbits: Any = None
+    task, y, orbits, undefined = _passed(task, y, lambda part: measured("elements", lambda: measure_orbits(part)))
     rows = _STOPPED_ROWS if stop.stopped else _QUICK_ROWS if task.quick else ROWS
     with task.clock.during("floors"):
         floors = stop.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))
     unknown = floors is None
     if floors is None:
         floors = unmeasured_floors(task, orbits.dtype, orbits.separate_sizes)
-    judgement = judge(task, orbits, floors)
+    judgement = replace(judge(task, orbits, floors), undefined=undefined)
+    again = measured("single inputs", lambda: confirmed(task, orbits, floors, judgement), counted="floors")
+    judgement, floors = again or (judgement, floors)
     headline = judgement.headline
     elements = _elements(task, orbits, floors, judgement)
     error = task.resampler(task.x.n).spread(orbits.errors)
@@ -117,9 +124,11 @@ def assemble(
     members = lambda: ensemble_law(task, orbits.actions, parts.theory, orbits.no_mean)
     found = part("ensemble", beyond("ensemble", members))
     ensemble, spread = found or (None, None)
-    decided = decide(judgement, floors)
-    if unknown or (decided != "broken" and len(task.elements) < len(asked.elements)):
-        decided = "undecided"
+    decided, open_ = decide(judgement, floors), None
+    if task.nothing_moves:
+        decided, open_ = "undecided", UNMOVED
+    elif unknown or (decided != "broken" and stop.stopped and len(task.elements) < len(asked.elements)):
+        decided, open_ = "undecided", INTERRUPTED
     lawful = not task.contract.lawless
     within = lambda: layer_errors(task) if lawful else NO_GROUP
     inside = measured("layers", within) if parts.layers is not False else "layers=False"
@@ -148,7 +157,9 @@ def assemble(
         missing.append(Missing("lie", why))
     shares = part("irreps", beyond("irreps", lambda: irreps(task, orbits)))
     mending = lambda: remedies(task, orbits, y, ensemble, parts.train, judgement, floors)
-    mended = beyond("remedies", mending, []) if lawful else []
+    if undefined and lawful and not task.quick:
+        missing.append(Missing("remedies", "the model gives NaN or infinite values for some moved inputs"))
+    mended = beyond("remedies", mending, []) if lawful and not undefined else []
     along = lambda: _checkpoints(task, parts.checkpoints or {}, headline.unit)
     points = measured("checkpoints", along, []) if parts.checkpoints else []
     with task.clock.during("witnesses"):
@@ -163,7 +174,9 @@ def assemble(
         else curves(task, task.contract, orbits, floors, judgement)  # type: ignore[arg-type]
     )
     of_transforms = measured("transforms", along_strengths, []) if parts.transforms or not lawful else []
-    said = sentence(model.name, decided, contract, elements, judgement, floors, looked, same)
+    hidden = open_ or doubt(decided, contract, judgement, floors, orbits.dtype.name, task.x.n)
+    facts = Facts(model.name, task.x.n, 0 if task.sample is None else task.unmoved, same, hidden, looked, data)
+    said = sentence(facts, decided, contract, elements, judgement, floors)
     said = " ".join([said, *(rule_said(rule, len(contract.outputs) > 1) for rule in rules)])
     if stop.stopped:
         missing[:0] = [_stopped(asked, task), *(m for m in stop.missing if m.section != "elements")]
@@ -236,9 +249,69 @@ def assemble(
             task.output_action,
             orbits.output_axes,
         ).make,
-        input_errors=orbits.errors.mean(axis=0).tolist(),
+        **_errors_of_inputs(task, orbits, judgement),
+        doubt=hidden,
+        counterexample=judgement.counterexample,
+        undefined=undefined,
+        unmoved=task.unmoved,
         inputs_digest=_digest(task),
     )
+
+
+def _passed(
+    task: Task, y: np.ndarray | None, measure: Callable[[Task], Orbits | None]
+) -> tuple[Task, np.ndarray | None, Orbits, list[UndefinedPose]]:
+    """The pass over the data: of a stopped one as far as it came; once more without inputs or elements for which the
+    model gives NaN or infinite values, if there are such.
+    """
+    labels = lambda part: None if y is None else y[: part.x.n]
+    task.record.recording = True
+    orbits = measure(task)
+    task.record.recording = False
+    if orbits is None:
+        task = stopped_task(task)
+        orbits = measure_orbits(task)
+        task.record.replaying = False
+    bad, moved = orbits.undefined, orbits.moved
+    if not moved.any():  # which decides nothing, but is measured all the same
+        return replace(task, unmoved=task.x.n), labels(task), orbits, []
+    if moved.all() and not bad.any():
+        return task, labels(task), orbits, []
+    left = np.flatnonzero(bad.mean(axis=1) <= _MOSTLY)
+    rows = np.flatnonzero(moved & ~bad[left].any(axis=0))
+    first = lambda k: task.row(int(np.flatnonzero(bad[k])[0]))
+    found = [
+        UndefinedPose(task.contract.label(task.elements[k]), int(bad[k].sum()), first(k))
+        for k in np.flatnonzero(bad.any(axis=1))
+    ]
+    if not len(left) or not len(rows):
+        one = found[0]
+        where = f"inputs moved by {one.label}, the first of them input {one.index}"
+        raise NotFiniteError(f"f(x) holds NaN or infinite values for {where}")
+    known = None if y is None else y[rows]
+    elements, count = [task.elements[k] for k in left], int((~moved).sum())
+    whole = replace(task, unmoved=count, sample=task.x, sample_rows=rows, elements=elements, record=Record())
+    task = whole.of_rows(rows)
+    return task, known, measure_orbits(task), found
+
+
+def _errors_of_inputs(task: Task, orbits: Orbits, judgement: Judgement) -> dict[str, Any]:
+    """The mean error of every input of the sample in every unit that a headline may have; NaN of those left out."""
+    scales, unit = judgement.scales, judgement.headline.unit
+    plain = lambda unit: np.max(scales.relative(unit, orbits.separate, own=False)[scales.judged], axis=0)
+    tables = {"norm": plain("norm")} | ({} if judgement.by_spread is None else {"spread": plain("spread")})
+    tables[unit] = np.max(scales.relative(unit, orbits.separate)[scales.judged], axis=0)
+    if orbits.scores is not None and len(orbits.kept) == task.x.n:
+        tables["labels"] = (orbits.scores[1:].argmax(axis=2) != orbits.scores[0].argmax(axis=1)).astype(np.float64)
+
+    def whole(table: np.ndarray) -> list[float]:
+        if task.sample is None:
+            return [float(e) for e in table.mean(axis=0)]
+        found = np.full(task.sample.n, np.nan)
+        found[task.sample_rows] = table.mean(axis=0)
+        return [float(e) for e in found]
+
+    return {"input_errors": whole(orbits.errors), "errors_by_unit": {name: whole(t) for name, t in tables.items()}}
 
 
 def _member_passes(task: Task, ensemble: EnsembleSection | None) -> int:
@@ -263,10 +336,10 @@ def _no_derivative(orbits: Orbits) -> str:
 def _digest(task: Task) -> str:
     """Of the inputs, the group and its elements."""
     found = hashlib.sha256(task.contract.group.name.encode())
-    for leaf in (*task.x.leaves, *task.elements):
+    for leaf in (*(task.sample or task.x).leaves, *task.elements):
         a = np.ascontiguousarray(leaf.value if isinstance(leaf, Shared) else leaf)
         found.update(f"{a.shape}{a.dtype}".encode())
-        found.update(a.tobytes())
+        found.update(a.data if a.size else b"")
     return found.hexdigest()[:16]
 
 
@@ -312,7 +385,7 @@ def _elements(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) 
                 angle=contract.angle(g),
                 exact=task.contract.moves_exactly(g),
                 error=spread_of(estimates[k], errors),
-                worst_input=int(errors.argmax()),
+                worst_input=task.row(int(errors.argmax())),
                 round_trip_floor=mean_or_none(floors.round_trip[k]),
                 reference_floor=mean_or_none(floors.reference[k]),
                 floor=floor,
@@ -346,7 +419,7 @@ def _checkpoints(task: Task, given: Mapping[str, Any], unit: Unit) -> list[Check
         model = as_model(f, select=task.model.select)
         with model.ready():
             orbits = measure_orbits(replace(task, model=model), x)
-        scales = make_scales(orbits, None, task.judging.output_scale)
+        scales = make_scales(orbits, None, task.judging)
         judged = np.max(scales.relative(unit, orbits.separate), axis=0)
         same = same_predictions(task, orbits)
         found.append(

@@ -2,92 +2,149 @@
 
 from __future__ import annotations
 
-from equitangents.audit.measure.floors import FACTOR, UNINFORMATIVE, Floors
+import math
+from dataclasses import dataclass
+
+from equitangents.audit.measure.floors import FACTOR, Floors
 from equitangents.audit.measure.judge import Judgement
 from equitangents.audit.report.findings import Verdict
 from equitangents.audit.report.sections import (
     ContractSection,
+    DataSection,
+    Doubt,
     ElementResult,
     Estimate,
     LayerSection,
     OutputContract,
 )
-from equitangents.audit.report.words import NAMED, NEARLY, interval, listed, matching_said, number, of, tolerance_said
+from equitangents.audit.report.words import (
+    NAMED,
+    NEARLY,
+    interval,
+    listed,
+    matching_said,
+    number,
+    of,
+    share_of,
+    tolerance_said,
+    within,
+)
 from equitangents.report.verdict import format_number
 
 INVARIANT = "invariant"
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What the first sentence speaks of, besides errors and floors."""
+
+    name: str
+    inputs: int
+    unmoved: int
+    """Inputs that no element moves, and that were left out."""
+    same: Estimate | None
+    """Share of predictions that stay, or move as they should."""
+    doubt: Doubt | None
+    layers: LayerSection | None
+    data: DataSection | None
+
+
 def sentence(
-    name: str,
+    facts: Facts,
     verdict: Verdict,
     contract: ContractSection,
     elements: list[ElementResult],
     judgement: Judgement,
     floors: Floors,
-    layers: LayerSection | None,
-    same: Estimate | None,
 ) -> str:
-    """What the audit found, in one sentence for its headline."""
+    """What the audit found, in one sentence for its headline, and what one must know to act on it."""
+    said = _finding(facts, verdict, contract, elements, judgement, floors)
+    return said + vanishing(contract.outputs) + _unmoved(facts, contract) + _data(facts, verdict)
+
+
+def _finding(
+    facts: Facts,
+    verdict: Verdict,
+    contract: ContractSection,
+    elements: list[ElementResult],
+    judgement: Judgement,
+    floors: Floors,
+) -> str:
     kind = INVARIANT if all(o.action == INVARIANT for o in contract.outputs) else "equivariant"
-    group, headline, outputs = contract.group, judgement.headline, contract.outputs
-    measured = f"{error_said(judgement, outputs)}{compared_said(outputs)}, floor {number(headline.floor)}"
-    blank = vanishing(outputs)
-    where = _where(layers)
-    tolerance = tolerance_said(headline.tolerance)
+    name, group, headline, outputs = facts.name, contract.group, judgement.headline, contract.outputs
+    measured = f"{error_said(judgement, outputs, facts.same)}{compared_said(outputs)}, floor {number(headline.floor)}"
+    where, kept = _where(facts.layers), "" if headline.unit == "probability" else _kept(facts.same)
+    tolerance, open_ = tolerance_said(headline.tolerance), "" if facts.doubt is None else facts.doubt.said
+    exactly = "" if headline.tolerance is None else f" to within {tolerance}"
     if verdict == "equivariant":
         how = "to rounding" if exact(contract) else "as well as the interpolation of its inputs allows"
-        return f"{name} is {kind} under {group} {how}: {measured}.{blank}"
+        return f"{name} is {kind} under {group} {how}: {measured}."
     if verdict == "equivariant within tolerance":
-        random = _random(floors)
-        return f"{name} is {kind} under {group} to within {tolerance}: {measured}{_kept(same)}.{random}{blank}"
+        single = _single(judgement, "; but ")
+        return f"{name} is {kind} under {group} to within {tolerance}: {measured}{kept}{single}.{_random(floors)}"
     if verdict == "stochastic":
-        return (
-            f"{name} is stochastic: two evaluations of one input differ by {number(floors.noise)}, which hides any "
-            f"violation of {group} ({measured}).{where}{blank}"
-        )
+        hides = f"which hides whether it is {kind} under {group}"
+        return f"{name} is stochastic, {hides}: {open_}. Measured: {measured}.{where}"
     if verdict == "undecided":
-        return _undecided(name, kind, contract, judgement, measured) + blank
-    rest = f"{_failing(contract, elements, judgement)}{_random(floors)}{where}{blank}"
-    far = f"{_worst(elements, judgement)}{_kept(same)}"
+        found = error_said(judgement, outputs, None) if judgement.scales.nothing else measured
+        single = _single(judgement, "; ")
+        doubt = f"Whether {name} is {kind} under {group}{exactly} cannot be told from these inputs: {open_}"
+        return f"{doubt}. Measured: {found}{single}."
+    rest = f"{_failing(contract, elements, judgement)}{_random(floors)}{where}"
+    far = f"{_worst(elements, judgement)}{_rare(judgement, facts)}{kept}"
+    fails = f"{name} is not {kind} under {group}{exactly}: "
+    if judgement.undefined:
+        return f"{fails}{_undefined(judgement)}; elsewhere {measured}{far}.{rest}"
     if headline.tolerance is not None:
-        return f"{name} is not {kind} under {group} to within {tolerance}: {measured}{far}.{rest}"
+        return f"{fails}{measured}{far}.{rest}"
+    if judgement.counterexample is not None:
+        return f"{fails}{_single(judgement, '')}{_rare(judgement, facts)}; {measured}{kept}.{rest}"
     if headline.error.estimate.mean <= FACTOR * headline.floor:  # exact elements show what interpolation hides
         above = [e for e in elements if e.above]
         own = sum((e.judged or e.error).estimate.mean for e in above) / max(len(above), 1)
         return (
-            f"{name} is not {kind} under {group}: {len(above)} of {len(elements)} {contract.noun}s are above their "
-            f"floors, by mean relative errors of {number(own)}; the floors hide the others ({measured}).{rest}"
+            f"{fails}{len(above)} of {len(elements)} {contract.noun}s are above their floors, by mean errors of "
+            f"{number(own)} {of(headline.unit)}; the floors hide the others ({measured}).{rest}"
         )
-    if headline.bound <= NEARLY:
-        return (
-            f"{name} is not exactly {kind} under {group}, but to within {number(headline.bound)}: "
-            f"{measured}{far}.{rest}"
-        )
-    return f"{name} is not {kind} under {group}: {measured}{far}.{rest}"
+    if within(headline) <= NEARLY:
+        near = f"{name} is not exactly {kind} under {group}, but to within {number(within(headline))}"
+        return f"{near}: {measured}{far}.{rest}"
+    return f"{fails}{measured}{far}.{rest}"
 
 
-def error_said(judgement: Judgement, outputs: list[OutputContract]) -> str:
+def error_said(judgement: Judgement, outputs: list[OutputContract], same: Estimate | None) -> str:
     """The headline's error with its interval and unit, then the same error in the other unit.
 
-    Outputs whose errors are relative to something else than the headline's are named, but for masks and sets.
+    Of classifiers how many predictions change, and by how much a probability does. Outputs whose errors are relative to
+    something else than the headline's are named, but for masks and sets.
     """
     unit, estimate = judgement.headline.unit, judgement.headline.error.estimate
     if unit == "classes":
         return f"the class changes in {interval(estimate)} of cases"
+    if unit == "probability":
+        return f"{labels_said(same, outputs[0].action)}, probabilities change by {interval(estimate)} on average"
     if unit == "share":
         return f"mean error {interval(estimate)}"
-    said = f"mean relative error {interval(estimate)} {of(unit)}"
     if judgement.scales.nothing:
         return f"mean violation {format_number(estimate.mean)}"
     if unit == "absolute":
         return f"mean error {interval(estimate)} of output_scale"
-    norm, spread = judgement.by_norm.estimate.mean, judgement.by_spread
-    own = "".join(f"{o.name}: {of(o.unit)}; " for o in outputs if o.unit in ("absolute", "classes"))
+    said = f"mean relative error {share_of(estimate, unit)}"
+    norm, spread = judgement.by_norm.estimate, judgement.by_spread
+    own = "".join(f"{o.name}: {of(o.unit)}; " for o in outputs if o.unit in ("absolute", "classes", "probability"))
     if unit == "spread":
-        return f"{said} ({own}{number(norm)} of ‖f(x)‖)"
+        return f"{said} ({own}{share_of(Estimate(norm.mean, math.nan, math.nan), 'norm')})"
     second = judgement.headline.reason if spread is None else f"{number(spread.estimate.mean)} {of('spread')}"
     return f"{said} ({own}{second})"
+
+
+def labels_said(same: Estimate | None, action: str) -> str:
+    """How many predicted labels change, or move as they should."""
+    if same is None:
+        return "predicted labels are not compared"
+    if action != INVARIANT:
+        return f"{number(same.mean)} of predicted labels move with the inputs"
+    return "no predicted label changes" if same.mean == 1 else f"{number(1 - same.mean)} of predicted labels change"
 
 
 def compared_said(outputs: list[OutputContract]) -> str:
@@ -119,19 +176,48 @@ def vanishing(outputs: list[OutputContract]) -> str:
     return f"{said}, so {it} not judged; output_scale gives a size to judge {'it' if one else 'them'} against."
 
 
-def _undecided(name: str, kind: str, contract: ContractSection, judgement: Judgement, measured: str) -> str:
-    headline = judgement.headline
-    if judgement.scales.nothing:
-        doubt = f"Whether {name} is {kind} under {contract.group} cannot be told from these inputs"
-        return f"{doubt}: {error_said(judgement, contract.outputs)}."
-    within = "" if headline.tolerance is None else f" to within {tolerance_said(headline.tolerance)}"
-    why = ""
-    if headline.tolerance is not None and headline.floor > headline.tolerance:
-        why = " (the floor alone is larger than that)"
-    elif headline.floor > UNINFORMATIVE:
-        cause = "rounding" if exact(contract) else "interpolation"
-        why = f" ({cause} alone changes these outputs too much)"
-    return f"Whether {name} is {kind} under {contract.group}{within} cannot be told from these inputs{why}: {measured}."
+def _single(judgement: Judgement, before: str) -> str:
+    """The input that disproves by itself, with its error and its floor; "" if there is none."""
+    found = judgement.counterexample
+    if found is None:
+        return ""
+    at = f"input {found.index} with {found.label}"
+    if judgement.headline.unit == "classes":
+        return f"{before}the class of {at} changes"
+    error = f"{number(found.error)} {of(judgement.headline.unit)}"
+    return f"{before}{at} is off by {error}, its own floor {number(found.floor)}"
+
+
+def _rare(judgement: Judgement, facts: Facts) -> str:
+    """How rare violations are where few inputs show them."""
+    count = int(judgement.far.any(axis=(0, 1)).sum())
+    if not 0 < 2 * count < facts.inputs:
+        return ""
+    return f"; {count} of {facts.inputs} inputs {'is' if count == 1 else 'are'} far above the floor"
+
+
+def _undefined(judgement: Judgement) -> str:
+    """Where outputs are NaN or infinite."""
+    parts = [f"{u.inputs} with {u.label} (the first input {u.index})" for u in judgement.undefined[:NAMED]]
+    more = len(judgement.undefined) - len(parts)
+    also = f" and others with {more} more" if more > 0 else ""
+    return f"it gives NaN or infinite values for some moved inputs, finite before: {', '.join(parts)}{also}"
+
+
+def _unmoved(facts: Facts, contract: ContractSection) -> str:
+    """How many inputs nothing moves, and how many remain."""
+    if not facts.unmoved:
+        return ""
+    count = facts.unmoved
+    are = "is moved by no element and was" if count == 1 else f"are moved by no {contract.noun} and were"
+    return f" {count} of {count + facts.inputs} inputs {are} left out: {facts.inputs} remain."
+
+
+def _data(facts: Facts, verdict: Verdict) -> str:
+    """That the data do not have the symmetry, which a model that lacks it may have learned."""
+    if facts.data is None or facts.data.symmetric is not False or verdict == "equivariant":
+        return ""
+    return f" The data do not have the symmetry themselves (p = {facts.data.p_value:.2g})."
 
 
 def _worst(elements: list[ElementResult], judgement: Judgement) -> str:

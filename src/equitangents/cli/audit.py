@@ -136,6 +136,7 @@ def audit(
 
     The error is relative, and printed beside the floor that interpolation and rounding explain.
     """
+    from equitangents.audit.adapters import as_model
     from equitangents.audit.adapters.files import load_data, load_function, load_model
     from equitangents.audit.contract.trees import along_axis
     from equitangents.audit.report.checks import read_baseline
@@ -181,7 +182,8 @@ def audit(
     if baseline is not None:
         read_baseline(baseline)
     x, y = load_data(data, trust)
-    f = _command(command, timeout, answers) if model is None else load_model(model, trust)
+    f = as_model(_command(command, timeout, answers) if model is None else load_model(model, trust))
+    f.foreign = True  # of a function, too, an error is told in one line, with where it came from
     x, y = _limited(x, y, limit, seed, batch_axis)
     report = run(
         f,
@@ -243,7 +245,9 @@ def _fail(checks: list[Check]) -> None:
     said on stdout.
     """
     for check in checks:
-        if not check.passed:
+        if check.undecided:
+            typer.echo(f"undecided: {check.said}", err=True)
+        elif not check.passed:
             typer.echo(f"above: {check.said}" if "error" in check.said else f"below: {check.said}", err=True)
         elif "--output-scale" in check.said:
             typer.echo(f"--fail-above: {check.said}", err=True)

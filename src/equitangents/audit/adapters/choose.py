@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from equitangents._types import AnyModel
@@ -70,9 +70,12 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
         return KernelModel(f)
     if callable(f):
         return CallableModel(f, layers)
+    if isinstance(f, Mapping):
+        raise InvalidTypeError(f"f is {_mapping_said(f)}")
     raise InvalidTypeError(
-        f"f is {f!r}; expected a function of a batch, a PyTorch, Keras, Flax or Equinox module, an ONNX or .pt2 file, "
-        "an estimator with predict, (net, params), a kernel, equitangents.audit.Command(...), or a list of such models"
+        f"f is {shortened(f)}; expected a function of a batch, a PyTorch, Keras, Flax or Equinox module, an ONNX or "
+        ".pt2 file, an estimator with predict, (net, params), a kernel, equitangents.audit.Command(...), or a list of "
+        "such models"
     )
 
 
@@ -101,6 +104,29 @@ def _jax_module(f: Any) -> Model | None:
 
         return KerasModel(f)
     return None
+
+
+def _mapping_said(f: Mapping[Any, Any]) -> str:
+    """A dictionary in one line: weights without the network that they belong to, or something else."""
+    names = [str(name) for name in f]
+    few = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    inner = next((n for n in ("state_dict", "model_state_dict", "model") if isinstance(f.get(n), Mapping)), None)
+    arrays = [v for v in f.values() if hasattr(v, "shape") and hasattr(v, "dtype")]
+    if inner is None and len(arrays) < max(len(names), 1):
+        return f"a dictionary of {len(names)} entries ({few}); expected a model"
+    which = (
+        f"a checkpoint whose entry {inner!r} holds weights" if inner else f"a state_dict of {len(names)} arrays ({few})"
+    )
+    return (
+        f"{which} without the network they belong to; build it and load them, net.load_state_dict(...), then audit "
+        "net, or save it whole: torch.export (.pt2), torch.jit (.pt) or ONNX"
+    )
+
+
+def shortened(f: Any, most: int = 200) -> str:
+    """What f is, in one line."""
+    said = " ".join(repr(f).split())
+    return said if len(said) <= most else f"{said[: most - 1]}…"
 
 
 def _is_equinox(f: Any) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import sysconfig
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -94,7 +97,9 @@ class Model(ABC):
             return error
         said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         given = ", ".join(f"{name} {np.shape(a)}" for name, a in _leaves(x))
-        return ModelError(f"{self.name} failed on inputs of shape {given}: {type(error).__name__}: {said[:300]}")
+        place = raised_at(error)
+        where = f", at {place}" if place else ""
+        return ModelError(f"{self.name} failed on inputs of shape {given}: {type(error).__name__}: {said[:300]}{where}")
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -134,8 +139,8 @@ class Model(ABC):
         return None
 
 
-def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None) -> Answer:
-    """A model's output as arrays; raises if it has not one finite row an input.
+def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None, finite: bool = True) -> Answer:
+    """A model's output as arrays; raises if it has not one row an input, finite unless `finite` is False.
 
     `expected`, the tree of output actions, says which outputs are sets and where batches are not along the first axis.
     """
@@ -163,7 +168,7 @@ def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None) -> Ans
                 else ""
             )
             raise ShapeError(f"{name} has shape {a.shape} for {n} inputs; expected one row an input{choose}{batch}")
-        if not np.isfinite(a).all():
+        if finite and not np.isfinite(a).all():
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0])
             raise NotFiniteError(f"{name} holds NaN or infinite values, the first of this batch at index {where}")
     given = [_dtype(leaf) for _, leaf in pairs]
@@ -224,6 +229,20 @@ def _dtype(leaf: Any) -> np.dtype:
     """The type of an array as the model returned it, by NumPy's name; that of half precision is known to JAX."""
     dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     return jax.numpy.dtype(str(dtype).removeprefix("torch."))
+
+
+def raised_at(error: BaseException) -> str:
+    """file:line of the innermost place in the user's own code where it was raised; "" where there is none.
+
+    The user's code is that below the audit's that is not in an installed package; without any, where it was raised.
+    """
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", _OURS))]
+    own = [f for f in frames if "site-packages" not in f.filename and not f.filename.startswith(_STANDARD)]
+    return next((f"{Path(f.filename).name}:{f.lineno}" for f in reversed(own or frames)), "")
+
+
+_OURS = str(Path(__file__).parents[2])
+_STANDARD = sysconfig.get_paths()["stdlib"]
 
 
 def _leaves(x: Any) -> list[tuple[str, Any]]:

@@ -104,7 +104,8 @@ class Canonicalised(_Remedied):
     def __call__(self, *x: Any) -> Any:
         """The output for one batch; several arguments as the model takes them."""
         inputs = self._given(x)
-        scores = np.array([self._score(leaves) for leaves in self._contract.orbit(self._elements, inputs.leaves)])
+        orbit = self._contract.orbit(self._elements, inputs.leaves)
+        scores = np.array([canonical_scores(self._contract, leaves) for leaves in orbit])
         chosen = scores.argmax(axis=0)
         canonical = [None if isinstance(a, Shared) else np.array(a) for a in inputs.leaves]
         for k, moved in enumerate(self._contract.orbit(self._elements, inputs.leaves)):
@@ -120,13 +121,15 @@ class Canonicalised(_Remedied):
                 whole[chosen == k] = back[chosen == k]
         return y.tree(found)
 
-    def _score(self, leaves: Sequence[Any]) -> np.ndarray:
-        parts = [
-            (np.asarray(a, np.float64).reshape(len(a), -1) * weights(a.shape[1:], i)).sum(axis=1)
-            for i, (a, action) in enumerate(zip(leaves, self._contract.inputs, strict=True))
-            if action is not None and not isinstance(a, Shared)
-        ]
-        return np.sum(parts, axis=0)
+
+def canonical_scores(contract: Contract, leaves: Sequence[Any]) -> np.ndarray:
+    """⟨w, ρ_X(g) x⟩ for every input of a moved batch."""
+    parts = [
+        (np.asarray(a, np.float64).reshape(len(a), -1) * weights(a.shape[1:], i)).sum(axis=1)
+        for i, (a, action) in enumerate(zip(leaves, contract.inputs, strict=True))
+        if action is not None and not isinstance(a, Shared)
+    ]
+    return np.sum(parts, axis=0)
 
 
 def weights(shape: tuple[int, ...], place: int) -> np.ndarray:

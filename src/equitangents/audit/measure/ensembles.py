@@ -97,15 +97,17 @@ def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float
         limit=Estimate(*(math.nan if math.isnan(v) else math.sqrt(max(v, 0.0)) for v in (limit2, low, high))),
         exponent=_exponent(sizes, limit2),
         theory_limit=None if theory is None else math.sqrt(theory[0]),
-        by_spread=_norm_over_spread(mean[0]),
+        by_spread=_norm_over_spread(mean),
     )
 
 
 def _norm_over_spread(y: np.ndarray) -> float | None:
-    """Root mean square of ‖f(x)‖ over the spread between inputs; None where there is none."""
-    spread = RunningSpread()
-    spread.add(y)
-    size = math.sqrt(float((y**2).sum(axis=1).mean()))
+    """Root mean square of ‖f(x)‖ over the spread between inputs and moved copies, of outputs (E + 1, n, D); None where
+    there is none.
+    """
+    spread = RunningSpread(len(y))
+    spread.add(y.reshape(-1, y.shape[-1]))
+    size = math.sqrt(float((y[0] ** 2).sum(axis=1).mean()))
     return size / spread.value if spread.value > 1e-6 * size else None
 
 

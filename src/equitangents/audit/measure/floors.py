@@ -27,8 +27,10 @@ from equitangents.metrics.measure import ratio
 ROWS = 64
 FACTOR = 2.0
 """An error up to this many floors is explained by them."""
-UNINFORMATIVE = 0.25
-"""A floor above this hides too much for a model to be called equivariant."""
+UNINFORMATIVE = 0.1
+"""A floor above this hides violations that would be called broken outright, so that nothing is decided."""
+ROUNDING = 1e-3
+"""What the first sentence may call rounding: where rounding does more, it hides what is none, and decides nothing."""
 _SINGLE = float(np.finfo(np.float32).eps)
 _SMOOTH = 1e-3  # a smooth function changes less than this by one rounding in single precision
 _WIDE: dict[str, Any] = {"f": np.float64, "c": np.complex128}
@@ -36,7 +38,7 @@ _DROWNED = 0.2
 _LARGE = 2**14  # numbers an input, from which few are evaluated in double precision
 _FEW, _FEW_QUICK = 8, 4
 _CHANCE = 1000.0  # roundings by which two evaluations may differ: parallel sums on accelerators do
-_PERTURBATION_FACTOR = 8.0  # layers round their sums, too, not only their inputs
+PERTURBATION = 8.0  # layers round their sums, too, not only their inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +124,7 @@ def measure_floors(task: Task, actions: list[LeafAction | None], most: int = ROW
         twice = _apart(task.evaluate(x), y, actions)
     noise = float(np.mean(relative(twice)))
     deterministic = noise <= tolerance
-    method, response = float_floor(task, x, y, sizes, deterministic, actions)
-    factor = 1.0 if method == "float64" else _PERTURBATION_FACTOR
-    rounding = np.maximum(response, unit * sizes) if method == "float64" else factor * (response + unit * sizes)
+    method, response, rounding = rounding_of(task, x, y, sizes, deterministic, actions)
     known = None if seen is None else lambda k: known_outputs(task, rows, k)
     round_trip, reference = resampling(task, x, y, actions, known)
     larger = np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
@@ -142,7 +142,7 @@ def measure_floors(task: Task, actions: list[LeafAction | None], most: int = ROW
 
 def unmeasured_floors(task: Task, dtype: np.dtype, sizes: Float[np.ndarray, "outputs N"]) -> Floors:
     """What stands in for floors of an audit that was stopped before them: rounding alone, assumed."""
-    E, unit = len(task.elements), _PERTURBATION_FACTOR * eps(dtype)
+    E, unit = len(task.elements), PERTURBATION * eps(dtype)
     rows = task.rows(ROWS)
     none, here = np.full((E, len(rows)), np.nan), sizes[:, rows]
     zero = np.zeros((len(sizes), E, len(rows)))
@@ -207,6 +207,17 @@ def _over(sizes: np.ndarray, a: np.ndarray) -> np.ndarray:
     return sizes[:, None] if a.ndim == 3 else sizes
 
 
+def rounding_of(
+    task: Task, x: Inputs, y: Answer, sizes: np.ndarray, deterministic: bool, actions: list[LeafAction | None]
+) -> tuple[Literal["float64", "perturbation", "none"], np.ndarray, Float[np.ndarray, "outputs n"]]:
+    """(how it is known, the response that was seen, what rounding may do to every output for x), as norms."""
+    unit = eps(y.dtype)
+    method, response = float_floor(task, x, y, sizes, deterministic, actions)
+    if method == "float64":
+        return method, response, np.maximum(response, unit * sizes)
+    return method, response, PERTURBATION * (response + unit * sizes)
+
+
 def float_floor(
     task: Task,
     x: Inputs,
@@ -240,6 +251,16 @@ def float_floor(
         jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
         response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
     return "perturbation", response
+
+
+def jitter(task: Task, x: Inputs, actions: list[LeafAction | None], times: int = 4) -> Float[np.ndarray, "outputs n"]:
+    """How far answers for inputs changed by one rounding, this way or that, lie from each other, as norms.
+
+    Other than `float_floor` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
+    """
+    unit = eps(task.evaluate(x).dtype)
+    ys = [task.evaluate(_shaken(replace(task, seed=task.seed + s), x, unit)) for s in range(times)]
+    return np.max([_apart(a, b, actions) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
 
 
 def _in_double(task: Task, x: Inputs) -> int:

@@ -44,7 +44,7 @@ def measure_set(
     part = x.subset(rows)
     round_trip, reference = resampling(task, part, task.evaluate(part), orbits.actions)
     resampled = np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
-    scales = make_scales(orbits, None, task.judging.output_scale)
+    scales = make_scales(orbits, None, task.judging)
     judged = scales.judged
     sizes = orbits.separate_sizes[:, rows]
     fixed = np.where(sizes > 0, always[:, None], 0.0) * sizes

@@ -1,25 +1,32 @@
 """One judgement of all violations, from which verdict, sentence, summary, page and exit status follow.
 
 The unit is the one in which the mean error is larger, of ‖f(x)‖ and the spread between inputs, unless it was asked
-for. An output fails under an element if the interval of its mean error lies above twice its floor there.
+for; probabilities are their own. An output fails under an element if the interval of its mean error lies above twice
+its floor there.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import ndtri
 
-from equitangents.audit.measure.floors import FACTOR, UNINFORMATIVE, Floors
+from equitangents.audit.measure.floors import FACTOR, ROUNDING, UNINFORMATIVE, Floors
 from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.scales import Scales, Unit, make_scales
 from equitangents.audit.measure.task import Judging, Task
 from equitangents.audit.report.findings import Verdict
-from equitangents.audit.report.sections import Estimate, Headline, Spread
+from equitangents.audit.report.sections import Counterexample, Estimate, Headline, Spread, UndefinedPose
+
+SINGLE = 4.0
+"""A single error above so many of its floors is no chance."""
+ASKED = "asked for"
+"""Why the unit is what it is where the user said so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,20 +45,26 @@ class Judgement:
     element_floors: Float[np.ndarray, " E"]
     outputs: list[Estimate]
     """Of every output, over all elements."""
-    output_floors: Float[np.ndarray, " outputs"]
+    output_element_floors: Float[np.ndarray, "outputs E"]
     at_floor: Bool[np.ndarray, "outputs E"]
     above: Bool[np.ndarray, "outputs E"]
     """Which fail: above twice the floor and, by an interval that holds for all at once, above the tolerance."""
     within: bool
     """Whether all elements are within the tolerance."""
     worst: tuple[int, int]
-    """(element, input) with the largest error."""
+    """(element, row of the given sample) with the largest error."""
+    far: Bool[np.ndarray, "outputs E N"]
+    """Which single errors are so far above all floors there (and the tolerance) that each would be a counterexample."""
+    counterexample: Counterexample | None = None
+    """One of these that was confirmed by itself; sought where no mean is above its floor."""
+    undefined: list[UndefinedPose] = field(default_factory=list)
+    """Elements under which the model gave NaN or infinite values; errors are those of the other inputs."""
 
 
 def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
     """The judgement of a task's orbits."""
     told = task.judging
-    scales = make_scales(orbits, floors.absolute, told.output_scale)
+    scales = make_scales(orbits, floors.absolute, told)
     judged, inputs = scales.judged, _over_inputs(task)
     errors_in = lambda unit: np.max(scales.relative(unit, orbits.separate)[judged], axis=0)
     floors_in = lambda unit: _floors(scales, unit, floors)
@@ -70,8 +83,9 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
         floor=float(element_floors.mean()),
         tolerance=told.tolerance,
         bound=float(np.max([_bound(e) for e in elements])),
+        rounding=float(scales.relative(unit, floors.absolute.always, floors.absolute.rows)[judged].mean(axis=1).max()),
     )
-    plain = lambda unit: over_both.spread(np.max(scales.relative(unit, orbits.separate, given=False)[judged], axis=0))
+    plain = lambda unit: over_both.spread(np.max(scales.relative(unit, orbits.separate, own=False)[judged], axis=0))
     k, i = np.unravel_index(int(np.argmax(errors)), errors.shape)
     return Judgement(
         scales=scales,
@@ -82,11 +96,12 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
         elements=elements,
         element_floors=element_floors,
         outputs=[inputs.mean(part.mean(axis=0)) for part in separate],
-        output_floors=floor_table.mean(axis=1),
+        output_element_floors=floor_table,
         at_floor=at_floor,
         above=above,
         within=told.tolerance is not None and all(_bound(e) <= told.tolerance for e in elements),
-        worst=(int(k), int(i)),
+        worst=(int(k), task.row(int(i))),
+        far=_far(scales, unit, floors, separate, told.tolerance),
     )
 
 
@@ -101,7 +116,9 @@ def choose_unit(scales: Scales, told: Judging, errors_in: object) -> tuple[Unit,
         if scales.shares[judged].any():
             return "share", "errors are shares by themselves"
         return "classes", "outputs are class numbers"
-    free = judged & ~scales.classes & ~np.isfinite(scales.given)
+    free = judged & ~scales.classes & ~scales.probabilities & ~np.isfinite(scales.given)
+    if not free.any():
+        return "probability", "outputs are probabilities"
     if scales.sets[free].all():
         return "norm", "sets in any order have no spread"
     if not np.isfinite(scales.spreads[free]).any():
@@ -109,7 +126,7 @@ def choose_unit(scales: Scales, told: Judging, errors_in: object) -> tuple[Unit,
         why = "one input has no spread" if alone else "outputs do not differ between these inputs by more than rounding"
         return "norm", why
     if told.relative_to != "larger":
-        return told.relative_to, "asked for"
+        return told.relative_to, ASKED
     norm, spread = (float(errors_in(unit).mean()) for unit in ("norm", "spread"))  # type: ignore[operator]
     if not math.isfinite(norm):
         return "spread", "f(x) vanishes for some inputs, so that the error relative to ‖f(x)‖ is infinite"
@@ -165,26 +182,64 @@ def _floors(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "ou
     return resampled + scales.relative(unit, part.always, part.rows).mean(axis=1)[:, None]
 
 
+def _far(
+    scales: Scales, unit: Unit, floors: Floors, separate: np.ndarray, tolerance: float | None
+) -> Bool[np.ndarray, "outputs E N"]:
+    """Errors above `SINGLE` times the largest floor of any input there, of outputs that are judged.
+
+    None of elements whose floor hides everything: on white noise single errors of fine rotations mean nothing.
+    """
+    part = floors.absolute
+    floor = scales.relative(unit, part.resampled + part.always[:, None], part.rows)
+    told = (floor.mean(axis=2, keepdims=True) <= UNINFORMATIVE) & scales.judged[:, None, None]
+    return (separate > np.maximum(SINGLE * floor.max(axis=2, keepdims=True), tolerance or 0.0)) & told
+
+
 def _over_inputs(task: Task) -> Resampler:
     """Intervals of one element, over inputs alone."""
     return Resampler(task.x.n, None, task.confidence, task.resamples, task.seed)
 
 
-def decide(judgement: Judgement, floors: Floors) -> Verdict:
-    """ "broken" if some output fails under some element, "equivariant" (or "stochastic") if all are at their floors.
+Hidden = Literal["tolerance", "spread", "rounding", "interpolation"]
 
-    With a tolerance, violations up to it are "equivariant within tolerance", and only those beyond it "broken".
+
+def hidden(judgement: Judgement) -> Hidden | None:
+    """What of the floors hides violations that the verdict would have to speak of; None where nothing does.
+
+    "tolerance": the floor is above it. Without one "spread": outputs differ between inputs by no more than rounding;
+    "rounding" and "interpolation": the floor is larger than what may be called so.
     """
     headline = judgement.headline
+    if headline.tolerance is not None:
+        return "tolerance" if not headline.floor <= headline.tolerance else None
+    return _unexact(judgement)
+
+
+def _unexact(judgement: Judgement) -> Hidden | None:
+    """What of the floors is too large to be called rounding, or interpolation."""
+    headline, scales = judgement.headline, judgement.scales
+    if headline.unit == "norm" and headline.reason != ASKED and (scales.hidden & scales.judged).any():
+        return "spread"
+    if not headline.rounding <= ROUNDING:
+        return "rounding"
+    return "interpolation" if not headline.floor <= UNINFORMATIVE else None
+
+
+def decide(judgement: Judgement, floors: Floors) -> Verdict:
+    """ "broken" if some output fails under some element, "equivariant" if all are at their floors, which hide nothing.
+
+    One counterexample suffices. With a tolerance, violations up to it are "equivariant within tolerance", and only
+    those beyond it "broken". A random model that is not seen to fail is "stochastic".
+    """
+    if judgement.undefined:
+        return "broken"
     if judgement.scales.nothing:  # exact zeros everywhere need no scale
-        return "undecided" if headline.error.worst > 0 else "equivariant"
-    hidden = headline.tolerance is not None and headline.floor > headline.tolerance
-    if judgement.at_floor.all() and floors.deterministic and not hidden:
-        return "equivariant" if headline.floor <= UNINFORMATIVE else "undecided"
-    if judgement.within:
-        return "equivariant within tolerance"
+        return "undecided" if judgement.headline.error.worst > 0 else "equivariant"
     if judgement.above.any():
         return "broken"
-    if judgement.at_floor.all() and not floors.deterministic:
-        return "stochastic"
-    return "undecided"
+    if hidden(judgement) is None:
+        if judgement.at_floor.all() and floors.deterministic and _unexact(judgement) is None:
+            return "equivariant"
+        if judgement.within:
+            return "equivariant within tolerance"
+    return "undecided" if floors.deterministic else "stochastic"

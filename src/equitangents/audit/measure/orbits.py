@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -18,9 +18,10 @@ from jaxtyping import Bool, Float, Int
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.measure.motion import moved_rows
 from equitangents.audit.measure.spread import RunningSpread
 from equitangents.audit.measure.task import Task, apart, batches, check_same_shapes, flattened, pulled_back, size
-from equitangents.errors import NotFiniteError, ShapeError
+from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
 
 _KEPT_NUMBERS = 2**24
@@ -38,7 +39,7 @@ class Orbits:
     separate_sizes: Float[np.ndarray, "outputs N"]
     """Norms ‖f(x)‖ of every output alone; of class numbers 1."""
     spreads: Float[np.ndarray, " outputs"]
-    """Root mean square distance of every output from its mean over the inputs; nan for one input and for classes."""
+    """How far every output differs between inputs and their moved copies; nan for one input and for classes."""
     class_numbers: Bool[np.ndarray, " outputs"]
     """Which outputs are class numbers."""
     violations: Float[np.ndarray, "E N"]
@@ -58,7 +59,7 @@ class Orbits:
     """Where the model has the batch of every output."""
     dtype: np.dtype
     probabilities: bool
-    """Whether the first output is a probability distribution in every row."""
+    """Whether the first output is a probability distribution in every row, and was not said to be something else."""
 
     classes: bool
     """Whether the first output is a vector of class scores."""
@@ -68,6 +69,10 @@ class Orbits:
     """Which outputs are complex numbers, held as pairs of real ones."""
     matched: dict[int, Float[np.ndarray, "3 E N"]]
     """Of outputs that are sets: matched IoU, share missed, share extra."""
+    moved: Bool[np.ndarray, " N"]
+    """Which inputs some element moves."""
+    undefined: Bool[np.ndarray, "E N"]
+    """Where the model gave NaN or infinite values for a moved input, and finite ones for the input itself."""
 
     @property
     def no_mean(self) -> bool:
@@ -90,14 +95,16 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
     separate = sizes_of = signals = actions = first = None
     spreads: list[RunningSpread] = []
     matched: dict[int, np.ndarray] = {}
+    undefined, moves = np.zeros((E, N), bool), np.zeros(N, bool)
     kept = np.arange(N)
     for rows in batches(N, task.step):
         part = x.subset(rows)
-        y = task.batch(contract.start(part))
+        start = contract.start(part)
+        y = task.batch(start)
         if first is None or separate is None or sizes_of is None or signals is None or actions is None:
             first, actions = y, task.output_actions(y)
             separate, sizes_of = np.empty((len(y.leaves), E, N)), np.empty((len(y.leaves), N))
-            spreads = [RunningSpread() for _ in y.leaves]
+            spreads = [RunningSpread(E + 1) for _ in y.leaves]
             width = flattened(_profiles(actions, y.leaves, y.leaves)).shape[1]
             kept = _kept_rows(N, (E + 1) * width, task.seed)
             signals = np.empty((E + 1, len(kept), width))
@@ -111,8 +118,13 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         if len(chosen):
             signals[0, here[0] : here[1]] = flattened(_profiles(actions, kept_y, kept_y))
         for k, moved in enumerate(contract.orbit(elements, part.leaves)):
-            z = _moved(task, x.replaced(moved), contract.label(elements[k]))
+            if not moves[rows].all():
+                moves[rows] |= moved_rows(start.leaves, moved)
+            z = task.batch(x.replaced(moved), finite=False)
             check_same_shapes(y, z, contract.label(elements[k]))
+            z, undefined[k, rows] = _defined(z, y)
+            for running, leaf in zip(spreads, z.leaves, strict=True):
+                running.add(leaf.reshape(len(leaf), -1))
             expected = [v if a is None else _acted(a, elements[k], v) for a, v in zip(actions, y.leaves, strict=True)]
             separate[:, k, rows] = [apart(*v) for v in zip(z.leaves, expected, actions, strict=True)]
             for o, both in _matches(actions, z.leaves, expected):
@@ -152,11 +164,13 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         structure=first.structure,
         output_axes=first.axes,
         dtype=first.dtype,
-        probabilities=_are_distributions(first.leaves[0]),
+        probabilities=task.outputs in ("auto", "probabilities") and are_distributions(first.leaves[0]),
         classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
         shares=np.array([a is not None and a.compared is not None and a.compared.share for a in actions]),
         complex_pairs=np.array(first.complex_pairs or [False] * len(first.leaves)),
         matched=matched,
+        moved=moves,
+        undefined=undefined,
     )
 
 
@@ -205,7 +219,8 @@ def _kept_rows(n: int, numbers_each: int, seed: int) -> np.ndarray:
     return np.arange(n) if count >= n else np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
 
 
-def _are_distributions(y: np.ndarray) -> bool:
+def are_distributions(y: np.ndarray) -> bool:
+    """Whether every row is a probability distribution."""
     if y.ndim != 2 or y.shape[1] < 2 or y.min() < 0:
         return False
     return bool(np.abs(y.sum(axis=1) - 1).max() < 1e-3)
@@ -220,12 +235,17 @@ def _are_scores(first: Answer, action: LeafAction | None) -> bool:
     return y.ndim == 2 and y.shape[1] >= 2 and (action is None or permutes)
 
 
-def _moved(task: Task, x: Inputs, label: str) -> Answer:
-    """The model's outputs for moved inputs; values that are not finite are said to be of these."""
-    try:
-        return task.batch(x)
-    except NotFiniteError as error:
-        raise NotFiniteError(f"{error}, for inputs moved by {label}") from None
+def _defined(z: Answer, y: Answer) -> tuple[Answer, Bool[np.ndarray, " n"]]:
+    """Outputs for moved inputs with those for the inputs themselves wherever some are not finite; and where that is."""
+    bad = np.any([~np.isfinite(a.reshape(len(a), -1)).all(axis=1) for a in z.leaves], axis=0)
+    if not bad.any():
+        return z, bad
+
+    def put(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        there = bad.reshape((len(a),) + (1,) * (a.ndim - 1))
+        return np.where(there, b, a)
+
+    return replace(z, leaves=tuple(put(a, b) for a, b in zip(z.leaves, y.leaves, strict=True))), bad
 
 
 def _one_hot(

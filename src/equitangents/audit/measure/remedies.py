@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, as_inputs
+from equitangents.audit.measure.averaging import canonical_scores
 from equitangents.audit.measure.floors import Floors
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.judge import Judgement
@@ -19,10 +20,11 @@ from equitangents.audit.measure.relative import task_error
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task, pulled_back, relative
 from equitangents.audit.report.sections import EnsembleSection, Estimate, Remedy
-from equitangents.audit.report.words import WORSE
+from equitangents.audit.report.words import BETTER, UNPRICED, WORSE
 from equitangents.metrics.measure import norms, ratio
 
 _ROWS = 16
+_PRICED = 256  # inputs, on which the task's error in canonical position is measured
 
 
 def remedies(
@@ -34,13 +36,18 @@ def remedies(
     judgement: Judgement,
     floors: Floors,
 ) -> list[Remedy]:
-    """Every remedy with what it brings, measured on the sample where that is possible."""
-    return [
+    """Every remedy with what it brings and what it costs the task, measured on the sample where that is possible.
+
+    Those that make the model worse at its task come last.
+    """
+    found = [
         _averaging(task, orbits, y, judgement, floors.deterministic),
         more_members(ensemble, judgement.headline.unit),
         _augmentation(task, orbits, y, train, judgement),
-        *_canonicalising(task, orbits, judgement, floors.deterministic),
+        *_canonicalising(task, orbits, y, judgement, floors.deterministic),
     ]
+    told = [m if y is None or m.task_after is not None else replace(m, note=f"{m.note}; {UNPRICED}") for m in found]
+    return sorted(told, key=lambda m: m.note.startswith(WORSE))
 
 
 def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judgement, deterministic: bool) -> Remedy:
@@ -48,8 +55,7 @@ def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judg
     phi = orbits.signals
     group, listed = task.contract.group, task.contract.is_complete
     mean = phi.mean(axis=0) if listed else phi[1:].mean(axis=0)
-    before, name = task_error(phi[0], orbits, y, task.outputs)
-    after, _ = task_error(mean, orbits, y, task.outputs)
+    price = _price(task, orbits, y, mean)
     left: float | None
     if deterministic and task.complete and task.contract.exact and not orbits.no_mean:
         left, judged, note = 0.0, Estimate(0.0, 0.0, 0.0), "every element is averaged over, and the action is exact"
@@ -74,31 +80,35 @@ def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judg
         measured=left is not None,
         error_before=judgement.by_norm.estimate.mean,
         error_after=left,
-        task_before=before,
-        task_after=after,
+        **price.fields,
         cost=f"{times} evaluations an input",
-        note=task_first(name, before, after) + note,
+        note=price.said + note,
         quantity="mean error",
         before=judgement.headline.error.estimate,
         after=judged,
     )
 
 
-def _canonicalising(task: Task, orbits: Orbits, judgement: Judgement, deterministic: bool) -> list[Remedy]:
+def _canonicalising(
+    task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judgement, deterministic: bool
+) -> list[Remedy]:
     """ρ(g)⁻¹f(ρ(g)x) for the g that moves x to a canonical position: exact where neither data nor f are random."""
     if not (task.contract.is_complete and task.contract.exact and deterministic):
         return []
+    price = _price(task, orbits, None, orbits.signals[0])
+    if y is not None and task.complete:
+        part, predicted = _canonical(task, orbits)
+        price = _price(task, part, y, predicted)
     return [
         Remedy(
             name="canonical inputs",
             measured=False,
             error_before=judgement.by_norm.estimate.mean,
             error_after=0.0,
-            task_before=None,
-            task_after=None,
+            **price.fields,
             cost="1 evaluation an input",
-            note="every element moves an input to the same position, and the action is exact; an input that is "
-            "symmetric itself has several such positions",
+            note=f"{price.said}every element moves an input to the same position, and the action is exact; an input "
+            "that is symmetric itself has several such positions",
             quantity="mean error",
             before=judgement.headline.error.estimate,
             after=Estimate(0.0, 0.0, 0.0),
@@ -106,11 +116,77 @@ def _canonicalising(task: Task, orbits: Orbits, judgement: Judgement, determinis
     ]
 
 
-def task_first(name: str | None, before: float | None, after: float | None) -> str:
-    """A warning that comes first where the remedy makes the model worse at its task."""
-    if name is None or before is None or after is None or not after > before * (1 + 1e-9):
-        return ""
-    return f"{WORSE}: the {name} rises from {before:.3g} to {after:.3g}; "
+def _canonical(task: Task, orbits: Orbits) -> tuple[Orbits, np.ndarray]:
+    """(a part of the orbits, the predictions there for inputs in canonical position), of a group that is listed."""
+    chosen = np.unique(np.linspace(0, len(orbits.kept) - 1, _PRICED).astype(int))
+    part = replace(orbits, kept=orbits.kept[chosen], signals=orbits.signals[:, chosen])
+    x = task.x.subset(part.kept)
+    orbit = task.contract.orbit([task.contract.group.identity, *task.elements], x.leaves)
+    best = np.array([canonical_scores(task.contract, leaves) for leaves in orbit]).argmax(axis=0)
+    return part, part.signals[best, np.arange(len(best))]
+
+
+@dataclass(frozen=True)
+class Price:
+    """The task's error without and with a remedy, for inputs as they are given and for all orientations alike."""
+
+    name: str | None
+    before: float | None
+    after: float | None
+    mixed_before: float | None
+    mixed_after: float | None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As a remedy has them."""
+        return {
+            "task_before": self.before,
+            "task_after": self.after,
+            "mixed_before": self.mixed_before,
+            "mixed_after": self.mixed_after,
+        }
+
+    @property
+    def said(self) -> str:
+        """Better or worse, before anything else is said; "" where the task is not known."""
+        if self.name is None or self.before is None or self.after is None:
+            return ""
+        first = f"{_judged(self.before, self.after)}: the {self.name} {_change(self.before, self.after)}"
+        if self.mixed_before is None or self.mixed_after is None:
+            return f"{first}; "
+        return f"{first}, in mixed orientations it {_change(self.mixed_before, self.mixed_after)}; "
+
+
+def _price(task: Task, orbits: Orbits, y: np.ndarray | None, predicted: np.ndarray) -> Price:
+    """What an invariant model's predictions (K, D) for the kept rows mean for the task: in other orientations they are
+    the same.
+    """
+    errors = [task_error(signal, orbits, y, task.outputs) for signal in orbits.signals]
+    before, name = errors[0]
+    after, _ = task_error(predicted, orbits, y, task.outputs)
+    return Price(name, before, after, mixed([e for e, _ in errors], name), after)
+
+
+def mixed(errors: list[float | None], name: str | None) -> float | None:
+    """The task's error over several sets of inputs together."""
+    known = np.array([e for e in errors if e is not None])
+    if not len(known):
+        return None
+    return float(known.mean()) if name == "error rate" else float(np.sqrt((known**2).mean()))
+
+
+def _judged(before: float, after: float) -> str:
+    return WORSE if _rises(before, after) else BETTER if _rises(after, before) else "leaves the task as it is"
+
+
+def _change(before: float, after: float) -> str:
+    if not (_rises(before, after) or _rises(after, before)):
+        return f"stays at {before:.3g}"
+    return f"{'rises' if _rises(before, after) else 'falls'} from {before:.3g} to {after:.3g}"
+
+
+def _rises(before: float, after: float) -> bool:
+    return after > before * (1 + 1e-9)
 
 
 def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:
@@ -185,19 +261,19 @@ def _augmentation(task: Task, orbits: Orbits, y: np.ndarray | None, train: Any, 
     model = EstimatorModel(refitted, task.model.method)  # type: ignore[attr-defined]
     elsewhere = replace(task, model=model)
     again = measure_orbits(elsewhere, task.x.subset(orbits.kept))
-    scales = make_scales(again, None, task.judging.output_scale)
+    scales = make_scales(again, None, task.judging)
     unit = judgement.headline.unit
     errors = scales.relative(unit, again.separate).max(axis=0)
     labels = None if y is None else y[orbits.kept]
-    before_task, task_name = task_error(orbits.signals[0], orbits, y, task.outputs)
-    after_task, _ = task_error(again.signals[0], again, labels, task.outputs)
+    here = [task_error(signal, orbits, y, task.outputs) for signal in orbits.signals]
+    there = [task_error(signal, again, labels, task.outputs) for signal in again.signals]
+    over_all = lambda found: mixed([e for e, _ in found], here[0][1])
+    price = Price(here[0][1], here[0][0], there[0][0], over_all(here), over_all(there))
     return replace(
         known,
         measured=True,
         error_after=float(again.errors.mean()),
         after=task.resampler(len(orbits.kept)).mean(errors),
-        task_before=before_task,
-        task_after=after_task,
-        note=task_first(task_name, before_task, after_task)
-        + f"a copy was fitted to {len(copies)} moved copies of the training data",
+        **price.fields,
+        note=f"{price.said}a copy was fitted to {len(copies)} moved copies of the training data",
     )

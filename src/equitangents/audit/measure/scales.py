@@ -1,9 +1,10 @@
 """What a violation ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ is divided by, output by output:
 
 norm       ‖f(x)‖ of the same input, which a large constant part of f makes large
-spread     √(Σ ‖f(x_i) − f̄‖²/(n − 1)), how far outputs differ between inputs
+spread     how far outputs differ between inputs and their moved copies (`measure.spread`)
 absolute   a size that the user gives, or 1 where all outputs vanish
 classes    1: outputs are class numbers, and the error is the share that changes
+probability  √2: of outputs that are probabilities, so that it is 1 where all of it goes from one class to another
 share      1: errors are shares by themselves, of pixels whose class changes or of boxes that do not overlap
 """
 
@@ -23,8 +24,9 @@ from equitangents.audit.measure.task import Judging
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import ratio
 
-Unit = Literal["norm", "spread", "absolute", "classes", "share"]
+Unit = Literal["norm", "spread", "absolute", "classes", "share", "probability"]
 _CLEAR = 8.0  # a spread below so many roundings is rounding
+_SIGNAL = 1e-10  # differences below this share of the outputs are no signal that rounding could hide
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,10 @@ class Scales:
     given: Float[np.ndarray, " outputs"]
     """nan where the user gave none."""
     classes: Bool[np.ndarray, " outputs"]
+    probabilities: Bool[np.ndarray, " outputs"]
+    """Which are probabilities, and judged as such."""
+    hidden: Bool[np.ndarray, " outputs"]
+    """Which differ between inputs by so little, if at all, that rounding hides it: beside a large constant part."""
     shares: Bool[np.ndarray, " outputs"]
     """Which of these `classes` are not class numbers, but masks of them, or sets of boxes."""
     sets: Bool[np.ndarray, " outputs"]
@@ -61,37 +67,45 @@ class Scales:
             return "absolute"
         if self.classes[output]:
             return "share" if self.shares[output] else "classes"
+        if self.probabilities[output]:
+            return "probability"
         return "norm" if unit == "spread" and np.isnan(self.spreads[output]) else unit
 
-    def relative(self, unit: Unit, table: np.ndarray, rows: Any = slice(None), given: bool = True) -> np.ndarray:
+    def relative(self, unit: Unit, table: np.ndarray, rows: Any = slice(None), own: bool = True) -> np.ndarray:
         """A table (outputs, …, n) of norms over the divisors of this unit, for some rows of the sample.
 
-        An output's scale goes before the unit, unless `given` is False.
+        An output's scale and that of probabilities go before the unit, unless `own` is False.
         """
-        divisors = self._divisors(unit, rows, self.given if given else np.full_like(self.given, math.nan))
+        divisors = self._divisors(unit, rows, own)
         while divisors.ndim < table.ndim:
             divisors = divisors[:, None]
         return ratio(table, np.broadcast_to(divisors, table.shape))
 
-    def _divisors(self, unit: Unit, rows: Any, given: np.ndarray) -> Float[np.ndarray, "outputs n"]:
+    def _divisors(self, unit: Unit, rows: Any, own: bool) -> Float[np.ndarray, "outputs n"]:
         sizes = self.sizes[:, rows]
-        fixed = self.spreads if unit == "spread" else np.full_like(given, 1.0 if unit == "absolute" else math.nan)
+        fixed = self.spreads if unit == "spread" else np.full_like(self.given, 1.0 if unit == "absolute" else math.nan)
         fixed = np.where(self.classes, 1.0, fixed)
-        fixed = np.where(np.isfinite(given), given, fixed)
+        if own:
+            fixed = np.where(self.probabilities, math.sqrt(2), fixed)
+            fixed = np.where(np.isfinite(self.given), self.given, fixed)
         return np.where(np.isnan(fixed)[:, None], sizes, fixed[:, None])
 
 
-def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, output_scale: Any) -> Scales:
+def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, told: Judging) -> Scales:
     """The divisors of outputs whose rounding is known (of other sets of inputs it is not, and nothing vanishes)."""
     none = np.zeros(len(orbits.spreads))
     roundings, drowned = (none, none > 0) if floors is None else (floors.roundings, floors.drowned)
     rms = lambda a: np.sqrt(np.mean(a**2, axis=tuple(range(1, a.ndim))))
     still = rms(orbits.separate) <= 2 * FACTOR * roundings
     alike = ~(orbits.spreads > _CLEAR * roundings)
+    drowning = np.isfinite(orbits.spreads) & (roundings > _SIGNAL * rms(orbits.separate_sizes))
+    own = orbits.probabilities and orbits.classes and told.relative_to == "larger"
     return Scales(
         sizes=orbits.separate_sizes,
         spreads=np.where(alike, math.nan, orbits.spreads),
-        given=given_scales(output_scale, orbits.output_names),
+        given=given_scales(told.output_scale, orbits.output_names),
+        probabilities=(np.arange(len(none)) == 0) & own & ~orbits.class_numbers,
+        hidden=alike & drowning,
         classes=orbits.class_numbers | orbits.shares,
         shares=orbits.shares,
         sets=np.array([o in orbits.matched for o in range(len(orbits.spreads))]),

@@ -50,6 +50,8 @@ class Clock:
     """Inputs in the largest batch that the model took."""
     refused: str | None = None
     """What the model said of another batch, if it takes the size `largest` alone; others are split and filled up."""
+    failed: BaseException | None = None
+    """What the model raised last."""
     progress: Progress | None = None
     check: Callable[[], None] = lambda: None
     """Raises KeyboardInterrupt if one was lost."""
@@ -128,6 +130,28 @@ class Task:
     """Whether the error and its floor are asked for alone."""
     clock: Clock = field(default_factory=Clock)
     record: Record = field(default_factory=Record)
+    given_rows: np.ndarray | None = None
+    """Where the inputs stand in the data that were given; None: all of them are audited."""
+    unmoved: int = 0
+    """Inputs that no element moves, and that were left out, unless all are such."""
+    sample: Inputs | None = None
+    """All inputs that were to be audited, where some of them were left out."""
+    sample_rows: np.ndarray | None = None
+    """Where the others stand among these."""
+
+    @property
+    def nothing_moves(self) -> bool:
+        """Whether no element moves any input, so that they were all kept."""
+        return self.unmoved > 0 and self.sample is None
+
+    def row(self, i: int) -> int:
+        """Where input i stands in the data that were given."""
+        return int(i) if self.given_rows is None else int(self.given_rows[i])
+
+    def of_rows(self, rows: np.ndarray) -> Task:
+        """The task of some of its inputs."""
+        given = rows if self.given_rows is None else self.given_rows[rows]
+        return replace(self, x=self.x.subset(rows), given_rows=given)
 
     def resampler(self, inputs: int) -> Resampler:
         """Intervals over this many inputs, and over the elements if they are a sample."""
@@ -151,11 +175,11 @@ class Task:
         clock = self.clock
         return self.model.fixed_batch or (clock.largest if clock.refused is not None else None)
 
-    def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
-        """The model's outputs for one batch."""
+    def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None, finite: bool = True) -> Answer:
+        """The model's outputs for one batch; NaN and infinite ones are an error unless `finite` is False."""
         if self.record.replaying:
             return self.record.next(x.n)
-        y = self._with_classes(answer(self._output(x, run), x.n, expected=self.output_action))
+        y = self._with_classes(answer(self._output(x, run), x.n, expected=self.output_action, finite=finite))
         y = self._masked(y, x)
         self.clock.check()
         if self.record.recording:
@@ -186,6 +210,7 @@ class Task:
                 return output
         except Exception as error:
             told = error if run is not None else self.model.failed(error, x.tree())
+            clock.failed = told
             if told is error:
                 if clock.largest == 0 and not isinstance(error, EquitangentsError):
                     error.add_note(f"in an audit, given a batch of {x.n}; if it takes one size alone, say batch_size=")
@@ -306,10 +331,10 @@ def stopped_task(task: Task) -> Task:
     answers, along = task.record.answers, len(task.elements) + 1
     whole = len(answers) // along
     if whole:
-        x = task.x.subset(np.arange(min(task.x.n, whole * task.step)))
-        return replace(task, x=x, record=Record(answers[: whole * along], replaying=True))
+        part = task.of_rows(np.arange(min(task.x.n, whole * task.step)))
+        return replace(part, record=Record(answers[: whole * along], replaying=True))
     if len(answers) < 2:
         raise KeyboardInterrupt
-    x = task.x.subset(np.arange(len(answers[0].leaves[0])))
+    part = task.of_rows(np.arange(len(answers[0].leaves[0])))
     elements = task.elements[: len(answers) - 1]
-    return replace(task, x=x, elements=elements, complete=False, record=Record(list(answers), replaying=True))
+    return replace(part, elements=elements, complete=False, record=Record(list(answers), replaying=True))

@@ -49,7 +49,7 @@ def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: i
     g = task.elements[k]
     return Witness(
         kind=kind,
-        index=i,
+        index=task.row(i),
         label=contract.label(g),
         parameter=contract.group.parameter(g),
         error=float(orbits.errors[k, i]),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.judged import headline_of, output_error, unit_of, unit_of_output, unscaled
-from equitangents.audit.report.words import number
+from equitangents.audit.report.words import listed, number, of, signed
 from equitangents.errors import InvalidArgumentError
 
 LEVEL = 0.05
@@ -30,17 +30,34 @@ class Check:
     name: str
     passed: bool
     said: str
+    undecided: bool = False
+    """Whether it is not met because the report does not decide it."""
 
 
 def below(report: Findings, limit: float) -> Check:
-    """Whether the headline's mean error is at most `limit`."""
+    """Whether the headline's mean error is at most `limit`, and the report can tell."""
     name = f"mean relative error ≤ {limit:g}"
-    if unscaled(report) and report.verdict == "undecided":
+    if unscaled(report) and report.doubt is not None and report.doubt.cause == "vanishing":
         return Check(name, True, "all outputs vanish; --output-scale gives a size to judge them against")
-    error = headline_of(report).error.estimate.mean
+    headline = headline_of(report)
+    error = headline.error.estimate.mean
     if not error <= limit:
         return Check(name, False, f"mean relative error {error:.3g} > {limit:g}, {unit_of(report)}")
-    return Check(name, True, f"{error:.3g}, {unit_of(report)}")
+    open_ = _open(report, headline.floor, headline.error.worst, limit)
+    return Check(name, False, open_, True) if open_ else Check(name, True, f"{error:.3g}, {unit_of(report)}")
+
+
+def _open(report: Findings, floor: float, worst: float, limit: float) -> str:
+    """Why an error below a limit does not show that the limit is kept; "" where it does."""
+    if report.undefined:
+        return f"NaN or infinite values for inputs moved by {listed([u.label for u in report.undefined])}"
+    doubt = report.doubt
+    if doubt is not None and doubt.cause in ("spread", "inputs"):
+        return doubt.said
+    if floor > limit and worst > 0:
+        said = f"the floor {number(floor)} is above the limit {number(limit)}, and hides whether it is kept"
+        return said if doubt is None or doubt.cause == "interval" else f"{said}: {doubt.said}"
+    return ""
 
 
 def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
@@ -57,7 +74,9 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
             error = output_error(o).mean
             unit = unit_of_output(o, report)
             said = f"mean relative error {error:.3g} {'≤' if error <= limit else '>'} {limit:g}, {unit}"
-            found.append(Check(f"output {o.name} ≤ {limit:g}", bool(error <= limit), f"{o.name}: {said}"))
+            open_ = _open(report, o.floor or 0.0, error, limit) if error <= limit else ""
+            passed = bool(error <= limit) and not open_
+            found.append(Check(f"output {o.name} ≤ {limit:g}", passed, f"{o.name}: {open_ or said}", bool(open_)))
     return found
 
 
@@ -82,21 +101,63 @@ def agrees(report: Findings, least: float) -> Check:
 
 
 def no_worse(report: Findings, baseline: Path) -> Check:
-    """Whether errors of the same inputs did not grow, by a paired one-sided t-test; below the floor they do not."""
+    """Whether errors of the same inputs did not grow in any unit that a headline may have.
+
+    By paired one-sided t-tests, which together take chance for growth in at most `LEVEL` of cases; below the floor
+    nothing grows.
+    """
     old = read_baseline(baseline)
-    now, before = np.array(report.input_errors, float), np.array(old["input_errors"], float)
-    if old.get("inputs_digest") != report.inputs_digest or len(now) != len(before):
+    if old.get("inputs_digest") != report.inputs_digest or len(old["input_errors"]) != len(report.input_errors):
         raise InvalidArgumentError(
             f"baseline is {str(baseline)!r}, an audit of other inputs or another group; a paired test needs the same"
         )
-    known = np.isfinite(now) & np.isfinite(before)
-    d = (now - before)[known]
-    name = f"no worse than {baseline.name}"
-    if len(d) < 2:
+    now, before = report.errors_by_unit, old["errors_by_unit"]
+    units = [unit for unit in now if unit in before]
+    found = [_compared(unit, now[unit], before[unit], _floor_in(report, unit), len(units)) for unit in units]
+    n = max((count for _, _, count in found), default=0)
+    if n < 2:
         raise InvalidArgumentError(f"baseline is {str(baseline)!r}; a paired test needs at least 2 inputs")
-    worse = grown(d) <= LEVEL and float(now[known].mean()) > FLOORS * report.floor
-    said = f"mean error of ‖f(x)‖ {number(float(before[known].mean()))} before, {number(float(now[known].mean()))} now"
-    return Check(name, not worse, f"{said}: {'worse' if worse else 'not worse'} by a paired test of {len(d)} inputs")
+    worse = any(grew for _, grew, _ in found)
+    said = f"error {'; '.join(words for words, _, _ in found)}"
+    said += f": {'worse' if worse else 'not worse'} by a paired test of {n} inputs"
+    return Check(f"no worse than {baseline.name}", not worse, said + _other_units(report, old))
+
+
+_UNITS = {"labels": "as the share of predicted classes that change"}
+
+
+def _compared(
+    unit: str, now: Sequence[float], before: Sequence[float], floor: float, tests: int
+) -> tuple[str, bool, int]:
+    """(what changed with its interval, whether it grew, inputs) in one unit."""
+    a, b = np.array(now, float), np.array(before, float)
+    known = np.isfinite(a) & np.isfinite(b)
+    d, n = (a - b)[known], int(known.sum())
+    if n < 2:
+        return "", False, n
+    change, half = float(d.mean()), float(-stdtrit(n - 1, LEVEL / 2) * d.std(ddof=1) / math.sqrt(n))
+    mean_now, mean_before = float(a[known].mean()), float(b[known].mean())
+    moved = f"changed by {signed(change)} [{signed(change - half)}, {signed(change + half)}]"
+    words = f"{_UNITS.get(unit) or of(unit)} {number(mean_before)} before, {number(mean_now)} now ({moved})"
+    return words, grown(d) <= LEVEL / tests and mean_now > FLOORS * floor, n
+
+
+def _floor_in(report: Findings, unit: str) -> float:
+    """The mean floor in a unit; of labels none."""
+    headline = headline_of(report)
+    if unit == headline.unit:
+        return headline.floor
+    return {"norm": report.floor, "spread": report.relative.floor_by_spread or 0.0}.get(unit, 0.0)
+
+
+def _other_units(report: Findings, old: Mapping[str, Any]) -> str:
+    """That the headline's unit is another than before, and that a baseline of an earlier version holds one alone."""
+    was, unit = (old.get("headline") or {}).get("unit"), headline_of(report).unit
+    said = "" if was in (None, unit) else f"; the first sentence was told {of(was)}, and is now {of(unit)}"
+    left = [of(u) if u not in _UNITS else _UNITS[u] for u in report.errors_by_unit if u not in old["errors_by_unit"]]
+    if left:
+        said += f"; the baseline has no errors {', '.join(left)}: write it anew with --json to compare these"
+    return said
 
 
 def grown(d: np.ndarray) -> float:
@@ -121,5 +182,8 @@ def read_baseline(path: Path) -> dict[str, Any]:
         raise InvalidArgumentError(
             f"baseline is {str(path)!r}, which has no errors of single inputs; write it anew with --json"
         )
-    found["input_errors"] = [math.nan if e is None else e for e in found["input_errors"]]
+    known = lambda errors: [math.nan if e is None else e for e in errors]
+    found["input_errors"] = known(found["input_errors"])
+    by_unit = found.get("errors_by_unit") or {"norm": found["input_errors"]}  # of format 1 in one unit alone
+    found["errors_by_unit"] = {unit: known(errors) for unit, errors in by_unit.items()}
     return found

@@ -13,7 +13,9 @@ from jaxtyping import Float
 from equitangents.audit.report.sections import (
     Checkpoint,
     ContractSection,
+    Counterexample,
     DataSection,
+    Doubt,
     ElementResult,
     EnsembleSection,
     FloatFloor,
@@ -32,10 +34,12 @@ from equitangents.audit.report.sections import (
     Spread,
     Timing,
     TransformResult,
+    UndefinedPose,
     Witness,
 )
 
-FORMAT: Literal["equitangents.audit/1"] = "equitangents.audit/1"
+FORMAT: Literal["equitangents.audit/2"] = "equitangents.audit/2"
+"""2: probabilities have a unit, spreads take moved copies in, and errors of inputs are kept in every unit."""
 Verdict = Literal["equivariant", "equivariant within tolerance", "broken", "stochastic", "undecided"]
 
 
@@ -47,12 +51,12 @@ class Findings:
     behind them, one row an element, one column an input, and are not written.
     """
 
-    format: Literal["equitangents.audit/1"]
+    format: Literal["equitangents.audit/2"]
     verdict: Verdict
     """"equivariant": every element at its floor; "equivariant within tolerance": above it, and for no element above the
-    tolerance that was given; "broken": some element is above its floor, and above the tolerance; "stochastic": the
-    model is random, and its violation is no larger than its noise; "undecided": an interval holds the floor or the
-    tolerance, interpolation hides too much, or all outputs vanish."""
+    tolerance that was given; "broken": some element is above its floor, and above the tolerance, or, without a
+    tolerance, a single input is, or a moved input gave NaN; "stochastic": the model is random, and not seen to fail;
+    "undecided": see `doubt`."""
     sentence: str
     """The finding in one sentence."""
     contract: ContractSection
@@ -99,7 +103,19 @@ class Findings:
     averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
     """Makes the model with a remedy."""
     input_errors: list[float] = field(default_factory=list)
-    """Mean error of every input over the elements, relative to ‖f(x)‖: what a later audit is compared with."""
+    """Mean error of every input over the elements, relative to ‖f(x)‖: what a later audit is compared with. Inputs that
+    were left out have none (null)."""
+    errors_by_unit: dict[str, list[float]] = field(default_factory=dict)
+    """The same in every unit that a headline may have ("norm", "spread", "probability", …), and the share of predicted
+    classes that change ("labels")."""
+    doubt: Doubt | None = None
+    """Of verdicts that are open, "undecided" and "stochastic"."""
+    counterexample: Counterexample | None = None
+    """A single input that is far above its floor, where no mean is."""
+    undefined: list[UndefinedPose] = field(default_factory=list)
+    """Elements under which the model gave NaN or infinite values; all errors are those of the other inputs."""
+    unmoved: int = 0
+    """Inputs that no element moves, and that were left out, unless all are such."""
     inputs_digest: str = ""
     """Of the inputs, the group and its elements: equal where errors of single inputs may be compared."""
 

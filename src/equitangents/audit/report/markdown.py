@@ -24,7 +24,7 @@ def markdown(report: Findings) -> str:
     """The sentence, then tables of elements, sets, layers and remedies."""
     worst_first = sorted(report.elements, key=lambda e: -error_of(e).estimate.mean)
     headline = headline_of(report)
-    state = badge(report.verdict, headline.bound, headline.tolerance)[2]
+    state = badge(report.verdict, headline)[2]
     shown = [e for e in report.elements if e in worst_first[:_ROWS]]
     parts = [
         f"## {_SIGNS[report.verdict]} Equivariance audit: {report.model.name}, {report.contract.group}",

@@ -80,7 +80,7 @@ class AuditReport(Findings):
         Also written to `path` if one is given.
         """
         headline = headline_of(self)
-        state, _, words = badge(self.verdict, headline.bound, headline.tolerance)
+        state, _, words = badge(self.verdict, headline)
         moving = any(o.action != "invariant" for o in self.contract.outputs)
         label = f"{self.contract.group} {'equivariance' if moving else 'invariance'}"
         text = badge_text(path, label, words[0].lower() + words[1:], state)

@@ -21,7 +21,7 @@ def rule_said(rule: RuleResult, several: bool = False) -> str:
     if rule.found:
         whose = f"{output[0].upper()}{output[1:]} is equivariant" if several else "Equivariant"
         to = "exactly" if rule.error is not None and rule.error.mean == 0 else f"to {error}"
-        return f"{whose} {to} if {rule.rule}; as invariant {without} ({of_what} that did not fit this)."
+        return f"{whose} {to} if {rule.rule}; as invariant {without} ({of_what} that did not fit this).{_labels(rule)}"
     if not rule.tried:
         return (
             f"No rule was found by which {output} moves: what was fitted does not respect the products of the group, "
@@ -31,6 +31,14 @@ def rule_said(rule: RuleResult, several: bool = False) -> str:
         f"No rule was found by which {output} moves: of {len(rule.tried)} that were fitted on {rule.fitted_on} inputs "
         f"({listed(rule.tried)}) the best leaves {error}; as invariant {without} ({of_what} that did not fit them)."
     )
+
+
+def _labels(rule: RuleResult) -> str:
+    """Of classes that change places: how many predictions do as the rule says, and by how much probabilities differ."""
+    if rule.agreement is None:
+        return ""
+    differ = "" if rule.probability is None else f", probabilities differ by {number(rule.probability.mean)}"
+    return f" Labels turn with the inputs: {number(rule.agreement.mean)} of predictions agree{differ}."
 
 
 def by_hand(rule: RuleResult) -> str:

@@ -18,7 +18,7 @@ def schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of what `Findings.to_json` writes.
 
     >>> schema()["title"]
-    'equitangents.audit/1'
+    'equitangents.audit/2'
     """
     definitions: dict[str, Any] = {}
     root = _object(Findings, definitions)

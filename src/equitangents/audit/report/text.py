@@ -15,7 +15,7 @@ from equitangents.audit.report.judged import (
 )
 from equitangents.audit.report.rules import by_hand
 from equitangents.audit.report.sections import OutputContract, Remedy
-from equitangents.audit.report.words import WORSE, interval, listed, matching_said, number
+from equitangents.audit.report.words import WORSE, interval, listed, matching_said, number, share_of
 from equitangents.formatting import duration, memory_size
 
 
@@ -36,9 +36,7 @@ def details(report: Findings) -> list[str]:
     orbit, relative, lines = report.orbit, report.relative, []
     norm, spread = report.error.estimate, relative.error_by_spread
     if headline_of(report).unit in ("norm", "spread") and spread is not None:
-        lines.append(
-            f"mean error: {interval(norm)} of ‖f(x)‖, {interval(spread.estimate)} of the spread between inputs"
-        )
+        lines.append(f"mean error: {share_of(norm, 'norm')}, {share_of(spread.estimate, 'spread')}")
     lines += [
         f"{o.name}: {interval(o.matching.iou)} IoU of matched boxes"
         for o in report.contract.outputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from equitangents.audit.report.findings import Verdict
-from equitangents.audit.report.sections import Estimate, OutputContract
+from equitangents.audit.report.sections import Estimate, Headline, OutputContract
 from equitangents.report.verdict import format_number
 
 NEARLY = 0.1
@@ -14,6 +14,8 @@ NAMED = 4
 """So many elements or outputs are named."""
 WORSE = "makes the model worse at its task"
 """How a remedy's note begins whose task error rises."""
+BETTER = "makes the model better at its task"
+UNPRICED = "what it does to the task was not measured"
 
 
 def number(value: float) -> str:
@@ -23,8 +25,14 @@ def number(value: float) -> str:
     return f"{100 * value:.3g} %" if 1e-4 <= value < 1e4 else format_number(value)
 
 
-def badge(verdict: Verdict, bound: float, tolerance: float | None) -> tuple[str, str, str]:
+def signed(value: float) -> str:
+    """A difference of relative errors, with its sign."""
+    return f"{'−' if value < 0 else '+'}{number(abs(value))}"
+
+
+def badge(verdict: Verdict, headline: Headline) -> tuple[str, str, str]:
     """(colour class, sign, words) of a verdict, for pages and Markdown alike."""
+    tolerance, bound = headline.tolerance, within(headline)
     if verdict == "equivariant within tolerance":
         return "holds", "✓", f"Within {tolerance_said(tolerance)}"
     if verdict == "broken":
@@ -51,8 +59,21 @@ def of(unit: str) -> str:
         "spread": "of the spread between inputs",
         "absolute": "of output_scale",
         "classes": "of cases",
+        "probability": "of probability",
         "share": "as a share of pixels or boxes",
     }[unit]
+
+
+def share_of(e: Estimate, unit: str) -> str:
+    """An error with its interval and what it is a share of; words where that vanishes for some inputs."""
+    if math.isinf(e.mean):
+        return f"of no bound relative to {of(unit).removeprefix('of ')}, which vanishes for some inputs"
+    return f"{interval(e)} {of(unit)}"
+
+
+def within(headline: Headline) -> float:
+    """What the error is within: the mean's bound under every element, or, where single errors are large, the worst."""
+    return headline.bound if headline.error.worst <= NEARLY else max(headline.bound, headline.error.worst)
 
 
 def interval(e: Estimate) -> str:

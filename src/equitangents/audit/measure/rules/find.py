@@ -56,7 +56,7 @@ def settled(task: Task, y: np.ndarray | None) -> tuple[Task, np.ndarray | None, 
     held = np.setdiff1d(np.arange(task.x.n), orbits.kept[fit])
     labels = None if y is None else np.asarray(y)[held]
     settled_actions = OutputActions(actions, orbits.output_axes)
-    return replace(task, x=task.x.subset(held), output_action=settled_actions), labels, results
+    return replace(task.of_rows(held), output_action=settled_actions), labels, results
 
 
 def hints(task: Task, orbits: Orbits, judgement: Judgement) -> list[RuleResult]:

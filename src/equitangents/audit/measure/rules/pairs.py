@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.spread import RunningSpread
 from equitangents.metrics.measure import norms
 
 
@@ -39,14 +40,22 @@ class Pairs:
             found.append(norms(z - expected))
         return np.array(found) if not self.classes else np.array(found).astype(bool).astype(np.float64)
 
+    def predictions_agree(self, action: LeafAction | None) -> Float[np.ndarray, "E n"]:
+        """1 where the largest of f(ρ(g)x) is that of ρ_Y(g) f(x), else 0; of scores, one column a class."""
+        expected = [self.y if action is None else action.act(g, self.y) for g in self.elements]
+        same = [z.argmax(axis=1) == e.argmax(axis=1) for z, e in zip(self.z, expected, strict=True)]
+        return np.array(same).astype(np.float64)
+
     def sizes(self) -> Float[np.ndarray, " n"]:
         """‖f(x)‖; of class numbers 1."""
         return norms(self.y)
 
     def spread(self) -> float:
-        """Root mean square distance of f(x) from its mean."""
-        d = (self.y - self.y.mean(axis=0)).reshape(len(self.y), -1)
-        return float(np.sqrt((d**2).sum() / max(len(d) - 1, 1)))
+        """How far outputs differ between the inputs and their moved copies; 0 for one input."""
+        found = RunningSpread(1 + len(self.z))
+        for part in (self.y, *self.z):
+            found.add(part.reshape(len(part), -1))
+        return found.value if len(self.y) > 1 else 0.0
 
 
 def pairs_of(orbits: Orbits, elements: list[Any], o: int, chosen: list[int]) -> Pairs:

@@ -16,6 +16,7 @@ from scipy.special import stdtrit
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.orbits import are_distributions
 from equitangents.audit.measure.rules.candidates import Candidate, candidates
 from equitangents.audit.measure.rules.pairs import Pairs
 from equitangents.audit.report.sections import RuleResult
@@ -69,6 +70,10 @@ def search(contract: Contract, pairs: Pairs, name: str, outputs: int, resampler:
     mean = lambda table: None if resampler is None else resampler.mean(table.mean(axis=0))
     best = min(tested, key=lambda t: float(t.errors.mean()), default=None)
     shown = chosen or best
+    of_classes = chosen is not None and chosen.candidate.kind == "permutation" and held.y.ndim == 2
+    agreement = held.predictions_agree(chosen.candidate.action) if of_classes and chosen is not None else None
+    moved_by = held.apart(chosen.candidate.action) / np.sqrt(2) if of_classes and chosen is not None else None
+    probable = moved_by is not None and not pairs.classes and are_distributions(held.y)
     result = RuleResult(
         output=name,
         found=chosen is not None,
@@ -83,6 +88,8 @@ def search(contract: Contract, pairs: Pairs, name: str, outputs: int, resampler:
         tested_on=len(test),
         tried=[t.candidate.said for t in tested],
         tests=tests,
+        agreement=None if agreement is None else mean(agreement),
+        probability=mean(moved_by) if probable else None,
     )
     return Found(None if chosen is None else chosen.candidate.action, result, fit)
 

@@ -30,7 +30,7 @@ from equitangents.audit.report.page.words import between, count, relative, share
 from equitangents.audit.report.rules import by_hand, rule_said
 from equitangents.audit.report.sections import ElementResult
 from equitangents.audit.report.text import before_probabilities, folded, how_known
-from equitangents.audit.report.words import badge
+from equitangents.audit.report.words import badge, of
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
 
@@ -50,7 +50,7 @@ def html(report: Findings) -> str:
     headline = headline_of(report)
     return jinja.get_template("audit.html.jinja").render(
         report=report,
-        badge=badge(report.verdict, headline.bound, headline.tolerance),
+        badge=badge(report.verdict, headline),
         headline=headline,
         unit=unit_of(report),
         both=report.ensemble and ensemble_errors(report.ensemble),
@@ -89,7 +89,7 @@ def _facts(report: Findings) -> dict[str, str]:
         "Inputs": count(report.settings.inputs),
         f"Mean error, {unit_of(report)}": f"{relative(mean.mean)} ({between(mean)})",
     }
-    other = {"norm": "of the spread between inputs", "spread": "of ‖f(x)‖"}.get(headline.unit)
+    other = {"norm": of("spread"), "spread": of("norm")}.get(headline.unit)
     spread = report.relative.error_by_spread
     if other is not None and spread is not None:
         second = (spread if headline.unit == "norm" else report.error).estimate

@@ -1,8 +1,9 @@
 """What an audit finds, as small records: each class is one object of the report's JSON.
 
 Errors are relative: ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖. Those called `judged` are in the unit of the headline, which
-may be the spread between inputs instead; the verdict follows from these. A floor is the error that a perfectly
-equivariant function would show all the same, because arrays are resampled, numbers rounded, or the function is random.
+may be the spread between inputs, or probability, instead; the verdict follows from these. A floor is the error that a
+perfectly equivariant function would show all the same, because arrays are resampled, numbers rounded, or the function
+is random.
 """
 
 from equitangents.audit.report.sections.beside import Checkpoint, DataSection, EnsembleSection, EnsembleSize, Remedy
@@ -24,14 +25,24 @@ from equitangents.audit.report.sections.elements import (
     SetResult,
     Witness,
 )
-from equitangents.audit.report.sections.errors import Estimate, FloatFloor, Headline, Spread
+from equitangents.audit.report.sections.errors import (
+    Counterexample,
+    Doubt,
+    Estimate,
+    FloatFloor,
+    Headline,
+    Spread,
+    UndefinedPose,
+)
 from equitangents.audit.report.sections.inside import IrrepSection, IrrepShare, LayerResult, LayerSection, SweepResult
 from equitangents.audit.report.sections.rules import RuleResult
 
 __all__ = [
     "Checkpoint",
     "ContractSection",
+    "Counterexample",
     "DataSection",
+    "Doubt",
     "ElementResult",
     "EnsembleSection",
     "EnsembleSize",
@@ -60,5 +71,6 @@ __all__ = [
     "SweepResult",
     "Timing",
     "TransformResult",
+    "UndefinedPose",
     "Witness",
 ]

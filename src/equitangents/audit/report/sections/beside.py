@@ -81,6 +81,9 @@ class Remedy:
     """The same quantity with the remedy; null: not known."""
     passes_before: int | None = None
     """Of more members: forward passes for every input now."""
+    mixed_before: float | None = None
+    """The task's error over inputs in all orientations alike, the given one and those that were tried."""
+    mixed_after: float | None = None
     passes_after: int | None = None
     """The same with as many members as the law asks for; null: no number of them does, or none more is needed."""
 

@@ -51,8 +51,8 @@ class OutputContract:
     rms: float | None = None
     """Root mean square of its norm over the inputs."""
     spread: float | None = None
-    """Root mean square distance of this output from its mean over the inputs; null: of a single input, of class
-    numbers, and where that is no more than rounding."""
+    """Root mean square distance of this output from its mean over the inputs and their moved copies; null: of a single
+    input, of class numbers, and where that is no more than rounding."""
     scale: float | None = None
     """The output_scale that was given for it."""
     vanishes: bool = False
@@ -63,7 +63,7 @@ class OutputContract:
     """What its error is, of masks of classes and of sets; null: the norm of a difference."""
     matching: Matching | None = None
     """Of sets: what was matched, missed and extra."""
-    unit: Literal["norm", "spread", "absolute", "classes", "share"] | None = None
+    unit: Literal["norm", "spread", "absolute", "classes", "share", "probability"] | None = None
     """What `judged` is relative to: that of the headline, but for class numbers, masks and sets, outputs with an
     output_scale, and outputs without a spread."""
 

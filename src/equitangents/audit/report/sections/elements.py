@@ -75,8 +75,8 @@ class RelativeSection:
     """Root mean square over inputs of the standard deviation between members."""
     violation_over_member_spread: float | None
     error_by_spread: Spread | None = None
-    """Violations over the spread between inputs, √(Σ ‖f(x_i) − f̄‖²/(n − 1)), the largest over the outputs; null where
-    there is no spread."""
+    """Violations over the spread between inputs and moved copies, the largest over the outputs; null where there is
+    none."""
     floor_by_spread: float | None = None
     """Mean over elements of their floors, in the same unit."""
 

@@ -35,10 +35,11 @@ class Spread:
 class Headline:
     """The error that the sentence, the verdict and `--fail-above` use."""
 
-    unit: Literal["norm", "spread", "absolute", "classes", "share"]
+    unit: Literal["norm", "spread", "absolute", "classes", "share", "probability"]
     """What violations are divided by: "norm": ‖f(x)‖; "spread": the root mean square distance of f(x) from its mean
-    over the inputs; "absolute": output_scale, or 1; "classes": outputs are class numbers, and the error is the share of
-    them that changes; "share": the error is one by itself, of pixels or boxes, as `compared` of the outputs says."""
+    over the inputs and their moved copies; "probability": √2, of outputs that are probabilities; "absolute":
+    output_scale, or 1; "classes": outputs are class numbers, and the error is the share of them that changes; "share":
+    the error is one by itself, of pixels or boxes, as `compared` of the outputs says."""
     reason: str
     """Why this unit."""
     error: Spread
@@ -50,6 +51,48 @@ class Headline:
     interval, the largest error."""
     tolerance: float | None = None
     """The error that was called acceptable; null: none was."""
+    rounding: float = 0.0
+    """The part of the floor that is not interpolation: rounding, and the noise of a model that is random."""
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """One moved input whose error is above its own floor, measured for it and seen again each time."""
+
+    output: str
+    label: str
+    """The element."""
+    index: int
+    """Row of the sample."""
+    error: float
+    """In the headline's unit."""
+    floor: float
+    """That of this input under this element, in the same unit."""
+    inputs: int
+    """How many inputs have an error as far above what floors explain, under some element."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a verdict is open, and what would decide it."""
+
+    cause: Literal["floor", "spread", "inputs", "vanishing", "noise", "interval", "interrupted"]
+    """"floor": rounding or interpolation hides too much; "spread": outputs differ between inputs by no more than
+    rounding; "inputs": the group moves none of them; "vanishing": outputs are rounding; "noise": the model is random;
+    "interval": it holds the floor or the tolerance."""
+    said: str
+    """One clause for what hides the answer, and one for what would give it."""
+
+
+@dataclass(frozen=True)
+class UndefinedPose:
+    """An element under which the model gave NaN or infinite values."""
+
+    label: str
+    inputs: int
+    """For how many inputs."""
+    index: int
+    """Row of the first of them in the sample."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from equitangents.audit.report.sections.errors import Estimate
@@ -39,5 +39,9 @@ class RuleResult:
     """Inputs that tested it."""
     tried: list[str]
     """The rules that were tested."""
+    agreement: Estimate | None = field(default=None, kw_only=True)
+    """Of classes that change places: the share of predictions that move as the rule says, on the inputs that tested."""
+    probability: Estimate | None = field(default=None, kw_only=True)
+    """The same of probabilities: by how much they differ, over √2."""
     tests: int
     """How many tests the finding accounts for: rules, generators and outputs."""

@@ -1,0 +1,102 @@
+"""One input suffices: ‖f(ρ(g)x) − ρ(g)f(x)‖ of a single x above its own floor shows that f is not equivariant.
+
+Where single errors stand far above the floors of all inputs, though means do not, the largest are looked at by
+themselves: the model is asked again, a few times, and rounding and interpolation are measured for that very input and
+its moved copy. An error that does not come back was noise of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from equitangents.audit.adapters.model import Answer
+from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.measure.floors import PERTURBATION, Floors, jitter, resampling, rounding_of
+from equitangents.audit.measure.judge import SINGLE, Judgement
+from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.task import Task, apart, batches, eps, size
+from equitangents.audit.report.sections import Counterexample
+from equitangents.metrics.measure import ratio
+
+_TRIED = 3
+_TIMES = 3  # the model is asked again
+_CHANCE = 1000.0  # roundings by which answers may differ without being called random
+
+
+@dataclass(frozen=True)
+class Again:
+    """What asking again for one pair of input and element showed."""
+
+    error: float
+    """The smallest of the errors, in the headline's unit."""
+    floor: float
+    noise: float
+    """By how much answers differed, relative to ‖f(x)‖; 0 up to rounding."""
+
+
+def confirmed(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) -> tuple[Judgement, Floors]:
+    """The judgement with a counterexample, if no mean fails and one is found; floors with the noise that was seen."""
+    if judgement.above.any() or not judgement.far.any() or judgement.scales.nothing:
+        return judgement, floors
+    errors = judgement.scales.relative(judgement.headline.unit, orbits.separate)
+    order = np.argsort(np.where(judgement.far, -errors, np.inf), axis=None)
+    places = np.array(np.unravel_index(order[: int(judgement.far.sum())], errors.shape)).T
+    _, first = np.unique(places[:, 2], return_index=True)  # of every input its largest error
+    tolerance = judgement.headline.tolerance
+    for o, k, i in places[np.sort(first)[:_TRIED]]:
+        again = _again(task, orbits, floors, judgement, int(o), int(k), int(i))
+        if again.noise:
+            floors = replace(floors, deterministic=False, noise=max(floors.noise, again.noise))
+        if again.error > max(SINGLE * again.floor, tolerance or 0.0):
+            found = Counterexample(
+                output=orbits.output_names[o],
+                label=task.contract.label(task.elements[k]),
+                index=task.row(i),
+                error=float(errors[o, k, i]),
+                floor=again.floor,
+                inputs=int(judgement.far.any(axis=(0, 1)).sum()),
+            )
+            above = judgement.above.copy()
+            if tolerance is None:  # which is for means, so that one input does not decide
+                above[o] |= judgement.far[o, :, i]
+            return replace(judgement, counterexample=found, above=above), floors
+    return judgement, floors
+
+
+def _again(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement, o: int, k: int, i: int) -> Again:
+    """One error measured again, with the floor of that input under that element."""
+    rows = np.array([i]) if floors.batch_independent else batches(task.x.n, task.step)[i // task.step]
+    at, g = int(np.flatnonzero(rows == i)[0]), task.elements[k]
+    given, actions, action = task.x.subset(rows), orbits.actions, orbits.actions[o]
+    x = task.contract.start(given)
+    moved = x.replaced(task.contract.move(g, given.leaves))
+    still, turned = ([task.evaluate(part) for _ in range(_TIMES)] for part in (x, moved))
+    expected = [y.leaves[o] if action is None else action.act(g, y.leaves[o]) for y in still]
+    off = np.array([apart(z.leaves[o], e, action)[at] for z, e in zip(turned, expected, strict=True)])
+    parts = [[apart(y.leaves[o], ys[0].leaves[o], action)[at] for y in ys] for ys in (still, turned)]
+    of_x = orbits.separate_sizes[o, i]
+    differ = max(np.max(parts), np.max(np.abs(off - orbits.separate[o, k, i])))
+    noise = float(ratio(np.array([differ]), np.array([of_x]))[0])
+    rounding = [_rounding(task, part, ys[0], actions)[o, at] for part, ys in ((x, still), (moved, turned))]
+    floor = 2 * float(np.max(rounding)) + float(np.max(parts))
+    if not task.contract.lawless:
+        both = resampling(replace(task, elements=[g]), x, still[0], actions)
+        floor += float(np.max([np.nan_to_num(part[o, 0, at]) for part in both]))
+    unit = judgement.headline.unit
+    table = np.zeros((len(orbits.separate), 2, 1))
+    table[o, :, 0] = off.min(), floor
+    error, own = judgement.scales.relative(unit, table, np.array([i]))[o, :, 0]
+    random = noise > _CHANCE * eps(orbits.dtype)
+    return Again(float(error), float(max(own, judgement.output_element_floors[o, k])), noise if random else 0.0)
+
+
+def _rounding(task: Task, x: Inputs, y: Answer, actions: list[LeafAction | None]) -> np.ndarray:
+    """What rounding may do to the outputs for x: (outputs, n)."""
+    sizes = np.array([size(v, a) for v, a in zip(y.leaves, actions, strict=True)])
+    method, _, rounding = rounding_of(task, x, y, sizes, True, actions)
+    if method != "perturbation":
+        return rounding
+    return PERTURBATION * (jitter(task, x, actions) + eps(y.dtype) * sizes)

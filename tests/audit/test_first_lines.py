@@ -1,0 +1,281 @@
+"""First lines that can be acted on: what hides the answer, counterexamples, inputs that nothing moves, classes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from audit.verdict_cases import IMAGES, features, invariant
+from equitangents.audit.report.checks import below, no_worse
+from equitangents.errors import InvalidTypeError, NotFiniteError
+from equitangents.testing import assert_equivariant
+
+QUIET = {"off_data": False, "data_test": None, "layers": False, "resamples": 100}
+TURNS = [lambda x, k=k: np.rot90(x, k, (1, 2)) for k in (1, 2, 3)]
+
+
+def audited(f, x=IMAGES, group="C4", output_action=None, **settings):
+    return et.audit(f, group, x, output_action, **{**QUIET, **settings})
+
+
+def softmax(z):
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+# --- floors that hide the answer
+
+
+@pytest.mark.parametrize(
+    ("model", "x"),
+    [
+        (lambda x: features(x).astype(np.float32) * np.float32(1e-3) + np.float32(1e5), IMAGES.astype(np.float32)),
+        (lambda x: (invariant(x) + 1e-3 * features(x)).astype(np.float16), IMAGES.astype(np.float32)),
+    ],
+    ids=["a constant of 100,000 in float32", "float16"],
+)
+def test_a_floor_above_rounding_decides_nothing(model, x):
+    report = audited(model, x)
+    assert report.verdict == "undecided"
+    assert "cannot be told from these inputs: " in report.sentence
+    assert "float64" in report.sentence
+    assert report.doubt.said in report.sentence
+    assert report.doubt.cause in ("floor", "spread")
+    with pytest.raises(AssertionError, match=r"cannot be told .* float64"):
+        assert_equivariant(model, "C4", x)
+
+
+def test_a_limit_below_the_floor_is_not_kept():
+    report = audited(lambda x: (invariant(x) + 1e-3 * features(x)).astype(np.float16), IMAGES.astype(np.float32))
+    assert report.headline.floor > 0.01 > report.headline.error.estimate.mean
+    check = below(report, 0.01)
+    assert (check.passed, check.undecided) == (False, True)
+    assert "is above the limit 1 %" in check.said
+    assert "float64" in check.said
+    assert below(report, 0.5).passed, "the floor is below that"
+
+
+def test_a_tolerance_above_the_floor_decides():
+    half = lambda x: (invariant(x) + 1e-3 * features(x)).astype(np.float16)
+    report = audited(half, IMAGES.astype(np.float32), tolerance=0.2)
+    assert report.verdict == "equivariant within tolerance"
+    assert "to rounding" not in report.sentence
+
+
+# --- inputs that nothing moves
+
+
+def test_inputs_that_nothing_moves_leave_the_sample():
+    x = IMAGES.copy()
+    x[5:15] = 0
+    x[20] = sum(turn(IMAGES[20:21])[0] for turn in TURNS) + IMAGES[20]
+    x[20] = (x[20] + np.rot90(x[20])) / 2  # up to rounding
+    report, left = audited(features, x), audited(features, np.delete(x, [*range(5, 15), 20], axis=0))
+    assert report.unmoved == 11
+    assert "11 of 60 inputs are moved by no element and were left out: 49 remain." in report.sentence
+    assert report.headline.error.estimate.mean == left.headline.error.estimate.mean
+    errors = np.array(report.input_errors)
+    assert np.isnan(errors[[*range(5, 15), 20]]).all()
+    assert np.isfinite(errors).sum() == 49
+    moved = np.flatnonzero(np.isfinite(errors))
+    off = np.array([np.linalg.norm(features(turn(x)) - features(x), axis=1)[moved] for turn in TURNS])
+    at = int(np.argmax((off / np.linalg.norm(features(x[moved]), axis=1)).max(axis=0)))
+    assert report.witnesses[0].index == moved[at], "rows are those of the sample"
+
+
+def test_half_of_the_inputs_moved_is_not_none_of_them():
+    x = np.where(np.arange(60)[:, None, None, None] < 30, 0.0, IMAGES)
+    assert audited(features, x).verdict == "broken"
+
+
+def test_only_inputs_that_nothing_moves_decide_nothing():
+    x = np.ones((12, 4, 4, 1)) * np.arange(12)[:, None, None, None]
+    report = audited(lambda x: x.reshape(len(x), -1) @ np.arange(32).reshape(16, 2), x)
+    assert report.verdict == "undecided"
+    assert "no element moves any of these inputs" in report.sentence
+    assert not below(report, 0.5).passed
+    with pytest.raises(AssertionError, match="inputs that the group moves would decide"):
+        assert_equivariant(features, "C4", 0 * x)
+
+
+# --- single counterexamples
+
+
+def test_one_input_of_many_disproves_and_is_named():
+    x = np.random.default_rng(3).normal(size=(200, 4, 4, 1))
+    w = np.arange(16.0)
+    seen = np.concatenate([x, *(turn(x) for turn in TURNS)]).reshape(-1, 16) @ w
+    at, limit = int(np.argmax(seen)) % 200, float(np.sort(seen)[-2:].mean())
+    f = lambda x: invariant(x) + 5.0 * (x.reshape(len(x), -1) @ w > limit)[:, None]
+    report = audited(f, x)
+    assert report.verdict == "broken"
+    assert (report.counterexample.index, report.counterexample.inputs) == (at, 1)
+    assert f"input {at} with " in report.sentence.split(";")[0]
+    assert "1 of 200 inputs is far above the floor" in report.sentence
+    assert report.counterexample.error == report.headline.error.worst
+    lenient = audited(f, x, tolerance=0.3)
+    assert lenient.verdict == "equivariant within tolerance"
+    assert f"but input {at} with " in lenient.sentence
+
+
+def test_an_error_that_does_not_come_back_is_noise():
+    calls = iter(range(1000))
+
+    def spiking(x):
+        y = invariant(x)
+        y[3] += 5.0 * (next(calls) == 1)
+        return y
+
+    report = audited(spiking)
+    assert report.verdict == "stochastic"
+    assert report.counterexample is None
+    assert "dropout off" in report.sentence
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_large_errors_of_rounding_are_no_counterexamples(seed):
+    """Sums in single precision that nearly cancel: errors of single inputs spread over orders of magnitude."""
+    x = np.random.default_rng(seed).normal(size=(200, 4, 4, 1)).astype(np.float32)
+    f = lambda x: np.stack([x.sum((1, 2, 3)), (x**3).sum((1, 2, 3))], axis=1)
+    assert audited(f, x).verdict == "equivariant"
+
+
+# --- classifiers
+
+
+def pages(n=120):
+    """Upright pages: their first rows are bright."""
+    x = 0.3 * np.random.default_rng(1).normal(size=(n, 8, 8, 1))
+    x[:, 0] += 2
+    x[:, :2, 0] += 1
+    return x
+
+
+def orientation(x):
+    """Which side is bright, 0 to 3, with a small part that does not turn."""
+    sides = np.stack([np.rot90(x, k, (1, 2))[:, 0].sum((1, 2)) for k in range(4)], axis=1)
+    return softmax(0.3 * sides + 0.05 * x[:, 2:6, 3, 0])
+
+
+def test_labels_that_turn_with_the_page_are_told_in_labels_and_probabilities():
+    x = pages()
+    report = audited(orientation, x, output_action=et.audit.Labels([3, 0, 1, 2]))
+    y, found = orientation(x), []
+    for k, turn in enumerate(TURNS, start=1):
+        expected = y[:, (np.arange(4) + k) % 4]
+        assert (orientation(turn(x)).argmax(1) == expected.argmax(1)).all()
+        found.append(np.linalg.norm(orientation(turn(x)) - expected, axis=1) / np.sqrt(2))
+    assert report.headline.unit == "probability"
+    assert report.headline.error.estimate.mean == pytest.approx(np.mean(found))
+    assert np.mean(found) < 0.01
+    assert "100 % of predicted labels move with the inputs, probabilities change by 0." in report.sentence
+    assert below(report, 0.01).passed, "upright pages have one label, and next to no spread"
+
+
+def test_a_rule_says_how_many_labels_turn():
+    report = audited(orientation, pages())
+    assert "100 % of predicted labels change" in report.sentence
+    assert "if the classes are permuted 0→3→2→1" in report.sentence
+    assert "Labels turn with the inputs: 100 % of predictions agree, probabilities differ by 0." in report.sentence
+
+
+def test_the_spread_takes_moved_copies_in():
+    x = pages()
+    f = lambda x: np.stack([x[:, 0].sum((1, 2)), x[:, -1].sum((1, 2))], axis=1)
+    every = np.array([f(x), *(f(turn(x)) for turn in TURNS)])
+    report = audited(f, x, relative_to="spread")
+    spread = np.sqrt(((every - every.mean((0, 1))) ** 2).sum() / 4 / (len(x) - 1))
+    off = np.linalg.norm(every[1:] - every[0], axis=2)
+    assert report.contract.outputs[0].spread == pytest.approx(spread)
+    assert report.headline.error.estimate.mean == pytest.approx(off.mean() / spread)
+
+
+# --- what fails
+
+
+def test_values_that_are_not_finite_in_one_pose_are_a_finding_and_lose_nothing():
+    last = IMAGES[7, -1, 0, 0]
+    f = lambda x: np.where((x[:, 0, 0] == last), np.nan, invariant(x))  # a corner that a quarter turn brings there
+    report = audited(f)
+    assert report.verdict == "broken"
+    assert [(u.inputs, u.index) for u in report.undefined] == [(1, 7)]
+    assert "NaN or infinite values for some moved inputs" in report.sentence
+    assert report.headline.error.estimate.mean < 1e-14, "of the other inputs"
+    assert not below(report, 0.5).passed
+    never = lambda x: np.where(np.isclose(x[:, 0, 0], IMAGES[: len(x), 0, 0]), invariant(x), np.nan)
+    with pytest.raises(NotFiniteError, match="for inputs moved by 90°"):
+        audited(never)
+
+
+def test_a_model_that_fails_on_noise_loses_only_that():
+    def picky(x):
+        if np.abs(x).max() > 40:
+            raise ValueError("too large")
+        return features(x)
+
+    sets = {"large": 100 * IMAGES}
+    report = audited(picky, off_data=sets)
+    assert report.verdict == "broken"
+    assert any(m.section == "set 'large'" and "too large" in m.reason for m in report.missing)
+
+
+def test_weights_without_a_network_take_one_line():
+    weights = {f"layers.{i}.weight": np.zeros((50, 50)) for i in range(20)}
+    for given, words in ((weights, "a state_dict of 20 arrays"), ({"model": weights, "epoch": 3}, "entry 'model'")):
+        with pytest.raises(InvalidTypeError, match="load_state_dict") as error:
+            audited(given)
+        assert words in str(error.value)
+        assert len(str(error.value)) < 400
+        assert "\n" not in str(error.value)
+
+
+# --- remedies and baselines
+
+
+def test_with_labels_every_remedy_says_what_it_does_to_the_task():
+    x = np.random.default_rng(2).normal(size=(80, 4, 4, 1)) + np.linspace(2, -2, 4)[:, None, None]
+    w = np.random.default_rng(1).normal(size=(16, 3))
+    f = lambda x: softmax(x.reshape(len(x), -1) @ w)
+    y = f(x).argmax(1)
+    report = audited(f, x, y=y)
+    canonical = next(m for m in report.remedies if m.name == "canonical inputs")
+    mended = report.remedy("canonicalise")
+    wrong = lambda x: float((mended(x).argmax(1) != y).mean())
+    assert canonical.task_before == 0
+    assert canonical.task_after == pytest.approx(wrong(x))
+    assert canonical.mixed_after == pytest.approx(np.mean([wrong(turn(x)) for turn in TURNS]))
+    assert canonical.mixed_before == pytest.approx(
+        np.mean([(f(part).argmax(1) != y).mean() for part in (x, *(turn(x) for turn in TURNS))])
+    )
+    assert canonical.note.startswith("makes the model worse at its task: the error rate rises from 0 to ")
+    assert "in mixed orientations it " in canonical.note
+    worse = [m.note.startswith("makes the model worse") for m in report.remedies]
+    assert worse == sorted(worse), "those that ruin the task come last"
+    told = audited(f, x, y=y, data_test="kernel")
+    assert "The data do not have the symmetry themselves" in told.sentence
+
+
+def test_a_baseline_is_compared_in_every_unit(tmp_path: Path):
+    x = np.random.default_rng(4).normal(size=(60, 4, 4, 1))
+    old = audited(lambda x: 5 + invariant(x) + 0.1 * features(x), x)
+    now = audited(lambda x: 50 + invariant(x) + 0.5 * features(x), x)
+    assert now.error.estimate.mean < old.error.estimate.mean, "of the norm it is less"
+    path = old.to_json(tmp_path / "old.json")
+    check = no_worse(now, path)
+    assert not check.passed
+    assert "of ‖f(x)‖" in check.said
+    assert "of the spread between inputs" in check.said
+    assert "changed by +" in check.said
+    assert "changed by −" in check.said
+    assert no_worse(old, path).passed
+    first = json.loads(path.read_text(encoding="utf-8"))
+    first["headline"]["unit"] = "norm"
+    del first["errors_by_unit"]  # as format 1 had it
+    path.write_text(json.dumps(first), encoding="utf-8")
+    said = no_worse(now, path).said
+    assert "the first sentence was told of ‖f(x)‖, and is now of the spread between inputs" in said
+    assert "the baseline has no errors of the spread between inputs" in said
