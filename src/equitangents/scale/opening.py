@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import StoreError
+from equitangents.locks import alone
 from equitangents.scale.chunks import Chunks
 from equitangents.scale.identity import row_digests, rows_of
 from equitangents.scale.metadata import FIELDS, arrays, inputs, read_record, write_metadata
 from equitangents.scale.record import Inputs, Record, differences
-from equitangents.scale.whole import alone, sweep, temporary_name
+from equitangents.scale.whole import sweep, temporary_name
 
 Data = dict[str, Any]  # the inputs x1 and perhaps x2 by name
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import resource
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from equitangents import nn
 from equitangents.ensembles import predict_to_file
 from equitangents.ensembles.streaming import to_file
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
-from equitangents.scale import whole
+from equitangents.locks import alone
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
 RNG = np.random.default_rng(0)
@@ -138,17 +139,17 @@ class TestInterrupted:
         assert [file.name for file in tmp_path.iterdir()] == [f"p{suffix}"]
 
     def test_a_process_that_comes_last_waits_for_the_one_that_makes_the_file(self, tmp_path, monkeypatch):
-        out, lock = tmp_path / "p.npy", tmp_path / ".p.npy.finishing"
+        out, lock, at_it = tmp_path / "p.npy", tmp_path / ".p.npy.finishing", ExitStack()
         made = predict_to_file(MODEL, NEW, tmp_path / "other.npy").read_bytes()
 
         def all_there(parts, *rest):
             predict(parts, *rest)
-            lock.write_text(whole.temporary_name())
+            at_it.enter_context(alone(lock, "it is held"))
 
         def other(seconds):
             shutil.rmtree(tmp_path / "p.npy.parts")
             out.write_bytes(made)
-            lock.unlink()
+            at_it.close()
 
         predict = to_file._predict
         monkeypatch.setattr(to_file, "_predict", all_there)

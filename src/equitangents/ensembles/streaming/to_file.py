@@ -21,11 +21,11 @@ from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, StoreError
 from equitangents.formatting import memory_size
 from equitangents.kernels.store.key import VERSION
+from equitangents.locks import alone, is_held
 from equitangents.scale.identity import row_digests
 from equitangents.scale.problem import opened
 from equitangents.scale.progress import Progress, Told
 from equitangents.scale.shards import part_of
-from equitangents.scale.whole import alone
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -199,7 +199,7 @@ def _made_elsewhere(out: Path, parts: Parts, asked: Predictor) -> bool:
     )
     end = monotonic() + _PATIENCE
     while True:
-        at_it = _lock(out).exists()
+        at_it = is_held(_lock(out))
         if read_record(parts.folder) is None and all(file.exists() for file in files):
             return True
         if not at_it or monotonic() > end:

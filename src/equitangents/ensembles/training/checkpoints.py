@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,8 @@ from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import FORBIDDEN
-from equitangents.scale.whole import alone, write_whole
+from equitangents.locks import alone
+from equitangents.scale.whole import write_whole
 
 if TYPE_CHECKING:
     import orbax.checkpoint as ocp
@@ -145,7 +145,6 @@ class CheckpointStore:
         about |= {"format": _FORMAT, "fingerprint": self._fingerprint, "plan": plan}
         items = ocp.args.Composite(arrays=ocp.args.PyTreeSave(arrays), about=ocp.args.JsonSave(about))
         try:
-            os.utime(self.directory / _LOCK)  # this process lives
             self._manager.save(snapshot.epoch, args=items)
             self._manager.wait_until_finished()
             self._write_checksums(snapshot.epoch)
@@ -162,7 +161,7 @@ class CheckpointStore:
         write_whole(self._sums(epoch), [content], self.directory)
         kept = {self._sums(step) for step in self._manager.all_steps()}
         for path in self.directory.glob("*.json"):
-            if path not in kept:
+            if path.stem.isdigit() and path not in kept:  # others are not ours
                 path.unlink(missing_ok=True)
 
     def _is_whole(self, epoch: int) -> bool:
