@@ -78,13 +78,28 @@ def alone(path: Path, otherwise: str) -> Iterator[None]:
 def is_held(path: Path) -> bool:
     """Whether a process holds the lock file `path`."""
     try:
-        descriptor = os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
+        return is_locked(path)
     except FileNotFoundError:
         return False
-    try:
-        return not lock(descriptor)
     except NoLocksError:
         return _age(path, _lease_of(path)) < LEASE
+
+
+def created(path: Path) -> int:
+    """A descriptor of a new file that this process holds until it is closed; as far as there are locks."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        if not _locks_in_vain(descriptor, path):
+            return descriptor
+        os.close(descriptor)
+        path.unlink(missing_ok=True)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another open file of that name is held; NoLocksError where nobody can know."""
+    descriptor = os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
+    try:
+        return not lock(descriptor)
     finally:
         os.close(descriptor)
 
@@ -123,6 +138,14 @@ def _locks(descriptor: int) -> bool:
     """Whether the file system has locks; this process holds the one of the descriptor then."""
     try:
         return lock(descriptor)
+    except NoLocksError:
+        return False
+
+
+def _locks_in_vain(descriptor: int, path: Path) -> bool:
+    """Whether another process took a new file for left over, and is about to remove it or has done so."""
+    try:
+        return not (lock(descriptor) and is_named(descriptor, path))
     except NoLocksError:
         return False
 
