@@ -8,23 +8,25 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import time
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equitangents.ensembles.streaming.parts import Parts
+from equitangents.ensembles.streaming.parts import Parts, read_record
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import put_in_place
 from equitangents.scale.chunks import Chunks
+from equitangents.seals import seal, sealed
 
 SUFFIXES = (".npy", ".npz", ".zarr")
-_MADE = "made.json"  # which files the parts have become
+_REPLACED = ".replaced"  # in a folder whose name predictions take, until it is removed
 _ATTEMPTS, _PAUSE = 20, 0.1  # at removing parts, and seconds between them
 
 
@@ -55,7 +57,6 @@ def assemble(path: Path, parts: Parts, classes: list[Any] | None) -> None:
     if path.suffix == ".zarr":
         _finish_zarr(path, parts, labels)
         return
-    made: list[list[int]] = []
     for name, file in files_of(path, arrays).items():
         partial = parts.folder / f"output{path.suffix}"
         with partial.open("wb") as opened:
@@ -66,10 +67,9 @@ def assemble(path: Path, parts: Parts, classes: list[Any] | None) -> None:
                     for each in arrays:
                         with archive.open(f"{each}.npy", "w", force_zip64=True) as entry:
                             _write_npy(entry, each, parts, arrays, labels)
-            opened.flush()
+        seal(partial, _about(parts, name))
+        with partial.open("rb+") as opened:
             os.fsync(opened.fileno())
-        made.append(_identity(partial))
-        (parts.folder / _MADE).write_text(json.dumps(made))
         os.replace(partial, file)
     _remove(parts.folder)
 
@@ -87,17 +87,20 @@ def _remove(folder: Path) -> None:
             time.sleep(_PAUSE)
 
 
-def is_made(file: Path, folder: Path) -> bool:
-    """Whether a file is what `assemble` made of the parts in `folder`, and died before it removed them."""
+def is_whole(file: Path, parts: Parts, name: str) -> bool:
+    """Whether a file is what `assemble` makes of these parts for the array `name`, to the last byte."""
     try:
-        return _identity(file) in json.loads((folder / _MADE).read_bytes())
-    except (OSError, ValueError):
+        if file.suffix == ".zarr":
+            return read_record(file) == parts.record and replace(parts, folder=file).is_whole()
+        with file.open("rb") as opened:
+            return sealed(opened) == _about(parts, name)
+    except (OSError, ValueError):  # also of damaged ones
         return False
 
 
-def _identity(file: Path) -> list[int]:
-    about = file.stat()
-    return [about.st_ino, about.st_size, about.st_mtime_ns]
+def _about(parts: Parts, name: str) -> dict[str, Any]:
+    """What a file says that it holds; how many rows were predicted at once is of no matter there."""
+    return {"record": {key: value for key, value in parts.record.items() if key != "rows"}, "array": name}
 
 
 def _write_npy(file: Any, name: str, parts: Parts, arrays: dict[str, tuple[int, ...]], labels: Any) -> None:
@@ -125,12 +128,18 @@ def _finish_zarr(path: Path, parts: Parts, labels: np.ndarray | None) -> None:
         parts.write_metadata({} if numbers else {"classes": labels.tolist()})
     for leftover in parts.folder.glob("**/.partial"):
         shutil.rmtree(leftover)
-    old = path.with_name(f".{path.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if path.exists():
-        path.rename(old)
-    parts.folder.rename(path)
-    shutil.rmtree(old, ignore_errors=True)
+    if path.is_dir():
+        (path / _REPLACED).touch()
+    put_in_place(parts.folder, path)
+    if parts.folder.is_file():
+        parts.folder.unlink()
+    remove_replaced(parts.folder)
+
+
+def remove_replaced(folder: Path) -> None:
+    """Remove the folder that predictions have taken the place of, which now has the name of their parts."""
+    if (folder / _REPLACED).is_file():
+        shutil.rmtree(folder)
 
 
 def _blocks(parts: Parts) -> Iterator[dict[str, np.ndarray]]:

@@ -74,6 +74,10 @@ class Parts:
                 (self.folder / name).mkdir(exist_ok=True)
                 self.write_array_metadata(name, self.of(name))
 
+    def is_ours(self) -> bool:
+        """Whether the folder is one of predictions, of whatever model and inputs."""
+        return self.folder.is_dir() and (read_record(self.folder) is not None or _is_empty(self.folder))
+
     def write_metadata(self, more: Mapping[str, Any]) -> None:
         """Write what the whole folder is."""
         about = {"record": self.record, "sha256": _checksum(self.record)}
@@ -82,8 +86,10 @@ class Parts:
 
     def write_array_metadata(self, name: str, chunks: Chunks) -> None:
         """Write what one array is, for readers of Zarr."""
-        content = json.dumps(chunks.metadata((self.count, *chunks.shape[1:]), {}), indent=1).encode()
-        write_whole(self.folder / name / _NAME, [content], self.folder / PARTIAL)
+        write_whole(self.folder / name / _NAME, [self._metadata(chunks)], self.folder / PARTIAL)
+
+    def _metadata(self, chunks: Chunks) -> bytes:
+        return json.dumps(chunks.metadata((self.count, *chunks.shape[1:]), {}), indent=1).encode()
 
     def of(self, name: str, dtype: DType = np.float64) -> Chunks:
         """The files of one array."""
@@ -106,6 +112,13 @@ class Parts:
         except (DamagedChunkError, FileNotFoundError):
             return None
         return {name: values[: span.stop - span.start] for name, values in whole.items()}
+
+    def is_whole(self) -> bool:
+        """Whether every file of every array is as it was written."""
+        described = all(
+            (self.folder / name / _NAME).read_bytes() == self._metadata(self.of(name)) for name in self.arrays
+        )
+        return described and all(self.read(chunk) is not None for chunk in self.chunks)
 
     def _index(self, name: str, chunk: int) -> tuple[int, ...]:
         return (chunk, *(0,) * len(self.arrays[name]))

@@ -10,7 +10,6 @@ import contextlib
 import json
 import logging
 import os
-import time
 import zipfile
 import zlib
 from pathlib import Path
@@ -20,14 +19,14 @@ import numpy as np
 
 from equitangents.caches import cache_folder
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import LEFTOVER, whole_file
+from equitangents.files import LEFTOVER, is_abandoned, whole_file
 from equitangents.formatting import memory_size
 from equitangents.kernels.result import Kernels
+from equitangents.seals import check, seal
 
 logger = logging.getLogger("equitangents")
 
 LIMIT = 5 * 10**9  # bytes
-_ABANDONED = 3600.0  # seconds after which a file that is still being written belongs to a process that died
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, zipfile.BadZipFile, zlib.error)
 
 
@@ -56,7 +55,11 @@ class KernelStore:
         """The kernels kept under `key`, or None where there are none that can be read."""
         path = self._path(key)
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            with path.open("rb") as file:
+                check(file)
+                archive = np.load(file, allow_pickle=False)
+                if archive.zip.testzip() is not None:
+                    raise ValueError("it does not have its checksums")
                 if str(archive["key"]) != key:
                     raise ValueError("it holds another kernel")
                 about: dict[str, Any] = json.loads(str(archive["about"]))
@@ -84,6 +87,7 @@ class KernelStore:
         try:
             with whole_file(self._path(key)) as partial:
                 np.savez(partial, nngp=np.asarray(kernels.nngp), ntk=np.asarray(kernels.ntk), **arrays)
+                seal(partial)
             self._prune(key)
         except OSError as error:
             logger.warning("kernels: nothing can be kept in %s: %s", self.folder, error)
@@ -101,7 +105,7 @@ class KernelStore:
     def clear(self) -> tuple[int, int]:
         """Remove all kernels: (how many files, how many bytes)."""
         used = self._used()
-        for path in [*(path for path, _, _ in used), *self._leftovers(0.0)]:
+        for path in [*(path for path, _, _ in used), *self._leftovers()]:
             path.unlink(missing_ok=True)
         return len(used), sum(size for _, size, _ in used)
 
@@ -117,18 +121,13 @@ class KernelStore:
                 used.append((path, about.st_size, about.st_mtime))
         return used
 
-    def _leftovers(self, age: float) -> list[Path]:
-        """What processes were writing that died at least `age` seconds ago."""
-        found = []
-        for path in self.folder.glob(".*"):
-            with contextlib.suppress(FileNotFoundError):
-                if LEFTOVER.fullmatch(path.name) and time.time() - path.stat().st_mtime >= age:
-                    found.append(path)
-        return found
+    def _leftovers(self) -> list[Path]:
+        """What processes were writing that are dead."""
+        return [path for path in self.folder.glob(".*") if LEFTOVER.fullmatch(path.name) and is_abandoned(path)]
 
     def _prune(self, newest: str) -> None:
         """Remove the least recently used files beyond the limit, but not the one just written."""
-        for path in self._leftovers(_ABANDONED):
+        for path in self._leftovers():
             path.unlink(missing_ok=True)
         used = self._used()
         total = sum(size for _, size, _ in used)
