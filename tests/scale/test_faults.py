@@ -61,7 +61,7 @@ class TestDamage:
         whole = store(tmp_path / "k").compute()
         path = tmp_path / "k" / "ntk" / "c" / "0" / "1"
         path.write_bytes(b"\1" + path.read_bytes()[1:])
-        with pytest.raises(ValueError, match="checksum"):
+        with pytest.raises(StoreError, match=r"is damaged: .*checksum.*verify"):
             whole.array[:]
 
     def test_of_inputs_stops_a_worker_and_is_repaired(self, tmp_path):

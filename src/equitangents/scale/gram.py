@@ -304,9 +304,9 @@ class GramStore(CheckedKeywords):
         return [tile for tile in self.tiles if not self._work.is_there(tile)]
 
     def _array(self, name: str) -> Any:
-        import zarr
+        from equitangents.scale.checked import open_checked  # Zarr takes a while to import
 
-        return zarr.open_array(self._work.path / name, mode="r")
+        return open_checked(self._work.path / name)
 
     def _side(self, tile: int | None) -> int | None:
         """The side of a tile that is asked for, or that of the store; None where neither is."""
