@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import StoreError
+from equitangents.files import real
 from equitangents.locks import alone
 from equitangents.scale.chunks import Chunks
 from equitangents.scale.identity import row_digests, rows_of
@@ -71,6 +72,7 @@ def _extend_inputs(path: Path, stored: Record, record: Record, data: Data) -> No
 
 def _make(path: Path, record: Record, data: Data) -> Record:
     """Make the store beside its place, and move it there whole; whoever comes second takes what is there."""
+    path = real(path)  # a link stays one
     path.parent.mkdir(parents=True, exist_ok=True)
     sweep(path.parent)
     partial = path.parent / temporary_name()

@@ -21,6 +21,7 @@ import scipy.linalg
 
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError, NotFiniteError, StoreError
+from equitangents.files import real
 from equitangents.formatting import duration, memory_size
 from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
 from equitangents.scale.whole import sweep, write_whole
@@ -94,7 +95,7 @@ class OutOfCore(Method):
                     "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), beside which it is kept"
                 )
             base = kernel.with_name(kernel.name + ".factors")
-        return _OnDisk(self, system, Path(base).expanduser(), self.side(system.size, limit), limit)
+        return _OnDisk(self, system, real(Path(base).expanduser()), self.side(system.size, limit), limit)
 
 
 class TiledFactor(Factor):

@@ -28,7 +28,7 @@ from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.turning import TurningField
 from equitangents.errors import InvalidTypeError, StoreError
-from equitangents.files import LEFTOVER, whole_file
+from equitangents.files import LEFTOVER, real, whole_file
 from equitangents.formatting import memory_size
 from equitangents.kernels.store.key import VERSION
 from equitangents.locks import alone
@@ -63,7 +63,7 @@ class FieldStore:
     """
 
     def __init__(self, path: FileName, kernel: Any, x: FieldPoints) -> None:
-        self.path, self.kernel, self.x = Path(path).expanduser(), kernel, x
+        self.path, self.kernel, self.x = real(Path(path).expanduser()), kernel, x
         self._tile = max(1, _POINTS // x.count)  # signals
         self._checked = False  # whether every tile was found right
         self._open(_record(kernel, x, self._tile))

@@ -5,7 +5,6 @@ Each is made for one width, and can compare any molecules with any others: `kern
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,7 @@ from equitangents import nn
 from equitangents.files import whole_file
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
-from equitangents.seals import check, seal
 from equitangents.studies.framework.progress import Task
-
-logger = logging.getLogger("equitangents")
 
 TITLES = {
     "so3": "SO(3) kernel",
@@ -136,31 +132,16 @@ def blockwise(
     for start in range(0, n, block):
         stop = min(start + block, n)
         path = folder / f"rows-{start}-{stop}.npy"
-        stripe = _kept(path)
-        if stripe is None:
+        if path.is_file():
+            stripe = np.load(path)
+        else:
             here = molecules[start:stop]
             parts = [kernel(here)] + ([kernel(here, molecules[stop:])] if stop < n else [])
             stripe = np.concatenate(parts, axis=1, dtype=np.float64)
             with whole_file(path) as partial:
-                with partial.open("wb") as file:
-                    np.lib.format.write_array(file, stripe)
-                seal(partial)
+                np.save(partial, stripe)
         total[start:stop, start:] = stripe
         total[start:, start:stop] = stripe.T
         done = n * (n + 1) // 2 - (n - stop) * (n - stop + 1) // 2
         task.step(done, n * (n + 1) // 2)
     return total
-
-
-def _kept(path: Path) -> np.ndarray | None:
-    """A stripe that was kept; None where there is none, or it is damaged."""
-    if not path.is_file():
-        return None
-    try:
-        with path.open("rb") as file:
-            check(file)
-            stripe: np.ndarray = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        logger.warning("study: %s is damaged (%s), and is computed again", path, error)
-        return None
-    return stripe
