@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.ensembles.streaming.parts import Parts, read_record
+from equitangents.ensembles.streaming.parts import RECORD, Parts, read_record
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import put_in_place
 from equitangents.scale.chunks import Chunks
@@ -71,14 +71,22 @@ def assemble(path: Path, parts: Parts, classes: list[Any] | None) -> None:
         with partial.open("rb+") as opened:
             os.fsync(opened.fileno())
         os.replace(partial, file)
-    _remove(parts.folder)
+    remove(parts.folder)
 
 
-def _remove(folder: Path) -> None:
-    """Remove parts, into which another process with the same command may still be writing."""
+def remove(folder: Path, last: str = RECORD) -> None:
+    """Remove parts, into which another process with the same command may still be writing.
+
+    What says that they are ours, the file `last`, goes last: a process that is killed leaves what the next one removes.
+    """
     left = _ATTEMPTS
     while folder.exists():
         try:
+            for item in folder.iterdir():
+                if item.is_dir():
+                    shutil.rmtree(item)
+                elif item.name != last:
+                    item.unlink(missing_ok=True)
             shutil.rmtree(folder)
         except OSError as error:
             left -= 1
@@ -139,7 +147,7 @@ def _finish_zarr(path: Path, parts: Parts, labels: np.ndarray | None) -> None:
 def remove_replaced(folder: Path) -> None:
     """Remove the folder that predictions have taken the place of, which now has the name of their parts."""
     if (folder / _REPLACED).is_file():
-        shutil.rmtree(folder)
+        remove(folder, _REPLACED)
 
 
 def _blocks(parts: Parts) -> Iterator[dict[str, np.ndarray]]:

@@ -20,7 +20,7 @@ from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
 from equitangents.scale.whole import write_whole
 
 _KEY = "equitangents"
-_NAME = "zarr.json"
+RECORD = "zarr.json"
 _WORDS = {
     "fingerprint": "the model",
     "inputs": "the inputs",
@@ -70,7 +70,7 @@ class Parts:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.write_metadata({})
         for name in self.arrays:
-            if not (self.folder / name / _NAME).is_file():
+            if not (self.folder / name / RECORD).is_file():
                 (self.folder / name).mkdir(exist_ok=True)
                 self.write_array_metadata(name, self.of(name))
 
@@ -82,11 +82,11 @@ class Parts:
         """Write what the whole folder is."""
         about = {"record": self.record, "sha256": _checksum(self.record)}
         content = {"zarr_format": 3, "node_type": "group", "attributes": {_KEY: about, **more}}
-        write_whole(self.folder / _NAME, [json.dumps(content, indent=1).encode()], self.folder / PARTIAL)
+        write_whole(self.folder / RECORD, [json.dumps(content, indent=1).encode()], self.folder / PARTIAL)
 
     def write_array_metadata(self, name: str, chunks: Chunks) -> None:
         """Write what one array is, for readers of Zarr."""
-        write_whole(self.folder / name / _NAME, [self._metadata(chunks)], self.folder / PARTIAL)
+        write_whole(self.folder / name / RECORD, [self._metadata(chunks)], self.folder / PARTIAL)
 
     def _metadata(self, chunks: Chunks) -> bytes:
         return json.dumps(chunks.metadata((self.count, *chunks.shape[1:]), {}), indent=1).encode()
@@ -116,7 +116,7 @@ class Parts:
     def is_whole(self) -> bool:
         """Whether every file of every array is as it was written."""
         described = all(
-            (self.folder / name / _NAME).read_bytes() == self._metadata(self.of(name)) for name in self.arrays
+            (self.folder / name / RECORD).read_bytes() == self._metadata(self.of(name)) for name in self.arrays
         )
         return described and all(self.read(chunk) is not None for chunk in self.chunks)
 
@@ -127,7 +127,7 @@ class Parts:
 def read_record(folder: Path) -> dict[str, Any] | None:
     """The record of predictions in a folder, if it holds some."""
     try:
-        about = json.loads((folder / _NAME).read_bytes())["attributes"][_KEY]
+        about = json.loads((folder / RECORD).read_bytes())["attributes"][_KEY]
         record: dict[str, Any] = about["record"]
         return record if about["sha256"] == _checksum(record) else None
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):

@@ -21,6 +21,7 @@ from equitangents.ensembles.streaming.formats import (
     files_of,
     is_whole,
     labelled,
+    remove,
     remove_replaced,
 )
 from equitangents.ensembles.streaming.parts import Parts, read_record
@@ -101,7 +102,7 @@ def predict_to_file(
     with _files(out, parts):
         remove_replaced(parts.folder)
         if restart and parts.is_ours():
-            shutil.rmtree(parts.folder)
+            remove(parts.folder)
         if _is_done(out, parts, asked, force):
             with suppress(StoreError), _finishing(out):  # removes what a process left that was killed
                 pass
@@ -233,7 +234,7 @@ def _is_done(out: Path, parts: Parts, asked: Predictor, force: bool) -> bool:
     """Whether these very predictions are there; StoreError if another file is, unless it may be replaced."""
     if _is_there(out, parts, asked):
         if read_record(parts.folder) == parts.record:  # of a process that died before it removed them
-            shutil.rmtree(parts.folder)
+            remove(parts.folder)
         return True
     there = [file for name, file in _files_of(out, asked) if file.exists() and not is_whole(file, parts, name)]
     if there and not force:
