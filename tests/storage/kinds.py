@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +23,9 @@ from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.store import FieldStore
 from equitangents.ensembles.storage import array_folder
-from equitangents.errors import EquitangentsError
+from equitangents.ensembles.training.checkpoints import CheckpointStore
+from equitangents.ensembles.training.run import Snapshot
+from equitangents.errors import EquitangentsError, StoreError
 from equitangents.files import whole_file
 from equitangents.kernels import Kernels, KernelStore
 from equitangents.scale import GramStore
@@ -48,6 +52,8 @@ class Kind:
     read: Callable[[Path], int]
     grows: bool = False
     lost: bool = False
+    work: Callable[[Path, int], object] | None = None  # what writes, where `write` does it in another process
+    earlier: bool = False  # state 0 is on the way to state 1
 
 
 @cache
@@ -224,6 +230,69 @@ def read_page(path: Path) -> int:
     return int(text[0])
 
 
+def apart(work: Callable[[], int]) -> int:
+    """What comes of `work` in a process of its own: those that write checkpoints have threads, and cannot fork."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, b"x")
+            found = work()
+            os.write(writing, str(found).encode())
+        except FileNotFoundError:
+            os.write(writing, b"nothing")
+        except EquitangentsError as error:
+            os.write(writing, f"error: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    found = os.read(reading, 1000).decode()
+    os.close(reading)
+    if found.startswith("xerror: "):
+        raise StoreError(found[8:])
+    if found == "xnothing":
+        raise FileNotFoundError
+    return int(found[1:])
+
+
+def checkpoint(which: int) -> Snapshot:
+    return Snapshot(which + 1, [MATRIX + which], [MATRIX - which], np.ones((1, which + 1)), [], {})
+
+
+def write_checkpoint(path: Path, which: int) -> None:
+    store = CheckpointStore(path, {})
+    try:
+        for epoch in range(which + 1):
+            store.write(checkpoint(epoch), {})
+    finally:
+        store.close()
+
+
+def read_checkpoint(path: Path) -> int:
+    store = CheckpointStore(present(path), {})
+    try:
+        found = store.latest(resume=True)
+    finally:
+        store.close()
+    if found is None:
+        raise FileNotFoundError(path)
+    which = found[0].epoch - 1
+    assert np.array_equal(found[0].params[0], MATRIX + which)
+    assert np.array_equal(found[0].optimizer_state[0], MATRIX - which)
+    return which
+
+
+CHECKPOINTS = Kind(
+    "checkpoints",
+    lambda path, which: apart(lambda: write_checkpoint(path, which) or 0),
+    lambda path: apart(lambda: read_checkpoint(path)),
+    work=write_checkpoint,
+    earlier=True,
+)
+
 KINDS = {
     kind.name: kind
     for kind in (
@@ -238,6 +307,7 @@ KINDS = {
         Kind("kept kernel", write_kept, read_kept, lost=True),
         Kind("stage.npz", write_stage, read_stage, lost=True),
         Kind("page.html", write_page, read_page),
+        CHECKPOINTS,
     )
 }
 
