@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,6 +55,8 @@ class Kind:
     lost: bool = False
     work: Callable[[Path, int], object] | None = None  # what writes, where `write` does it in another process
     earlier: bool = False  # state 0 is on the way to state 1
+    flips: str = "refused"  # what becomes of a flipped bit: a word of the table in the guide
+    check: Callable[[Path], object] = lambda path: None  # what finds damage that `read` does not look for
 
 
 @cache
@@ -133,7 +136,10 @@ def predictions(suffix: str) -> Kind:
             return nearest(zarr.open_group(path, mode="r")["mean"][:])
         return nearest(np.load(path)["mean"] if suffix == ".npz" else np.load(path))
 
-    return Kind(f"predictions{suffix}", write, read)
+    def check(path: Path) -> None:
+        predict_to_file(model(1), NEW, path, rows=3)  # started again, as requeued jobs are
+
+    return Kind(f"predictions{suffix}", write, read, check=check)
 
 
 def gram(path: Path) -> GramStore:
@@ -232,6 +238,8 @@ def read_page(path: Path) -> int:
 
 def apart(work: Callable[[], int]) -> int:
     """What comes of `work` in a process of its own: those that write checkpoints have threads, and cannot fork."""
+    import orbax.checkpoint  # noqa: F401  (the child may be a user who may not read it)
+
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -245,6 +253,8 @@ def apart(work: Callable[[], int]) -> int:
             os.write(writing, b"nothing")
         except EquitangentsError as error:
             os.write(writing, f"error: {error}".encode())
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(0)
     os.close(writing)
@@ -291,6 +301,7 @@ CHECKPOINTS = Kind(
     lambda path: apart(lambda: read_checkpoint(path)),
     work=write_checkpoint,
     earlier=True,
+    flips="the one before",
 )
 
 KINDS = {
@@ -303,10 +314,10 @@ KINDS = {
         predictions(".zarr"),
         Kind("Gram store", write_gram, read_gram, grows=True),
         Kind("field store", write_fields, read_fields, grows=True),
-        Kind("factor on disk", write_factor, read_factor, grows=True),
-        Kind("kept kernel", write_kept, read_kept, lost=True),
-        Kind("stage.npz", write_stage, read_stage, lost=True),
-        Kind("page.html", write_page, read_page),
+        Kind("factor on disk", write_factor, read_factor, grows=True, flips="computed again"),
+        Kind("kept kernel", write_kept, read_kept, lost=True, flips="computed again"),
+        Kind("stage.npz", write_stage, read_stage, lost=True, flips="computed again"),
+        Kind("page.html", write_page, read_page, flips="no checksum"),
         CHECKPOINTS,
     )
 }

@@ -192,9 +192,10 @@ class FieldStore:
             return np.memmap(self.path / name, dtype, mode, header, shape)
         except OSError as error:
             raise StoreError(f"{self.path / name} cannot be read or written: {error.strerror}") from None
-        except (ValueError, TypeError) as error:
+        except Exception as error:  # of NumPy's parser: SyntaxError, TokenError and others
+            said = str(error).partition("\n")[0]
             raise StoreError(
-                f"{self.path} is damaged: {name}: {error}; remove the folder, and the kernel is computed again"
+                f"{self.path} is damaged: {name}: {said}; remove the folder, and the kernel is computed again"
             ) from None
 
     def _make(self, name: str) -> None:

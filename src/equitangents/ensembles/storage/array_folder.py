@@ -185,7 +185,10 @@ def _read_npy(descriptor: int, entry: dict[str, Any]) -> np.ndarray:
         file.seek(0)
         version = np.lib.format.read_magic(file)
         read = getattr(np.lib.format, f"read_array_header_{version[0]}_{version[1]}")
-        shape, _, dtype = read(file)
+        try:
+            shape, _, dtype = read(file)
+        except Exception as error:  # of NumPy's parser: SyntaxError, TokenError and others
+            raise ValueError(str(error).partition("\n")[0]) from None
         if dtype.hasobject or math.prod(shape) * dtype.itemsize != os.fstat(descriptor).st_size - file.tell():
             raise ValueError("its size is not what it says")
         file.seek(0)

@@ -99,11 +99,27 @@ def is_whole(file: Path, parts: Parts, name: str) -> bool:
     """Whether a file is what `assemble` makes of these parts for the array `name`, to the last byte."""
     try:
         if file.suffix == ".zarr":
-            return read_record(file) == parts.record and replace(parts, folder=file).is_whole()
+            there = replace(parts, folder=file)
+            return read_record(file) == parts.record and there.is_whole() and _are_labelled(there)
         with file.open("rb") as opened:
             return sealed(opened) == _about(parts, name)
-    except (OSError, ValueError):  # also of damaged ones
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # of damaged ones
         return False
+
+
+def _are_labelled(parts: Parts) -> bool:
+    """Whether labels, if there are any, are as they were written."""
+    chunks = _label_chunks(parts)
+    if not chunks.folder.exists():
+        return True
+    for chunk in parts.chunks:
+        chunks.read((chunk, *(0 for _ in chunks.shape[1:])))  # ValueError where it is damaged
+    return parts.is_described("label", chunks)
+
+
+def _label_chunks(parts: Parts) -> Chunks:
+    grid = parts.arrays["mean"][:-1]
+    return Chunks(parts.folder / "label", (parts.rows, *grid), np.dtype(np.int64))
 
 
 def _about(parts: Parts, name: str) -> dict[str, Any]:
@@ -124,8 +140,7 @@ def _finish_zarr(path: Path, parts: Parts, labels: np.ndarray | None) -> None:
     """The folder of the parts, with labels and without what nobody else needs, takes the place of `path`."""
     if labels is not None:
         numbers = labels.dtype.kind in "iu"
-        grid = parts.arrays["mean"][:-1]
-        chunks = Chunks(parts.folder / "label", (parts.rows, *grid), np.dtype(np.int64))
+        chunks, grid = _label_chunks(parts), parts.arrays["mean"][:-1]
         chunks.folder.mkdir(exist_ok=True)
         for k, values in enumerate(_blocks(parts)):
             index = np.argmax(values["mean"], axis=-1)

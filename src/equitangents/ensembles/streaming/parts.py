@@ -80,9 +80,12 @@ class Parts:
 
     def write_metadata(self, more: Mapping[str, Any]) -> None:
         """Write what the whole folder is."""
-        about = {"record": self.record, "sha256": _checksum(self.record)}
-        content = {"zarr_format": 3, "node_type": "group", "attributes": {_KEY: about, **more}}
-        write_whole(self.folder / RECORD, [json.dumps(content, indent=1).encode()], self.folder / PARTIAL)
+        content = json.dumps(self._about(more), indent=1).encode()
+        write_whole(self.folder / RECORD, [content], self.folder / PARTIAL)
+
+    def _about(self, more: Mapping[str, Any]) -> dict[str, Any]:
+        about = {"record": self.record, "sha256": _checksum(self.record), "more": _checksum(more)}
+        return {"zarr_format": 3, "node_type": "group", "attributes": {_KEY: about, **more}}
 
     def write_array_metadata(self, name: str, chunks: Chunks) -> None:
         """Write what one array is, for readers of Zarr."""
@@ -115,10 +118,15 @@ class Parts:
 
     def is_whole(self) -> bool:
         """Whether every file of every array is as it was written."""
-        described = all(
-            (self.folder / name / RECORD).read_bytes() == self._metadata(self.of(name)) for name in self.arrays
-        )
-        return described and all(self.read(chunk) is not None for chunk in self.chunks)
+        content = json.loads((self.folder / RECORD).read_bytes())
+        more = {name: value for name, value in content["attributes"].items() if name != _KEY}
+        if content != self._about(more) or not all(self.is_described(name, self.of(name)) for name in self.arrays):
+            return False
+        return all(self.read(chunk) is not None for chunk in self.chunks)
+
+    def is_described(self, name: str, chunks: Chunks) -> bool:
+        """Whether what says what an array is, is as it was written."""
+        return (self.folder / name / RECORD).read_bytes() == self._metadata(chunks)
 
     def _index(self, name: str, chunk: int) -> tuple[int, ...]:
         return (chunk, *(0,) * len(self.arrays[name]))
@@ -139,5 +147,5 @@ def _is_empty(folder: Path) -> bool:
     return all(path.name == PARTIAL for path in folder.iterdir())
 
 
-def _checksum(record: dict[str, Any]) -> str:
+def _checksum(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
