@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from equitangents import locks
 from equitangents.errors import StoreError
@@ -144,7 +145,7 @@ def put_in_place(new: Path, path: Path) -> None:
 
 def _exchange(one: Path, two: Path) -> None:
     """Exchange the names of two folders. Source: renameat2(2) of Linux, renamex_np(2) of macOS."""
-    library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    library: Any = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
     if hasattr(library, "renameat2"):
         failed = library.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(two), _EXCHANGE)
     elif hasattr(library, "renamex_np"):

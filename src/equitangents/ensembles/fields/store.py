@@ -216,7 +216,9 @@ class FieldStore:
     def _files(self) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
         """By name (the dtype of the numbers, their shape)."""
         size, tiles = len(self.x), len(self._parts)
-        kinds = {f"{name}.npy": (np.dtype(self.x.dtype), (size, size)) for name in _FIELDS}
+        kinds: dict[str, tuple[np.dtype, tuple[int, ...]]] = {
+            f"{name}.npy": (np.dtype(self.x.dtype), (size, size)) for name in _FIELDS
+        }
         kinds |= {_TILES: (np.dtype(np.bool_), (tiles, tiles)), _SUMS: (np.dtype("<u4"), (len(_FIELDS), tiles, tiles))}
         return kinds
 

@@ -197,8 +197,8 @@ def _read_npy(descriptor: int, entry: dict[str, Any]) -> np.ndarray:
 
 
 def _dtype(entry: dict[str, Any]) -> np.dtype:
-    described = entry["dtype"]
-    dtype: np.dtype = np.lib.format.descr_to_dtype(described if isinstance(described, str) else _tuples(described))
+    described: Any = entry["dtype"] if isinstance(entry["dtype"], str) else _tuples(entry["dtype"])
+    dtype: np.dtype = np.lib.format.descr_to_dtype(described)
     if dtype.hasobject or not dtype.itemsize:
         raise ValueError(f"dtype is {described!r}")
     return dtype
