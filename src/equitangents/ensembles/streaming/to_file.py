@@ -172,6 +172,7 @@ def _predict_chunk(parts: Parts, chunk: int, x: Any, asked: Predictor) -> None:
     wrong = [name for name, value in values.items() if not np.isfinite(value).all()]
     if wrong:
         raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
+    _check_record(parts)  # another process may have put other predictions there meanwhile
     parts.write(chunk, values)
 
 
