@@ -1,17 +1,32 @@
-"""Files that appear only when they are complete."""
+"""Files and folders that appear only when they are complete, and what processes that were killed left of them.
+
+What is being written is locked by its writer: what nobody holds is left over from one that is dead. Symbolic links stay
+links: what they point to is replaced.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import re
+import shutil
+import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from equitangents import locks
+from equitangents.errors import StoreError
 
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
-LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of a file that was being written when its process died
+LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of what was being written when its process died
+ABANDONED = 3600.0  # seconds after which that is so on file systems that have no locks
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+_HERE = -100  # AT_FDCWD: paths are taken as they are
 
 
 def may_write(folder: Path) -> bool:
@@ -19,19 +34,130 @@ def may_write(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
+def real(path: Path) -> Path:
+    """Where a path leads: links are followed once, so that one that is changed meanwhile mixes nothing."""
+    return Path(os.path.realpath(path))
+
+
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` to write to; it takes the place of `path` at the end, or goes if that fails.
 
     The name is unique, so that several processes may write one file at once; folders are made; the content is on disk
-    before the name changes.
+    before the name changes. What is no file (/dev/stdout, a pipe) is written to as it is.
     """
+    path = real(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        yield path
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.stem}-{uuid.uuid4().hex}{path.suffix}")
+    descriptor = locks.created(partial)
     try:
-        yield partial
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        try:
+            yield partial
+            with partial.open("rb+") as file:
+                os.fsync(file.fileno())
+            if sys.platform == "win32":  # which renames no open file
+                descriptor = closed(descriptor)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+        for left in leftovers(path):
+            with contextlib.suppress(OSError):
+                left.unlink()
     finally:
-        partial.unlink(missing_ok=True)
+        closed(descriptor)
+
+
+def closed(descriptor: int) -> int:
+    """Close a descriptor, unless that is done; −1, which stands for a closed one."""
+    if descriptor >= 0:
+        os.close(descriptor)
+    return -1
+
+
+def leftovers(path: Path) -> list[Path]:
+    """What processes that are dead were writing, to take the place of `path`."""
+    path = real(path)
+    ours = re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}")
+    with contextlib.suppress(OSError):
+        names = [name for name in os.listdir(path.parent) if ours.fullmatch(name)]
+        return [file for file in map(path.with_name, names) if file.is_file() and is_abandoned(file)]
+    return []
+
+
+def is_abandoned(file: Path, age: float = ABANDONED) -> bool:
+    """Whether no process holds a file that is being written; without locks, whether it is older than `age` seconds."""
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        with contextlib.suppress(locks.NoLocksError):
+            return not locks.is_locked(file)
+        return is_old(file, age)
+    return False
+
+
+def is_old(path: Path, age: float = ABANDONED) -> bool:
+    """Whether nothing was written to it for `age` seconds."""
+    return time.time() - path.stat().st_mtime > age
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on disk, where the system can do that."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def folder_beside(path: Path) -> Path:
+    """A new folder beside `path`, to take its place, for everybody who may read what this process makes."""
+    path = real(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    new.mkdir()
+    return new
+
+
+def put_in_place(new: Path, path: Path) -> None:
+    """Give the folder `new` the name `path`, in one step; what was there has the name of `new` afterwards, if any was.
+
+    StoreError where the file system cannot exchange two folders.
+    """
+    path = real(path)
+    if not path.exists():
+        try:
+            new.rename(path)
+            return
+        except OSError:
+            if not path.exists():  # else another process was faster
+                raise
+    try:
+        _exchange(new, path)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
+        raise StoreError(
+            f"{path} is there, and its file system cannot replace a folder in one step; give another path, or remove it"
+        ) from None
+
+
+def _exchange(one: Path, two: Path) -> None:
+    """Exchange the names of two folders. Source: renameat2(2) of Linux, renamex_np(2) of macOS."""
+    library: Any = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    if hasattr(library, "renameat2"):
+        failed = library.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(two), _EXCHANGE)
+    elif hasattr(library, "renamex_np"):
+        failed = library.renamex_np(os.fsencode(one), os.fsencode(two), _EXCHANGE)
+    else:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(two))
+    if failed:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(two))
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder of ours as far as that goes; a link to one is no folder."""
+    if not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)

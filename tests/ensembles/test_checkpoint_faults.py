@@ -11,7 +11,7 @@ from test_deep_checkpoints import X, Y, settings
 from equitangents import DeepEnsemble
 from equitangents.ensembles.training import checkpoints
 from equitangents.errors import StoreError
-from equitangents.scale.whole import alone
+from equitangents.locks import alone
 from permissions import public_folder, without_permission
 
 EPOCHS = {"epochs": 3, "augmentation": None}

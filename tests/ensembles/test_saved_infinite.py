@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 
@@ -121,12 +122,15 @@ class TestAFolder:
 
     def test_with_a_changed_byte_is_damaged(self, saved):
         files = sorted(file for file in saved.rglob("*") if file.is_file())
-        assert len(files) > 3
+        arrays = json.loads((saved / "model.json").read_text())["content"]["arrays"]
+        assert len(arrays) > 3
         for file in files:
             good = file.read_bytes()
-            file.write_bytes(good[:-3] + bytes([good[-3] ^ 1]) + good[-2:])
-            with pytest.raises(StoreError, match="damaged"):
-                et.InfiniteEnsemble.load(saved), saving.load_means(saved)  # coefficients are read by the second
+            last = [len(good)] if file.name == "model.json" else [a["start"] for a in arrays[1:]] + [len(good)]
+            for end in last:
+                file.write_bytes(good[: end - 3] + bytes([good[end - 3] ^ 1]) + good[end - 2 :])
+                with pytest.raises(StoreError, match="damaged"):
+                    et.InfiniteEnsemble.load(saved), saving.load_means(saved)  # coefficients are read by the second
             file.write_bytes(good)
 
     def test_of_another_class_version_or_kind_is_refused(self, saved, tmp_path, monkeypatch):
@@ -153,10 +157,14 @@ class TestAFolder:
         def full(*arguments, **keywords):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(np.lib.format, "write_array", full)
-        with pytest.raises(OSError, match="No space left"):
-            et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y).save(saved)
-        assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+        model = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)
+        monkeypatch.setattr(os, "write", full)
+        for where in (saved, tmp_path / "new"):
+            with pytest.raises(StoreError, match="cannot be written: No space left on device; what was") as error:
+                model.save(where)
+            assert "\n" not in str(error.value)
+            assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+        assert not (tmp_path / "new").exists()
 
     def test_holds_no_pickle_and_runs_no_code(self, saved):
         for file in saved.rglob("*"):

@@ -131,11 +131,15 @@ def _targets(y: Any) -> Any:
 def _check_place(out: Path) -> None:
     """Raise before the work is done where a model cannot be saved."""
     from equitangents.ensembles.infinite.saving import check_place
+    from equitangents.errors import InvalidArgumentError
+    from equitangents.files import may_write, real
     from equitangents.planning.question import check_writable
 
     check_place(out)
     if not out.exists():
-        check_writable("out", out)
+        check_writable("out", real(out))
+    elif not may_write(out):
+        raise InvalidArgumentError(f"out is {str(out)!r}, which may not be written; choose another folder")
 
 
 def _said(model: Any, out: Path) -> str:

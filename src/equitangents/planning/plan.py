@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from equitangents._types import FileName
+from equitangents.files import whole_file
 from equitangents.planning import sentences
 from equitangents.planning.alternatives import Alternative
 from equitangents.planning.counts import percent
@@ -164,7 +165,8 @@ class Plan:
     def to_json(self, path: FileName) -> Path:
         """Write `to_dict` to a file; infinite numbers are written as text."""
         path = Path(path)
-        path.write_text(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        with whole_file(path) as partial:
+            partial.write_text(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         return path
 
     def plot(self, path: FileName) -> Path:

@@ -30,7 +30,7 @@ from equitangents.scale.grid import Tile
 from equitangents.scale.irreps import IrrepGram
 from equitangents.scale.metadata import FIELDS, read_record
 from equitangents.scale.opening import Data, open_store
-from equitangents.scale.place import ObjectPath, free_space, place, remove_all, zarr_node
+from equitangents.scale.place import ObjectPath, free_space, place, remove_all
 from equitangents.scale.problem import opened, precision_of, problem
 from equitangents.scale.progress import Progress, Told
 from equitangents.scale.record import Record
@@ -313,10 +313,10 @@ class GramStore(CheckedKeywords):
             return self._work.missing(self.tiles)
 
     def _array(self, name: str) -> Any:
-        import zarr
+        from equitangents.scale.checked import open_checked  # Zarr takes a while to import
 
         with self._files():
-            return zarr.open_array(**zarr_node(self._work.path / name), mode="r")
+            return open_checked(self._work.path / name)
 
     def _check_room(self, stored: Record | None, action: Action | None, dtype: np.dtype) -> None:
         """Before the inputs are read: StoreError where the disk has no room for their matrices, MemoryLimitError where

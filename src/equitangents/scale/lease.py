@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 
+from equitangents import locks
 from equitangents.errors import StoreError
-from equitangents.scale import whole
 from equitangents.scale.place import ObjectPath, Place
 
 LEASE = 20.0  # seconds without a renewal after which an owner is taken for dead
@@ -23,12 +23,12 @@ _RENEWALS = 5  # in the time of a lease
 
 def alone(path: Place, otherwise: str) -> AbstractContextManager[None]:
     """Hold the lock `path`; StoreError, which says `otherwise`, where another process holds it."""
-    return _leased(path, otherwise) if isinstance(path, ObjectPath) else whole.alone(path, otherwise)
+    return _leased(path, otherwise) if isinstance(path, ObjectPath) else locks.alone(path, otherwise)
 
 
 def is_held(path: Place) -> bool:
-    """Whether there is a lock, which a process holds, or held when it died."""
-    return path.exists()
+    """Whether a process holds the lock; in an object store, whether one did when it died."""
+    return path.exists() if isinstance(path, ObjectPath) else locks.is_held(path)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import StoreError
+from equitangents.files import real
 from equitangents.scale.chunks import Chunks
 from equitangents.scale.identity import row_digests, rows_of
 from equitangents.scale.lease import alone
@@ -97,6 +98,7 @@ def _make(path: Place, record: Record, data: Data) -> Record:
         if stored is None:
             raise StoreError(f"the store in {path} was removed while it was made; try again")
         return stored
+    path = real(path)  # a link stays one
     path.parent.mkdir(parents=True, exist_ok=True)
     sweep(path.parent)
     partial = path.parent / temporary_name()

@@ -13,11 +13,10 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from equitangents.errors import StoreError
 from equitangents.scale.direct import create
 from equitangents.scale.place import ObjectPath, Place
 
@@ -103,29 +102,8 @@ def sweep(folder: Place) -> list[Path]:
     return removed
 
 
-@contextlib.contextmanager
-def alone(path: Path, otherwise: str) -> Iterator[None]:
-    """Hold the lock `path`, a file that names its owner; StoreError, which says `otherwise`, if another one has it."""
-    for _ in range(2):
-        try:
-            with path.open("x") as file:
-                file.write(temporary_name())
-            break
-        except FileExistsError:
-            with contextlib.suppress(FileNotFoundError):
-                if not _is_abandoned(path, path.read_text()):
-                    raise StoreError(otherwise) from None
-                path.unlink()
-    else:
-        raise StoreError(otherwise)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _is_abandoned(path: Path, name_of_owner: str | None = None) -> bool:
-    name = _NAME.fullmatch(path.name if name_of_owner is None else name_of_owner)
+def _is_abandoned(path: Path) -> bool:
+    name = _NAME.fullmatch(path.name)
     if name is None:
         return False
     if _NAME.fullmatch(temporary_name())["host"] == name["host"] and sys.platform != "win32":  # type: ignore[index]

@@ -19,9 +19,10 @@ import scipy.linalg
 
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError, NotFiniteError, StoreError
+from equitangents.files import real
 from equitangents.formatting import duration, memory_size
 from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
-from equitangents.scale.place import Place, free_space, place
+from equitangents.scale.place import ObjectPath, Place, free_space, place
 from equitangents.scale.whole import sweep, write_whole
 from equitangents.solvers.definiteness import blur, lost_in_factor, refused
 from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
@@ -93,6 +94,7 @@ class OutOfCore(Method):
                     "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), beside which it is kept"
                 )
             base = kernel.with_name(kernel.name + ".factors")
+        base = base if isinstance(base, ObjectPath) else real(base)  # a link stays one
         return _OnDisk(self, system, base, self.side(system.size, limit), limit)
 
 

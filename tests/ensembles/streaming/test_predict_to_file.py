@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import resource
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from equitangents import nn
 from equitangents.ensembles import predict_to_file
 from equitangents.ensembles.streaming import to_file
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
-from equitangents.scale import whole
+from equitangents.locks import alone
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
 RNG = np.random.default_rng(0)
@@ -138,17 +139,17 @@ class TestInterrupted:
         assert [file.name for file in tmp_path.iterdir()] == [f"p{suffix}"]
 
     def test_a_process_that_comes_last_waits_for_the_one_that_makes_the_file(self, tmp_path, monkeypatch):
-        out, lock = tmp_path / "p.npy", tmp_path / ".p.npy.finishing"
+        out, lock, at_it = tmp_path / "p.npy", tmp_path / ".p.npy.finishing", ExitStack()
         made = predict_to_file(MODEL, NEW, tmp_path / "other.npy").read_bytes()
 
         def all_there(parts, *rest):
             predict(parts, *rest)
-            lock.write_text(whole.temporary_name())
+            at_it.enter_context(alone(lock, "it is held"))
 
         def other(seconds):
             shutil.rmtree(tmp_path / "p.npy.parts")
             out.write_bytes(made)
-            lock.unlink()
+            at_it.close()
 
         predict = to_file._predict
         monkeypatch.setattr(to_file, "_predict", all_there)
@@ -237,6 +238,47 @@ class TestAFileThatIsThere:
         predict_to_file(MODEL, NEW, tmp_path / "p.zarr", rows=5)
         with pytest.raises(StoreError, match="exists"):
             predict_to_file(MODEL, NEW + 1, tmp_path / "p.zarr", rows=5)
+
+    @pytest.mark.parametrize("name", ["p.npy", "p.npz", "p.zarr"])
+    def test_with_these_predictions_is_whole_for_whoever_starts_again(self, tmp_path, monkeypatch, caplog, name):
+        caplog.set_level("INFO", "equitangents")
+        path = tmp_path / name
+        deviations = {"return_std": name != "p.zarr"}
+        predict_to_file(CLASSIFIER, NEW, path, rows=5, **deviations)
+        before = {file: (file.stat().st_ino, file.read_bytes()) for file in tmp_path.rglob("*") if file.is_file()}
+        with monkeypatch.context() as patch:
+            patch.setattr(to_file, "_predict_chunk", None)
+            assert predict_to_file(CLASSIFIER, NEW, path, rows=5, **deviations) == path
+        assert "is there already, whole, for this model and these inputs" in caplog.text
+        assert before == {f: (f.stat().st_ino, f.read_bytes()) for f in tmp_path.rglob("*") if f.is_file()}
+        other = et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(X, list("abcabcab"))
+        for model, x, changed in ((other, NEW, {}), (CLASSIFIER, NEW + 1, {}), (CLASSIFIER, NEW, {"time": 3.0})):
+            with pytest.raises(StoreError, match="exists; it does not hold these predictions"):
+                predict_to_file(model, x, path, rows=5, **deviations | changed)
+        largest = max(before, key=lambda file: len(before[file][1]))
+        largest.write_bytes(before[largest][1][:-20] + b"\0" + before[largest][1][-19:])
+        with pytest.raises(StoreError, match="exists; it does not hold these predictions"):
+            predict_to_file(CLASSIFIER, NEW, path, rows=5, **deviations)
+        predict_to_file(CLASSIFIER, NEW, path, rows=5, force=True, **deviations)
+        assert predict_to_file(CLASSIFIER, NEW, path, rows=5, **deviations) == path
+
+    def test_under_names_that_once_were_ours_is_kept(self, tmp_path):
+        (tmp_path / ".p.zarr.old").mkdir()
+        (tmp_path / ".p.zarr.old" / "mine").write_text("mine")
+        for ridge in (1e-3, 1e-2):
+            model = et.InfiniteEnsemble(NET, ridge=ridge).fit(X, Y)
+            predict_to_file(model, NEW, tmp_path / "p.zarr", force=True)
+        assert (tmp_path / ".p.zarr.old" / "mine").read_text() == "mine"
+        assert sorted(file.name for file in tmp_path.iterdir()) == [".p.zarr.old", "p.zarr"]
+        (tmp_path / "q.zarr").mkdir()
+        (tmp_path / "q.zarr" / "mine").write_text("mine")
+        with pytest.raises(StoreError, match="holds no Zarr, which is not replaced"):
+            predict_to_file(MODEL, NEW, tmp_path / "q.zarr", force=True)
+        (tmp_path / "r.npy.parts").mkdir()
+        (tmp_path / "r.npy.parts" / "mine").write_text("mine")
+        with pytest.raises(StoreError, match="is in the way"):
+            predict_to_file(MODEL, NEW, tmp_path / "r.npy", restart=True)
+        assert (tmp_path / "r.npy.parts" / "mine").read_text() == "mine"
 
     def test_where_the_parts_go_is_kept(self, tmp_path):
         (tmp_path / "p.npy.parts").mkdir()

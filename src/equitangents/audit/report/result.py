@@ -20,6 +20,7 @@ from equitangents.audit.report.page import html
 from equitangents.audit.report.text import summary
 from equitangents.audit.report.words import badge, number
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import whole_file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,7 +114,9 @@ def write_text(path: FileName, text: str) -> Path:
     """Write a file, or raise InvalidArgumentError that names `path`."""
     path = Path(path)
     try:
-        path.write_text(text, encoding="utf-8")
+        path.parent.resolve(strict=True)  # folders are not made
+        with whole_file(path) as partial:
+            partial.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InvalidArgumentError(f"path is {str(path)!r}, which cannot be written: {error.strerror}") from None
     return path

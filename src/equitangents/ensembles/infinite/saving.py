@@ -63,9 +63,9 @@ def check_place(path: Path) -> None:
         raise InvalidArgumentError(f"path is {str(path)!r}, which exists and is not a saved ensemble; choose another")
 
 
-def load(cls: type, path: Path, net: Network = None) -> Any:
-    """Read a fitted ensemble of class `cls`; see InfiniteEnsembleBase.load."""
-    about = about_model(path)
+def load(cls: type, path: Path, net: Network = None, about: dict[str, Any] | None = None) -> Any:
+    """Read a fitted ensemble of class `cls`, that of `about` if it is given; see InfiniteEnsembleBase.load."""
+    about = about_model(path) if about is None else about
     if about["class"] != cls.__name__:
         raise StoreError(f"path is {str(path)!r}, which holds an {about['class']}, not an {cls.__name__}")
     state = _built(path, about, net, "state")
@@ -80,9 +80,12 @@ def load(cls: type, path: Path, net: Network = None) -> Any:
     return ensemble
 
 
-def load_means(path: Path, net: Network = None) -> MeansAtATime | None:
-    """What gives means at the fitted time, without the rest; None for an ensemble whose means need all of it."""
-    about = about_model(path)
+def load_means(path: Path, net: Network = None, about: dict[str, Any] | None = None) -> MeansAtATime | None:
+    """What gives means at the fitted time, without the rest; None for an ensemble whose means need all of it.
+
+    `about`: what `about_model` found, so that all is of one save.
+    """
+    about = about_model(path) if about is None else about
     found: MeansAtATime | None = _built(path, about, net, "means")
     if found is not None and about["network_left_out"]:
         _compare(found.first(), about, net)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
 import numpy as np
+
+from equitangents.files import folder_beside, put_in_place, remove_folder
 
 
 def save_arrays(directory: Path, arrays: dict[str, np.ndarray]) -> None:
@@ -28,23 +27,10 @@ def load_arrays(directory: Path) -> dict[str, np.ndarray]:
 
 def directory_beside(path: Path) -> Path:
     """A new directory beside `path`, for `replace_directory`; whoever may read what this process makes may read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))  # which is this user's alone
-    new.chmod(0o777 & ~_umask())
-    return new
+    return folder_beside(path)
 
 
 def replace_directory(new: Path, path: Path) -> None:
-    """Move `new` to `path`; what was at `path` is there until then and gone afterwards."""
-    old = path.with_name(path.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
-    if path.exists():
-        path.rename(old)
-    new.rename(path)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    """Move `new` to `path` in one step; what was at `path` is there until then and gone afterwards."""
+    put_in_place(new, path)
+    remove_folder(new)

@@ -8,27 +8,29 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equitangents.ensembles.streaming.parts import Parts, read_record
+from equitangents.ensembles.streaming.parts import RECORD, Parts, read_record
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import put_in_place
 from equitangents.scale.chunks import Chunks
 from equitangents.scale.place import ObjectPath, Place
+from equitangents.seals import seal, sealed
 
 SUFFIXES = (".npy", ".npz", ".zarr")
 _MOVING = ".moving"  # the object below a Zarr group that says which parts are being copied there
-_MADE = "made.json"  # which files the parts have become
 _ATTRIBUTE = "equitangents"  # of an object: the checksum of the record of the parts that it was made of
+_REPLACED = ".replaced"  # in a folder whose name predictions take, until it is removed
 _ATTEMPTS, _PAUSE = 20, 0.1  # at removing parts, and seconds between them
 
 
@@ -59,9 +61,8 @@ def assemble(path: Place, parts: Parts, classes: list[Any] | None) -> None:
     if path.suffix == ".zarr":
         _finish_zarr(path, parts, labels)
         return
-    made: list[list[int]] = []
     for name, file in files_of(path, arrays).items():
-        with _appearing(file, parts, made) as opened:
+        with _appearing(file, parts, name) as opened:
             if path.suffix == ".npy":
                 _write_npy(opened, name, parts, arrays, labels)
             else:
@@ -73,7 +74,7 @@ def assemble(path: Place, parts: Parts, classes: list[Any] | None) -> None:
 
 
 @contextmanager
-def _appearing(file: Place, parts: Parts, made: list[list[int]]) -> Iterator[Any]:
+def _appearing(file: Place, parts: Parts, name: str) -> Iterator[Any]:
     """A file to write to, which is `file` in the end, and known as what these parts have become."""
     if isinstance(file, ObjectPath):
         with file.writer({_ATTRIBUTE: parts.checksum}) as opened:
@@ -82,21 +83,28 @@ def _appearing(file: Place, parts: Parts, made: list[list[int]]) -> Iterator[Any
     partial = Path(str(parts.folder)) / f"output{file.suffix}"
     with partial.open("wb") as opened:
         yield opened
-        opened.flush()
+    seal(partial, _about(parts, name))
+    with partial.open("rb+") as opened:
         os.fsync(opened.fileno())
-    made.append(_identity(partial))
-    partial.with_name(_MADE).write_text(json.dumps(made))
     os.replace(partial, file)
 
 
-def remove(folder: Place) -> None:
-    """Remove parts, into which another process with the same command may still be writing."""
+def remove(folder: Place, last: str = RECORD) -> None:
+    """Remove parts, into which another process with the same command may still be writing.
+
+    What says that they are ours, the file `last`, goes last: a process that is killed leaves what the next one removes.
+    """
     if isinstance(folder, ObjectPath):
         folder.remove_all()
         return
     left = _ATTEMPTS
     while folder.exists():
         try:
+            for item in folder.iterdir():
+                if item.is_dir():
+                    shutil.rmtree(item)
+                elif item.name != last:
+                    item.unlink(missing_ok=True)
             shutil.rmtree(folder)
         except OSError as error:
             left -= 1
@@ -105,21 +113,43 @@ def remove(folder: Place) -> None:
             time.sleep(_PAUSE)
 
 
-def is_made(file: Place, parts: Parts) -> bool:
-    """Whether a file is what `assemble` made of the parts, and died before it removed them; an object for ever."""
+def is_whole(file: Place, parts: Parts, name: str) -> bool:
+    """Whether a file is what `assemble` makes of these parts for the array `name`, to the last byte.
+
+    An object is known by what was put there with it.
+    """
     if isinstance(file, ObjectPath):
         if file.suffix == ".zarr":  # under way, or whole
             return _read(file / _MOVING) == parts.checksum.encode() or read_record(file) == parts.record
         return bool(file.attributes().get(_ATTRIBUTE) == parts.checksum)
     try:
-        return _identity(file) in json.loads((parts.folder / _MADE).read_bytes())
-    except (OSError, ValueError):
+        if file.suffix == ".zarr":
+            there = replace(parts, folder=file)
+            return read_record(file) == parts.record and there.is_whole() and _are_labelled(there)
+        with file.open("rb") as opened:
+            return sealed(opened) == _about(parts, name)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # of damaged ones
         return False
 
 
-def _identity(file: Path) -> list[int]:
-    about = file.stat()
-    return [about.st_ino, about.st_size, about.st_mtime_ns]
+def _are_labelled(parts: Parts) -> bool:
+    """Whether labels, if there are any, are as they were written."""
+    chunks = _label_chunks(parts)
+    if not chunks.folder.exists():
+        return True
+    for chunk in parts.chunks:
+        chunks.read((chunk, *(0 for _ in chunks.shape[1:])))  # ValueError where it is damaged
+    return parts.is_described("label", chunks)
+
+
+def _label_chunks(parts: Parts) -> Chunks:
+    grid = parts.arrays["mean"][:-1]
+    return Chunks(parts.folder / "label", (parts.rows, *grid), np.dtype(np.int64))
+
+
+def _about(parts: Parts, name: str) -> dict[str, Any]:
+    """What a file says that it holds; how many rows were predicted at once is of no matter there."""
+    return {"record": {key: value for key, value in parts.record.items() if key != "rows"}, "array": name}
 
 
 def _write_npy(file: Any, name: str, parts: Parts, arrays: dict[str, tuple[int, ...]], labels: Any) -> None:
@@ -135,8 +165,7 @@ def _finish_zarr(path: Place, parts: Parts, labels: np.ndarray | None) -> None:
     """The folder of the parts, with labels and without what nobody else needs, takes the place of `path`."""
     if labels is not None:
         numbers = labels.dtype.kind in "iu"
-        grid = parts.arrays["mean"][:-1]
-        chunks = Chunks(parts.folder / "label", (parts.rows, *grid), np.dtype(np.int64))
+        chunks, grid = _label_chunks(parts), parts.arrays["mean"][:-1]
         chunks.folder.mkdir(exist_ok=True)
         for k, values in enumerate(_blocks(parts)):
             index = np.argmax(values["mean"], axis=-1)
@@ -151,12 +180,18 @@ def _finish_zarr(path: Place, parts: Parts, labels: np.ndarray | None) -> None:
     assert isinstance(parts.folder, Path), "the parts lie beside the file"
     for leftover in parts.folder.glob("**/.partial"):
         shutil.rmtree(leftover)
-    old = path.with_name(f".{path.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if path.exists():
-        path.rename(old)
-    parts.folder.rename(path)
-    shutil.rmtree(old, ignore_errors=True)
+    if path.is_dir():
+        (path / _REPLACED).touch()
+    put_in_place(parts.folder, path)
+    if parts.folder.is_file():
+        parts.folder.unlink()
+    remove_replaced(parts.folder)
+
+
+def remove_replaced(folder: Path) -> None:
+    """Remove the folder that predictions have taken the place of, which now has the name of their parts."""
+    if (folder / _REPLACED).is_file():
+        remove(folder, _REPLACED)
 
 
 def _move_objects(parts: Parts, path: ObjectPath) -> None:

@@ -20,7 +20,7 @@ from equitangents.scale.place import ObjectPath, Place
 from equitangents.scale.whole import write_whole
 
 _KEY = "equitangents"
-_NAME = "zarr.json"
+RECORD = "zarr.json"
 _WORDS = {
     "fingerprint": "the model",
     "inputs": "the inputs",
@@ -75,20 +75,29 @@ class Parts:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.write_metadata({})
         for name in self.arrays:
-            if not (self.folder / name / _NAME).is_file():
+            if not (self.folder / name / RECORD).is_file():
                 (self.folder / name).mkdir(exist_ok=True)
                 self.write_array_metadata(name, self.of(name))
 
+    def is_ours(self) -> bool:
+        """Whether the folder is one of predictions, of whatever model and inputs."""
+        return self.folder.is_dir() and (read_record(self.folder) is not None or _is_empty(self.folder))
+
     def write_metadata(self, more: Mapping[str, Any]) -> None:
         """Write what the whole folder is."""
-        about = {"record": self.record, "sha256": _checksum(self.record)}
-        content = {"zarr_format": 3, "node_type": "group", "attributes": {_KEY: about, **more}}
-        write_whole(self.folder / _NAME, [json.dumps(content, indent=1).encode()], self.folder / PARTIAL)
+        content = json.dumps(self._about(more), indent=1).encode()
+        write_whole(self.folder / RECORD, [content], self.folder / PARTIAL)
+
+    def _about(self, more: Mapping[str, Any]) -> dict[str, Any]:
+        about = {"record": self.record, "sha256": _checksum(self.record), "more": _checksum(more)}
+        return {"zarr_format": 3, "node_type": "group", "attributes": {_KEY: about, **more}}
 
     def write_array_metadata(self, name: str, chunks: Chunks) -> None:
         """Write what one array is, for readers of Zarr."""
-        content = json.dumps(chunks.metadata((self.count, *chunks.shape[1:]), {}), indent=1).encode()
-        write_whole(self.folder / name / _NAME, [content], self.folder / PARTIAL)
+        write_whole(self.folder / name / RECORD, [self._metadata(chunks)], self.folder / PARTIAL)
+
+    def _metadata(self, chunks: Chunks) -> bytes:
+        return json.dumps(chunks.metadata((self.count, *chunks.shape[1:]), {}), indent=1).encode()
 
     def of(self, name: str, dtype: DType = np.float64) -> Chunks:
         """The files of one array."""
@@ -112,6 +121,18 @@ class Parts:
             return None
         return {name: values[: span.stop - span.start] for name, values in whole.items()}
 
+    def is_whole(self) -> bool:
+        """Whether every file of every array is as it was written."""
+        content = json.loads((self.folder / RECORD).read_bytes())
+        more = {name: value for name, value in content["attributes"].items() if name != _KEY}
+        if content != self._about(more) or not all(self.is_described(name, self.of(name)) for name in self.arrays):
+            return False
+        return all(self.read(chunk) is not None for chunk in self.chunks)
+
+    def is_described(self, name: str, chunks: Chunks) -> bool:
+        """Whether what says what an array is, is as it was written."""
+        return (self.folder / name / RECORD).read_bytes() == self._metadata(chunks)
+
     def _index(self, name: str, chunk: int) -> tuple[int, ...]:
         return (chunk, *(0,) * len(self.arrays[name]))
 
@@ -119,7 +140,7 @@ class Parts:
 def read_record(folder: Place) -> dict[str, Any] | None:
     """The record of predictions in a folder, if it holds some."""
     try:
-        about = json.loads((folder / _NAME).read_bytes())["attributes"][_KEY]
+        about = json.loads((folder / RECORD).read_bytes())["attributes"][_KEY]
         record: dict[str, Any] = about["record"]
         return record if about["sha256"] == _checksum(record) else None
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
@@ -133,5 +154,5 @@ def _is_empty(folder: Place) -> bool:
     return folder.is_dir() and all(path.name == PARTIAL for path in folder.iterdir())
 
 
-def _checksum(record: dict[str, Any]) -> str:
+def _checksum(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

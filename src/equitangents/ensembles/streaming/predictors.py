@@ -46,7 +46,7 @@ def predictor(model: Any, time: Any, return_std: bool, net: Network) -> Predicto
     """Of a fitted infinite ensemble, or of one that was saved in a folder; only what is needed of it is loaded."""
     if isinstance(model, InfiniteEnsembleBase):
         model._check_fitted()
-        facts, fingerprint, folder = saving.facts(model), saving.fingerprint(model), None
+        facts, fingerprint, folder, about = saving.facts(model), saving.fingerprint(model), None, {}
     elif isinstance(model, str | Path):
         folder = local("model", model)
         about = saving.about_model(folder)
@@ -61,11 +61,11 @@ def predictor(model: Any, time: Any, return_std: bool, net: Network) -> Predicto
         arrays |= {"std": grid} | ({} if facts["classes"] is None else {"probability": shape})
     means = None
     if not return_std and asked == facts["time"]:
-        means = saving.load_means(folder, net) if folder is not None else saving.means(model)
+        means = saving.load_means(folder, net, about) if folder is not None else saving.means(model)
     if means is not None:
         outputs = _from_coefficients(means, shape)
     else:
-        whole = model if folder is None else CLASSES[about["class"]].load(folder, net=net)
+        whole = model if folder is None else saving.load(CLASSES[about["class"]], folder, net, about)
         outputs = _from_everything(whole, asked, return_std)
     return Predictor(
         fingerprint,

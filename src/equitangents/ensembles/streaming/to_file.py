@@ -13,10 +13,19 @@ import numpy as np
 
 from equitangents._types import FileName, Network, Numbers
 from equitangents._version import __version__
-from equitangents.ensembles.streaming.formats import assemble, check_suffix, files_of, is_made, labelled, remove
+from equitangents.ensembles.streaming.formats import (
+    assemble,
+    check_suffix,
+    files_of,
+    is_whole,
+    labelled,
+    remove,
+    remove_replaced,
+)
 from equitangents.ensembles.streaming.parts import Parts, read_record
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, StoreError
+from equitangents.files import real
 from equitangents.formatting import memory_size
 from equitangents.kernels.store.key import VERSION
 from equitangents.scale.identity import row_digests
@@ -81,8 +90,9 @@ def predict_to_file(
     ...     bool(np.allclose(np.load(written), fitted.predict(data)))
     True
     """
-    out = place("path", path)
-    check_suffix(out)
+    given = place("path", path)
+    check_suffix(given)
+    out = given if isinstance(given, ObjectPath) else real(given)  # what a link points to
     if rows is not None:
         check_whole("rows", rows, 1)
     asked = predictor(model, time, return_std, net)
@@ -90,13 +100,15 @@ def predict_to_file(
     parts = _parts(out, x, asked, rows)
     mine = part_of(list(parts.chunks), shard)
     with _files(out, parts):
-        if restart:
-            remove_all(parts.folder)
+        if isinstance(parts.folder, Path):
+            remove_replaced(parts.folder)
+        if restart and parts.is_ours():
+            remove(parts.folder)
         if _is_done(out, parts, asked, force):
             with suppress(StoreError), _finishing(out):  # removes what a process left that was killed
                 pass
-            logger.info("predict: %s is complete", out)
-            return out
+            logger.info("predict: %s is there already, whole, for this model and these inputs", given)
+            return given
         try:
             parts.open()
             _check_disk(out, parts, mine)
@@ -107,7 +119,7 @@ def predict_to_file(
                 raise
             remove_all(parts.folder)  # what this one wrote after the other had removed them
             logger.info("predict: another process made %s", out)
-    return out
+    return given
 
 
 def _checked(x: Any, asked: Predictor) -> Any:
@@ -163,6 +175,7 @@ def _predict_chunk(parts: Parts, chunk: int, x: Any, asked: Predictor) -> None:
     wrong = [name for name, value in values.items() if not np.isfinite(value).all()]
     if wrong:
         raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
+    _check_record(parts)  # another process may have put other predictions there meanwhile
     parts.write(chunk, values)
 
 
@@ -196,13 +209,10 @@ def _made_elsewhere(out: Place, parts: Parts, asked: Predictor) -> bool:
 
     One that is still at it is waited for.
     """
-    files = (
-        [out] if out.suffix == ".zarr" else files_of(out, labelled(asked.arrays, asked.classes is not None)).values()
-    )
     end = monotonic() + _PATIENCE
     while True:
         at_it = is_held(_lock(out))
-        if read_record(parts.folder) is None and all(file.exists() for file in files):
+        if read_record(parts.folder) is None and _is_there(out, parts, asked):
             return True
         if not at_it or monotonic() > end:
             return False
@@ -226,21 +236,29 @@ def _lock(out: Place) -> Place:
 
 def _is_done(out: Place, parts: Parts, asked: Predictor, force: bool) -> bool:
     """Whether these very predictions are there; StoreError if another file is, unless it may be replaced."""
-    if out.suffix == ".zarr" and read_record(out) == parts.record:
-        if isinstance(out, ObjectPath):  # its own record was put there last
+    if _is_there(out, parts, asked):
+        # of a process that died before it removed them; an object is there for good
+        if isinstance(out, ObjectPath) or read_record(parts.folder) == parts.record:
             remove(parts.folder)
-            return True
-        if not parts.folder.exists():
-            return True
-    files = list(files_of(out, labelled(asked.arrays, asked.classes is not None)).values())
-    whole = isinstance(out, ObjectPath) or read_record(parts.folder) == parts.record
-    if whole and out.suffix != ".zarr" and is_made(files[-1], parts):
-        remove(parts.folder)
         return True
-    there = [file for file in files if file.exists() and not is_made(file, parts)]
+    there = [file for name, file in _files_of(out, asked) if file.exists() and not is_whole(file, parts, name)]
     if there and not force:
-        raise StoreError(f"{there[0]} exists; give another path, or force=True (--force) to replace it")
+        raise StoreError(
+            f"{there[0]} exists; it does not hold these predictions: give another path, or force=True (--force) to "
+            "replace it"
+        )
+    for file in there:
+        if file.is_dir() and not (file / "zarr.json").is_file():
+            raise StoreError(f"{file} is a folder that holds no Zarr, which is not replaced; give another path")
     return False
+
+
+def _is_there(out: Place, parts: Parts, asked: Predictor) -> bool:
+    return all(is_whole(file, parts, name) for name, file in _files_of(out, asked))
+
+
+def _files_of(out: Place, asked: Predictor) -> list[tuple[str, Place]]:
+    return list(files_of(out, labelled(asked.arrays, asked.classes is not None)).items())
 
 
 def _check_disk(out: Place, parts: Parts, mine: list[int]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,9 @@ import numpy as np
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.files import FORBIDDEN
-from equitangents.scale.whole import alone, write_whole
+from equitangents.files import FORBIDDEN, real
+from equitangents.locks import alone
+from equitangents.scale.whole import write_whole
 
 if TYPE_CHECKING:
     import orbax.checkpoint as ocp
@@ -44,7 +44,7 @@ class CheckpointStore:
     def __init__(self, directory: Path, fingerprint: dict[str, str]) -> None:
         import orbax.checkpoint as ocp  # takes a second; only those who save pay for it
 
-        self.directory = directory
+        self.directory = real(directory)  # what a link points to
         self._fingerprint = fingerprint
         self._held = ExitStack()
         self._forbidden: OSError | None = None
@@ -102,6 +102,9 @@ class CheckpointStore:
             except _DamagedError as error:
                 logger.warning("the checkpoint of epoch %d in %s is damaged: %s", epoch, self.directory, error)
                 damaged.append(epoch)
+                if epochs == [epoch] and isinstance(error, _UnfinishedError) and self._forbidden is None:
+                    self._manager.delete(epoch)  # the first one: training begins anew
+                    return None
                 continue
             for later in damaged if self._forbidden is None else ():
                 self._manager.delete(later)
@@ -126,7 +129,7 @@ class CheckpointStore:
                     f"checkpoint_dir {self.directory} is of format {number!r}; this version reads {_FORMAT}"
                 )
             if not summed and number == _FORMAT:
-                raise _DamagedError("its checksums are not there: it was not finished")
+                raise _UnfinishedError("its checksums are not there: it was not finished")
             check_same(self._fingerprint, about["fingerprint"], f"the checkpoint in {self.directory}")
             restored = self._manager.restore(epoch, args=ocp.args.Composite(arrays=ocp.args.PyTreeRestore()))
             return _unpack(epoch, restored.arrays, about), about["plan"]
@@ -145,7 +148,6 @@ class CheckpointStore:
         about |= {"format": _FORMAT, "fingerprint": self._fingerprint, "plan": plan}
         items = ocp.args.Composite(arrays=ocp.args.PyTreeSave(arrays), about=ocp.args.JsonSave(about))
         try:
-            os.utime(self.directory / _LOCK)  # this process lives
             self._manager.save(snapshot.epoch, args=items)
             self._manager.wait_until_finished()
             self._write_checksums(snapshot.epoch)
@@ -162,7 +164,7 @@ class CheckpointStore:
         write_whole(self._sums(epoch), [content], self.directory)
         kept = {self._sums(step) for step in self._manager.all_steps()}
         for path in self.directory.glob("*.json"):
-            if path not in kept:
+            if path.stem.isdigit() and path not in kept:  # others are not ours
                 path.unlink(missing_ok=True)
 
     def _is_whole(self, epoch: int) -> bool:
@@ -192,6 +194,10 @@ class CheckpointStore:
 
 class _DamagedError(Exception):
     """A checkpoint that is incomplete or not as it was written; says what is wrong."""
+
+
+class _UnfinishedError(_DamagedError):
+    """A checkpoint whose writer was killed before it wrote the checksums."""
 
 
 def _checksums(folder: Path) -> dict[str, list[int]]:

@@ -10,7 +10,6 @@ import contextlib
 import json
 import logging
 import os
-import time
 import zipfile
 import zlib
 from pathlib import Path
@@ -20,14 +19,13 @@ import numpy as np
 
 from equitangents.caches import cache_folder
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import LEFTOVER, whole_file
+from equitangents.files import LEFTOVER, is_abandoned, whole_file
 from equitangents.formatting import memory_size
 from equitangents.kernels.result import Kernels
 
 logger = logging.getLogger("equitangents")
 
 LIMIT = 5 * 10**9  # bytes
-_ABANDONED = 3600.0  # seconds after which a file that is still being written belongs to a process that died
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, zipfile.BadZipFile, zlib.error)
 
 
@@ -61,7 +59,11 @@ class KernelStore:
                     raise ValueError("it holds another kernel")
                 about: dict[str, Any] = json.loads(str(archive["about"]))
                 notes = tuple(about.pop("notes"))
+                kind = about.pop("kind", None)
                 kernels = Kernels(archive["nngp"], archive["ntk"], notes=notes, **about)
+                # a header that asks for less than there is would have the checksum of the zip file not looked at
+                if kind is not None and any(_kind(array) != kind for array in (kernels.nngp, kernels.ntk)):
+                    raise ValueError("its arrays are not of the shape that was written")
         except FileNotFoundError:
             return None
         except _DAMAGED as error:
@@ -79,6 +81,7 @@ class KernelStore:
             "notes": kernels.notes,
             "error_estimate": kernels.error_estimate,
             "resolution": kernels.resolution,
+            "kind": _kind(kernels.nngp),
         }
         arrays: dict[str, Any] = {"key": np.array(key), "about": np.array(json.dumps(about))}
         try:
@@ -101,7 +104,7 @@ class KernelStore:
     def clear(self) -> tuple[int, int]:
         """Remove all kernels: (how many files, how many bytes)."""
         used = self._used()
-        for path in [*(path for path, _, _ in used), *self._leftovers(0.0)]:
+        for path in [*(path for path, _, _ in used), *self._leftovers()]:
             path.unlink(missing_ok=True)
         return len(used), sum(size for _, size, _ in used)
 
@@ -117,18 +120,13 @@ class KernelStore:
                 used.append((path, about.st_size, about.st_mtime))
         return used
 
-    def _leftovers(self, age: float) -> list[Path]:
-        """What processes were writing that died at least `age` seconds ago."""
-        found = []
-        for path in self.folder.glob(".*"):
-            with contextlib.suppress(FileNotFoundError):
-                if LEFTOVER.fullmatch(path.name) and time.time() - path.stat().st_mtime >= age:
-                    found.append(path)
-        return found
+    def _leftovers(self) -> list[Path]:
+        """What processes were writing that are dead."""
+        return [path for path in self.folder.glob(".*") if LEFTOVER.fullmatch(path.name) and is_abandoned(path)]
 
     def _prune(self, newest: str) -> None:
         """Remove the least recently used files beyond the limit, but not the one just written."""
-        for path in self._leftovers(_ABANDONED):
+        for path in self._leftovers():
             path.unlink(missing_ok=True)
         used = self._used()
         total = sum(size for _, size, _ in used)
@@ -143,3 +141,8 @@ class KernelStore:
         if removed:
             kept = memory_size(self.limit)
             logger.info("kernels: removed %d files, least recently used, to keep %s at most", removed, kept)
+
+
+def _kind(array: Any) -> str:
+    """Shape and type of an array."""
+    return f"{tuple(array.shape)} {np.dtype(array.dtype).str}"

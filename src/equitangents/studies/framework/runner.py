@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from equitangents._protocols import ExecutorLike
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import may_write
+from equitangents.files import may_write, real
 from equitangents.formatting import exact_duration
 from equitangents.studies.catalogue import StudyInfo, load, registry
 
@@ -93,6 +93,7 @@ def run(
     data = None if data_dir is None else Path(data_dir).expanduser()
     study.check(chosen, data)
     path = Path(out).expanduser() if out is not None else Path("runs") / f"{name}-{preset}"
+    path = real(path) if path.is_symlink() else path
     config = {
         "study": info.name,
         "preset": preset,

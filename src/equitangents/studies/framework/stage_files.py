@@ -1,6 +1,7 @@
 """Files of complete stages: arrays, and the fingerprint of the run that they belong to. One with damage counts as none.
 
-Every byte is checked: a header with a flipped byte may ask for too few numbers, which the rest would not betray.
+Every byte is checked: a header with a flipped byte may ask for too few numbers, a list of contents hide an array, which
+the rest would not betray.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.files import whole_file
+from equitangents.seals import check, seal
 from equitangents.studies.framework.stages import Arrays
 
 logger = logging.getLogger("equitangents")
@@ -31,6 +33,7 @@ def write(path: Path, arrays: Arrays, fingerprint: str) -> None:
     contents: dict[str, Any] = {**arrays, "fingerprint": np.array(fingerprint)}
     with whole_file(path) as partial:
         np.savez_compressed(partial, **contents)
+        seal(partial)
 
 
 def read(path: Path, fingerprint: str) -> Arrays | None:
@@ -43,6 +46,7 @@ def read(path: Path, fingerprint: str) -> Arrays | None:
     except FileNotFoundError:
         return None
     try:
+        check(io.BytesIO(content))
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             wrong = archive.zip.testzip()
             if wrong is not None:

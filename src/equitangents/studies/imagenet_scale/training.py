@@ -28,6 +28,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from equitangents.data import ImageFiles
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
+from equitangents.seals import content, seal
 from equitangents.studies.framework.study import Task
 from equitangents.systems import Transformation
 from equitangents.systems.transformations import ChannelRotations, Permutation
@@ -95,6 +96,7 @@ def keep(state: State, path: Path) -> None:
     held = serialization.to_bytes(jax.tree.map(np.asarray, state))
     with whole_file(path) as partial_path:
         partial_path.write_bytes(held)
+        seal(partial_path)
 
 
 def standardised(x: jax.Array) -> jax.Array:
@@ -140,7 +142,7 @@ def _begin(module: Any, recipe: Recipe) -> State:
 def _restored(like: State, path: Path) -> State:
     """The state of a checkpoint."""
     try:
-        return serialization.from_bytes(like, path.read_bytes())
+        return serialization.from_bytes(like, content(path))
     except Exception as error:  # whatever msgpack makes of it
         raise InvalidArgumentError(f"{path} is not a checkpoint of this network: {error}") from None
 

@@ -1,0 +1,338 @@
+"""Every kind of file under attack: kills, several writers, flipped bits, a full disk, a read-only folder, a link.
+
+`stranger` cells are tests/**/test_strangers*.py. The table in docs/guide/fit-and-predict.md is compared with this.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import tempfile
+import threading
+import time
+import traceback
+import warnings
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kills
+from equitangents.errors import StoreError
+from equitangents.scale import whole
+from permissions import public_folder, without_permission
+from storage.every_call import kills as kill_at_every_call
+from storage.every_call import listed
+from storage.kinds import ARRAYS, KINDS, path_of, read_arrays, said, write_arrays, write_old
+
+ALL = list(KINDS)
+QUICK = ["arrays of a model", "kept kernel", "stage.npz", "page.html"]
+REST = [name for name in ALL if name not in QUICK]
+
+
+def some(quick: list[str], names: list[str] = ALL) -> list[object]:
+    """The kinds as parameters; those that are not quick are slow tests."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.fixture
+def kind(request):
+    return KINDS[request.param]
+
+
+class TestKills:
+    """20 in the fast tests, 500 and more in the slow ones."""
+
+    @pytest.mark.parametrize("fresh", [True, False])
+    def test_of_a_model_leave_the_old_or_the_new_one(self, tmp_path, fresh):
+        assert kill_at_every_call(KINDS["arrays of a model"], tmp_path / "f", 10, fresh) == 10
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", ALL)
+    def test_at_every_call_leave_the_old_or_the_new_whole(self, tmp_path, name):
+        most = 12 if name == "checkpoints" else 60
+        assert kills.run("storage.every_call", tmp_path, name, most) >= min(most, 16) - 2
+
+    @pytest.mark.parametrize("most", [4, pytest.param(100, marks=pytest.mark.slow)])
+    def test_of_the_older_format_leave_it_or_the_new_one(self, tmp_path, most):
+        about, arrays = {"which": 0}, [np.asarray(a) for a in ARRAYS]
+
+        def begin(path):
+            write_old(path, about, arrays)
+
+        assert kill_at_every_call(KINDS["arrays of a model"], tmp_path / "f", most, False, begin) >= most // 4
+
+
+def test_the_older_format_is_read_and_held_and_other_files_in_it_are_kept(tmp_path):
+    write_old(tmp_path / "m", {"which": 0}, ARRAYS)
+    assert read_arrays(tmp_path / "m") == 0
+    (tmp_path / "m" / "arrays" / "notes.txt").write_text("mine")
+    (tmp_path / "m" / "README").write_text("mine")
+    write_arrays(tmp_path / "m", 1)
+    assert read_arrays(tmp_path / "m") == 1
+    left = {name for name in listed(tmp_path / "m") if "arrays-" not in name}
+    assert left == {"model.json", "arrays", "arrays/notes.txt", "README"}
+    write_old(tmp_path / "damaged", {"which": 0}, ARRAYS)
+    file = tmp_path / "damaged" / "arrays" / "0.npy"
+    file.write_bytes(file.read_bytes()[:-1] + b"\1")
+    with pytest.raises(StoreError, match=r"is damaged: 0\.npy: it does not have its checksum"):
+        read_arrays(tmp_path / "damaged")
+
+
+class TestSeveral:
+    @pytest.mark.parametrize("reads", [100, pytest.param(10_000, marks=pytest.mark.slow)])
+    def test_writers_and_readers_of_a_model_see_one_save_each(self, tmp_path, reads):
+        path, ended, failures, written = tmp_path / "m", threading.Event(), [], [0, 0]
+        write_arrays(path, 0)
+
+        def write(which):
+            try:
+                while not ended.is_set():
+                    write_arrays(path, which)
+                    written[which] += 1
+            except Exception as error:
+                failures.append(error)
+
+        writers = [threading.Thread(target=write, args=(which,)) for which in (0, 1)]
+        [writer.start() for writer in writers]
+        try:
+            seen = [read_arrays(path) for _ in range(reads)]
+            while min(written) < 3:
+                time.sleep(0.01)
+        finally:
+            ended.set()
+            [writer.join() for writer in writers]
+        assert not failures
+        assert len(seen) == reads  # each of which compared all arrays with what model.json said
+        write_arrays(path, 1)
+        assert len(list(path.iterdir())) == 2
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", ALL, indirect=True)
+    def test_writers_at_once_leave_one_state_whole(self, tmp_path, kind):
+        """Four processes, each of which saves both states; one may be kept out by another's lock, in one line."""
+        path = path_of(kind, tmp_path)
+        for _ in range(3):
+            children = []
+            for turn in range(4):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of forking beside threads: none of them computes
+                    child = os.fork()
+                if child == 0:
+                    status = 1
+                    try:
+                        for which in (turn % 2, 1 - turn % 2):
+                            line = said(partial(kind.write, path, which))[1]
+                            kept_out = (
+                                "another process",
+                                "of other predictions",
+                                "is predicted is kept",
+                                "is in the way",
+                            )
+                            assert not line or any(words in line for words in kept_out), line
+                        status = 0
+                    except BaseException:
+                        traceback.print_exc()
+                    finally:
+                        os._exit(status)
+                children.append(child)
+            assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+            kind.write(path, 1)
+            assert kind.read(path) == 1
+
+    def test_a_reader_that_has_begun_ends_with_the_save_it_began_with(self, tmp_path):
+        from equitangents.ensembles.storage import array_folder
+
+        for begin in (write_arrays, lambda path, which: write_old(path, {"which": which}, ARRAYS)):
+            path = tmp_path / f"m{begin is write_arrays}"
+            begin(path, 0)
+            about = array_folder.read_about(path, "path, which")
+            for which in (1, 0, 1):
+                write_arrays(path, which)
+            found = array_folder.read_array(path, about, 0, "path, which")
+            assert np.array_equal(found, ARRAYS[0])
+            shutil.rmtree(path)
+            assert np.array_equal(array_folder.read_array(path, about, 0, "path, which"), found)
+
+
+class TestDamage:
+    @pytest.mark.parametrize(
+        ("kind", "flips"),
+        [(name, 12) for name in QUICK if name != "page.html"]
+        + [
+            pytest.param(name, 40 if name == "checkpoints" else 200, marks=pytest.mark.slow)
+            for name in ALL
+            if name != "page.html"
+        ],
+        indirect=["kind"],
+    )
+    def test_of_one_bit_is_said_or_does_no_harm(self, tmp_path, kind, flips):
+        """Random bits, and aimed ones: at the beginning and end of each file, and in its largest numbers."""
+        path, rng = path_of(kind, tmp_path), np.random.default_rng(0)
+        kind.write(path, 1)
+        assert kind.read(path) == 1
+        names = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+        good = {file: file.read_bytes() for file in names}
+        sizes = np.array([len(content) for content in good.values()], float)
+        places = []
+        for _ in range(flips):
+            file = names[rng.choice(len(names), p=sizes / sizes.sum())]
+            places.append((file, int(rng.integers(8 * len(good[file])))))
+        for _ in range(flips * 3 // 20 + 1):  # aimed: the first and last bytes, the exponent of a number
+            file = names[rng.integers(len(names))]
+            end = 8 * len(good[file])
+            places += [(file, int(at)) for at in (rng.integers(min(end, 1024)), end - 1 - rng.integers(min(end, 1024)))]
+        seen = 0
+        for file, at in places:
+            content = bytearray(good[file])
+            content[at // 8] ^= 1 << at % 8
+            file.write_bytes(content)
+            found, line = said(lambda: (kind.check(path), kind.read(path))[1])
+            # never numbers that are others, never a raw error
+            assert found in ((None, 1, 0) if kind.earlier else (None, 1)), (file.name, at)
+            assert found is not None or kind.flips != "refused" or not line.startswith("nothing"), (file.name, at)
+            assert not {"\n", "ridge"} & {line, *line.split()}, line
+            seen += found != 1
+            for each, content in good.items():
+                if not each.is_file() or each.read_bytes() != content:
+                    each.parent.mkdir(parents=True, exist_ok=True)
+                    each.write_bytes(content)
+        assert seen or kind.flips == "computed again"
+
+
+@contextmanager
+def full_after(size):
+    """Meanwhile no file of this process grows beyond so many bytes, as where a disk is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class TestTheDisk:
+    @pytest.mark.parametrize("kind", some(QUICK), indirect=True)
+    def test_that_is_full_is_one_line_and_keeps_what_was_there(self, tmp_path, kind):
+        path = path_of(kind, tmp_path)
+        for size in (0, 64):
+            if not kind.grows:
+                kind.write(path, 0)
+            before = listed(tmp_path)
+            with full_after(size):
+                line = said(partial(kind.write, path, 1))[1]
+            assert "File too large" in line or (kind.lost and not line)
+            assert "\n" not in line
+            if not kind.grows:
+                assert kind.read(path) == 0
+                if not kind.name.startswith("predictions"):  # which keep what was predicted
+                    assert listed(tmp_path) == before
+            kind.write(path, 1)
+            assert kind.read(path) == 1
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    @pytest.mark.parametrize("kind", some(QUICK), indirect=True)
+    def test_that_may_not_be_written_is_one_line_and_is_read(self, kind):
+        with public_folder() as folder:
+            path = path_of(kind, folder)
+            kind.write(path, 0)
+            assert kind.read(path) == int(kind.grows)
+            with without_permission(folder):
+                line = said(partial(kind.write, path, 1))[1]
+                assert "\n" not in line
+                # what is complete needs nothing to be written
+                assert "Permission denied" in line or ((kind.lost or kind.grows) and not line)
+                assert kind.read(path) == int(kind.grows)
+
+    @pytest.mark.parametrize("kind", some(QUICK), indirect=True)
+    def test_another_one_to_which_a_link_points_is_written_and_the_link_stays(self, tmp_path, kind):
+        shared = Path("/dev/shm")
+        other = shared if shared.is_dir() and os.access(shared, os.W_OK) else tmp_path
+        with tempfile.TemporaryDirectory(dir=other) as place:
+            link, target = path_of(kind, tmp_path), path_of(kind, Path(place) / "there")
+            target.parent.mkdir()
+            link.symlink_to(target)
+            for which in (0, 1):
+                kind.write(link, which)
+                assert kind.read(link) == kind.read(target) == (1 if kind.grows else which)
+                assert link.is_symlink()
+                assert not target.is_symlink()
+            assert [path.name for path in tmp_path.iterdir()] == [link.name]
+
+
+COLUMNS = {
+    "kill at every call": (TestKills.test_at_every_call_leave_the_old_or_the_new_whole, "goes on", "old or new"),
+    "two writers": (TestSeveral.test_writers_at_once_leave_one_state_whole, "the same numbers", "one of them"),
+    "flips": (TestDamage.test_of_one_bit_is_said_or_does_no_harm, None, None),
+    "full disk": (
+        TestTheDisk.test_that_is_full_is_one_line_and_keeps_what_was_there,
+        "one line, goes on",
+        "one line, old stays",
+    ),
+    "read-only": (TestTheDisk.test_that_may_not_be_written_is_one_line_and_is_read, "read", "one line, read"),
+    "symbolic link": (
+        TestTheDisk.test_another_one_to_which_a_link_points_is_written_and_the_link_stays,
+        "stays a link",
+        "stays a link",
+    ),
+}
+
+
+def test_the_table_of_the_guide_is_that_of_these_tests():
+    page = Path(__file__).parents[2] / "docs" / "guide" / "fit-and-predict.md"
+    table = [line.strip("|").split("|") for line in page.read_text().splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in row] for row in table]
+    head = next(number for number, row in enumerate(rows) if row[0] == "kind of file")
+    assert rows[head][1:] == ["stranger", *COLUMNS]
+    found = {row[0]: row[1:] for row in rows[head + 2 :]}
+    for kind in KINDS.values():
+        cells = [grows if kind.grows else other for _, grows, other in COLUMNS.values()]
+        cells[2] = kind.flips
+        if kind.name == "kept kernel":  # whose store says in the log that nothing can be kept
+            cells[3:5] = ["a warning", "a warning, read"]
+        assert found.pop(kind.name) == ["refused", *cells]
+    assert not found
+    for test, _, _ in COLUMNS.values():
+        marks = [mark for mark in test.pytestmark if mark.name == "parametrize"]
+        values = [getattr(one, "values", (one,))[0] for mark in marks for one in mark.args[1]]
+        tested = {one[0] if isinstance(one, tuple) else one for one in values}
+        missing = {"page.html"} if test is COLUMNS["flips"][0] else set()
+        assert tested == KINDS.keys() - missing, test.__name__
+
+
+def test_no_device_is_replaced_by_a_file(tmp_path):
+    from equitangents.files import whole_file
+
+    os.mkfifo(tmp_path / "pipe")
+    read = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with whole_file(tmp_path / "pipe") as partial:
+        partial.write_text("through it")
+    assert os.read(read, 100) == b"through it"
+    os.close(read)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+    with whole_file(Path(os.devnull)) as partial:
+        partial.write_text("nothing")
+    assert Path(os.devnull).is_char_device()
+
+
+def test_folders_beside_that_only_look_like_ours_are_kept(tmp_path):
+    ours = f".m-{'0' * 32}"
+    (tmp_path / ours).mkdir()
+    (tmp_path / ours / "thesis.tex").write_text("mine")
+    empty = tmp_path / f".m-{'1' * 32}"
+    empty.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f".m-{'2' * 32}").symlink_to(tmp_path / "elsewhere")
+    for which in (0, 1):
+        write_arrays(tmp_path / "m", which)
+    assert (tmp_path / ours / "thesis.tex").read_text() == "mine"
+    assert empty.is_dir()  # it may have been made just now
+    long_ago = time.time() - 10_000
+    os.utime(empty, (long_ago, long_ago))
+    write_arrays(tmp_path / "m", 0)
+    assert not empty.exists()
+    assert (tmp_path / f".m-{'2' * 32}").is_symlink()
+    assert whole.sweep(tmp_path) == []
