@@ -119,8 +119,8 @@ def is_whole(file: Place, parts: Parts, name: str) -> bool:
     An object is known by what was put there with it.
     """
     if isinstance(file, ObjectPath):
-        if file.suffix == ".zarr":  # under way, or whole
-            return _read(file / _MOVING) == parts.checksum.encode() or read_record(file) == parts.record
+        if file.suffix == ".zarr":
+            return read_record(file) == parts.record
         return bool(file.attributes().get(_ATTRIBUTE) == parts.checksum)
     try:
         if file.suffix == ".zarr":
@@ -130,6 +130,11 @@ def is_whole(file: Place, parts: Parts, name: str) -> bool:
             return sealed(opened) == _about(parts, name)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # of damaged ones
         return False
+
+
+def is_under_way(file: Place, parts: Parts) -> bool:
+    """Whether these parts were being copied to a name in an object store when their process died."""
+    return isinstance(file, ObjectPath) and _read(file / _MOVING) == parts.checksum.encode()
 
 
 def _are_labelled(parts: Parts) -> bool:

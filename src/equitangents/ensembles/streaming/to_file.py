@@ -6,6 +6,7 @@ import errno
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -17,6 +18,7 @@ from equitangents.ensembles.streaming.formats import (
     assemble,
     check_suffix,
     files_of,
+    is_under_way,
     is_whole,
     labelled,
     remove,
@@ -241,7 +243,8 @@ def _is_done(out: Place, parts: Parts, asked: Predictor, force: bool) -> bool:
         if isinstance(out, ObjectPath) or read_record(parts.folder) == parts.record:
             remove(parts.folder)
         return True
-    there = [file for name, file in _files_of(out, asked) if file.exists() and not is_whole(file, parts, name)]
+    ours = lambda name, file: is_whole(file, parts, name) or is_under_way(file, parts)
+    there = [file for name, file in _files_of(out, asked) if file.exists() and not ours(name, file)]
     if there and not force:
         raise StoreError(
             f"{there[0]} exists; it does not hold these predictions: give another path, or force=True (--force) to "
