@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from equitangents.claims import read_json
 from equitangents.errors import StoreError
 from equitangents.scale.chunks import PARTIAL, Chunks
 from equitangents.scale.record import Inputs, Record
@@ -64,7 +65,7 @@ def read_record(path: Path) -> Record | None:
     found: list[Record] = []
     for folder in (path, *(path / name for name in FIELDS)):
         try:
-            content = json.loads((folder / NAME).read_bytes())
+            content = read_json((folder / NAME).read_bytes())
             found.append(Record.from_json(content["attributes"][KEY]))
         except (FileNotFoundError, NotADirectoryError):
             continue

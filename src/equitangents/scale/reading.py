@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equitangents.array_files import read_arrays
+from equitangents.claims import UNREADABLE, check_arrays, check_zarr
 from equitangents.errors import InvalidArgumentError
 
 _BLOCK = 2**24  # bytes whose checksum is computed at once
@@ -25,8 +25,10 @@ def read_inputs(name: str, path: Path, key: str = "x") -> Any:
         return _zarr(name, path, key)
     if path.suffix == ".npy":
         try:
+            with path.open("rb") as file:
+                check_arrays(file, whole=False)
             return np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+        except UNREADABLE:
             pass  # what is wrong with it is said below
     if path.suffix == ".npz":
         mapped = _mapped(path, key)
@@ -54,6 +56,8 @@ def read_pair(path: Path) -> tuple[Any, Any]:
 def _mapped(path: Path, key: str) -> Any:
     """A memory map of an uncompressed array of an .npz file, whose checksum is right; else None."""
     try:
+        with path.open("rb") as file:
+            check_arrays(file, whole=False)
         with zipfile.ZipFile(path) as archive:
             entry = archive.getinfo(f"{key}.npy")
             if entry.compress_type != zipfile.ZIP_STORED:
@@ -75,7 +79,7 @@ def _mapped(path: Path, key: str) -> Any:
         if 0 in shape:
             return None
         return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")
-    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error):
+    except UNREADABLE:
         return None  # what is wrong with it is said elsewhere
 
 
@@ -84,8 +88,15 @@ def _zarr(name: str, path: Path, key: str) -> Any:
 
     try:
         node: Any = zarr.open(path, mode="r")
-        return node[key] if isinstance(node, zarr.Group) else node
-    except (OSError, ValueError, KeyError) as error:
+        array = node[key] if isinstance(node, zarr.Group) else node
+    except (RecursionError, *UNREADABLE) as error:
         raise InvalidArgumentError(
             f"{name} is {str(path)!r}, a folder that is neither a Zarr array nor a group with an array {key}: {error}"
         ) from None
+    if isinstance(array, zarr.Group):
+        raise InvalidArgumentError(f"{name} is {str(path)!r}, whose {key} is a group; expected an array")
+    try:
+        check_zarr(array)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{name} is {str(path)!r}, whose array cannot be read: {error}") from None
+    return array

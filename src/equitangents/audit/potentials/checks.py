@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from equitangents.audit.potentials.advice import digits, named
 from equitangents.audit.potentials.report import AtomsReport
 from equitangents.audit.potentials.results import Row
 from equitangents.audit.report.checks import FLOORS, LEVEL, Check, grown
+from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import meant
 
@@ -93,7 +93,7 @@ def _holm(values: list[float | None]) -> list[bool]:
 def read_baseline(path: Path) -> dict[str, Any]:
     """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
     if not isinstance(found, dict) or not str(found.get("format", "")).startswith("equitangents.audit.atoms/"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from scipy.special import stdtr
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.judged import headline_of, output_error, unit_of, unit_of_output, unscaled
 from equitangents.audit.report.words import number
+from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
 
 LEVEL = 0.05
@@ -114,7 +114,7 @@ def grown(d: np.ndarray) -> float:
 def read_baseline(path: Path) -> dict[str, Any]:
     """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one, or lacks the errors of inputs."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
     if not isinstance(found, dict) or "input_errors" not in found or not found["input_errors"]:

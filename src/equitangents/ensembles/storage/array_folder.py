@@ -13,6 +13,7 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
+from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents.ensembles.storage.arrays import directory_beside, replace_directory
 from equitangents.errors import StoreError
 
@@ -37,7 +38,7 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
 def read_about(path: Path, said: str) -> dict[str, Any]:
     """What `write_folder` wrote in its JSON file; StoreError that begins with `said` for anything else."""
     try:
-        whole = json.loads((path / ABOUT).read_bytes())
+        whole = read_json((path / ABOUT).read_bytes())
         content: dict[str, Any] = whole["content"]
         if whole["sha256"] != _checksum(content):
             raise ValueError("it does not have its checksum")
@@ -56,10 +57,11 @@ def read_array(path: Path, about: dict[str, Any], number: int, said: str) -> np.
             checksum = google_crc32c.Checksum()
             while part := opened.read(_BLOCK):
                 checksum.update(part)
-        if int.from_bytes(checksum.digest(), "big") != entry["crc32c"]:
-            raise ValueError("it does not have its checksum")
+            if int.from_bytes(checksum.digest(), "big") != entry["crc32c"]:
+                raise ValueError("it does not have its checksum")
+            check_arrays(opened)
         array: np.ndarray = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except UNREADABLE as error:
         raise StoreError(f"{said} is damaged: {file.name}: {error}; fit the model again") from None
     return array
 

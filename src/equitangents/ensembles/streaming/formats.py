@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.claims import read_json
 from equitangents.ensembles.streaming.parts import Parts
 from equitangents.errors import InvalidArgumentError
 from equitangents.scale.chunks import Chunks
@@ -90,7 +91,7 @@ def _remove(folder: Path) -> None:
 def is_made(file: Path, folder: Path) -> bool:
     """Whether a file is what `assemble` made of the parts in `folder`, and died before it removed them."""
     try:
-        return _identity(file) in json.loads((folder / _MADE).read_bytes())
+        return _identity(file) in read_json((folder / _MADE).read_bytes())
     except (OSError, ValueError):
         return False
 

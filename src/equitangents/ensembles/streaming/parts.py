@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import DType
+from equitangents.claims import read_json
 from equitangents.errors import StoreError
 from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
 from equitangents.scale.whole import write_whole
@@ -114,7 +115,7 @@ class Parts:
 def read_record(folder: Path) -> dict[str, Any] | None:
     """The record of predictions in a folder, if it holds some."""
     try:
-        about = json.loads((folder / _NAME).read_bytes())["attributes"][_KEY]
+        about = read_json((folder / _NAME).read_bytes())["attributes"][_KEY]
         record: dict[str, Any] = about["record"]
         return record if about["sha256"] == _checksum(record) else None
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):

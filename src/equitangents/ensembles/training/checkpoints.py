@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 import numpy as np
 
+from equitangents.claims import read_json
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
@@ -168,7 +169,7 @@ class CheckpointStore:
     def _is_whole(self, epoch: int) -> bool:
         """Whether all files have their checksums; False where there are none to compare with, else _DamagedError."""
         try:
-            wanted = json.loads(self._sums(epoch).read_bytes())
+            wanted = read_json(self._sums(epoch).read_bytes())
         except FileNotFoundError:
             return False
         except ValueError as error:
