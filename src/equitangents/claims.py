@@ -12,18 +12,20 @@ import lzma
 import math
 import os
 import struct
+import tokenize
 import zipfile
 import zlib
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from equitangents.errors import StoreError
 from equitangents.formatting import memory_size
 from equitangents.memory import default_memory_limit, process_memory
 
 UNREADABLE = (
     OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, AttributeError, IndexError, MemoryError,
-    OverflowError, SyntaxError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
+    OverflowError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
 )  # fmt: skip
 """What NumPy and the standard library raise for bytes that are no array, archive or JSON: the more, the less whole."""
 
@@ -85,7 +87,7 @@ def check_arrays(file: BinaryIO, whole: bool = True) -> None:
     except ValueError:
         raise
     except (RecursionError, *UNREADABLE) as error:
-        raise ValueError(f"it is damaged: {error}") from None
+        raise ValueError(str(error) or type(error).__name__) from None
     finally:
         file.seek(0)
 
@@ -99,6 +101,17 @@ def check_zarr(array: Any) -> None:
     claimed, chunks = math.prod(array.shape) * number, int(array.nchunks)
     if claimed > process_memory() and (held := int(array.nchunks_initialized)) * _LEAST_HELD < chunks:
         raise ValueError(f"it claims {memory_size(claimed)} in {chunks:,} chunks, and holds {held:,} of them")
+
+
+def part(name: str, x: Any, rows: Any) -> np.ndarray:
+    """Some rows of an array that is perhaps on disk; StoreError, which names it, where they cannot be read."""
+    if isinstance(x, np.ndarray) and not isinstance(x, np.memmap):
+        return np.asarray(x[rows])
+    try:
+        return np.asarray(x[rows])
+    except UNREADABLE as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise StoreError(f"{name} cannot be read: {reason}") from None
 
 
 def _check_count(archive: zipfile.ZipFile, end: bytes) -> None:

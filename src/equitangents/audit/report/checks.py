@@ -121,5 +121,8 @@ def read_baseline(path: Path) -> dict[str, Any]:
         raise InvalidArgumentError(
             f"baseline is {str(path)!r}, which has no errors of single inputs; write it anew with --json"
         )
+    errors = found["input_errors"]
+    if not isinstance(errors, list) or not all(e is None or type(e) in (int, float) for e in errors):
+        raise InvalidArgumentError(f"baseline is {str(path)!r}, whose input_errors are no list of numbers")
     found["input_errors"] = [math.nan if e is None else e for e in found["input_errors"]]
     return found

@@ -114,7 +114,7 @@ def about_model(path: Path) -> dict[str, Any]:
             f"{said} was saved by equitangents {about.get('version')} (format {about.get('format')}), and this is "
             f"{__version__} (format {_FORMAT}): fit the model again, or install that version"
         )
-    wrong = [name for name, words in _ABOUT.items() if not check_of(words)(about.get(name), ())]
+    wrong = [name for name, words in _ABOUT.items() if name not in about or not check_of(words)(about[name], ())]
     wrong += [name for name, words in _FACTS.items() if not wrong and not check_of(words)(about["facts"].get(name), ())]
     if wrong or about["class"] not in CLASSES or np.dtype(about["facts"]["dtype"]).kind not in "biuf":
         raise StoreError(f"{said} is damaged, or not a model that was saved: {(*wrong, 'class')[0]} is not as written")

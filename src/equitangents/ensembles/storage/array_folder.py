@@ -40,7 +40,7 @@ def read_about(path: Path, said: str) -> dict[str, Any]:
     try:
         whole = read_json((path / ABOUT).read_bytes())
         content: dict[str, Any] = whole["content"]
-        if whole["sha256"] != _checksum(content):
+        if not isinstance(content, dict) or whole["sha256"] != _checksum(content):
             raise ValueError("it does not have its checksum")
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{said} is not a model that was saved: it holds no {ABOUT}") from None
@@ -60,7 +60,7 @@ def read_array(path: Path, about: dict[str, Any], number: int, said: str) -> np.
             if int.from_bytes(checksum.digest(), "big") != entry["crc32c"]:
                 raise ValueError("it does not have its checksum")
             check_arrays(opened)
-        array: np.ndarray = np.load(file, allow_pickle=False)
+            array: np.ndarray = np.lib.format.read_array(opened, allow_pickle=False)
     except UNREADABLE as error:
         raise StoreError(f"{said} is damaged: {file.name}: {error}; fit the model again") from None
     return array

@@ -72,7 +72,7 @@ def read(cls: type, path: Path, trust: bool) -> dict[str, Any]:
             )
         return _unpickled(cls, path)
     about = read_about(path, said)
-    wrong = [name for name, words in _ABOUT.items() if not check_of(words)(about.get(name), ())]
+    wrong = [name for name, words in _ABOUT.items() if name not in about or not check_of(words)(about[name], ())]
     if wrong:
         raise StoreError(f"{said} is damaged, or not an ensemble that was saved: {wrong[0]} is not as written")
     _check_class(cls, path, about["class"])

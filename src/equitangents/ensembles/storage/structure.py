@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from equitangents.ensembles.storage.attribute_types import check_of
+from equitangents.ensembles.storage.fits import fits
 from equitangents.ensembles.storage.kinds import Kind, kinds, name_of
 from equitangents.errors import EquitangentsError, InvalidTypeError
 
@@ -145,6 +146,8 @@ def restored(cls: type, state: Any, given: Mapping[str, Any] | None = None) -> A
         made.__setstate__(kept)
     else:
         vars(made).update(kept)
+    if not fits(kind.name, made):
+        raise ValueError(f"the arrays and numbers of a {cls.__name__} do not fit each other")
     return made
 
 

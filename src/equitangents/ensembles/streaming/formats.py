@@ -92,7 +92,7 @@ def is_made(file: Path, folder: Path) -> bool:
     """Whether a file is what `assemble` made of the parts in `folder`, and died before it removed them."""
     try:
         return _identity(file) in read_json((folder / _MADE).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):
         return False
 
 

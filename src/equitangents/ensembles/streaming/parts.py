@@ -116,8 +116,8 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     """The record of predictions in a folder, if it holds some."""
     try:
         about = read_json((folder / _NAME).read_bytes())["attributes"][_KEY]
-        record: dict[str, Any] = about["record"]
-        return record if about["sha256"] == _checksum(record) else None
+        record: Any = about["record"]
+        return record if isinstance(record, dict) and about["sha256"] == _checksum(record) else None
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from equitangents.claims import read_json
+from equitangents.claims import UNREADABLE, read_json
 from equitangents.report.verdict import Verdict
 
 
@@ -17,5 +17,5 @@ def finished(path: Path) -> tuple[tuple[Verdict, ...], float] | None:
         if config["sessions"][-1]["ended"] != "finished":
             return None
         return tuple(map(Verdict.from_dict, verdicts)), float(config["seconds"])
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
+    except UNREADABLE:
         return None

@@ -220,7 +220,10 @@ def _config(path: Path) -> dict[str, Any] | None:
         found = read_json((path / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    kinds = {"study": str, "settings": dict, "versions": dict, "fingerprint": str}
     if not isinstance(found, dict) or not {"study", "settings"} <= found.keys():
+        return None
+    if any(not isinstance(found[name], kind) for name, kind in kinds.items() if name in found):
         return None
     identity = _fingerprint(_identity(found))
     return found if found.get("fingerprint", identity) == identity else None
@@ -262,6 +265,8 @@ def _put_in_place(home: Path) -> None:
     try:
         names = read_json((new / _COMPLETE).read_text(encoding="utf-8"))
     except ValueError:  # damaged: what is not there has been moved
+        names = list(_OURS)
+    if not isinstance(names, list):
         names = list(_OURS)
     for name in _OURS:
         if name in names and not (new / name).exists():
