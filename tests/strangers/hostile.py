@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import io
 import json
 import pickle
@@ -115,6 +116,7 @@ def mutated(tree: Any, rng: random.Random, command: str) -> Any:
     return tree["root"]
 
 
+@functools.cache
 def arrays(command: str) -> list[bytes]:
     """Files that claim to be arrays."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pickle
 import shutil
 import sys
 import traceback
@@ -9,7 +11,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from hostile import Hostile
+from hostile import Hostile, Planted
 from kinds_of_files import KINDS, made
 from watch import watched
 
@@ -66,3 +68,19 @@ def test_500_hostile_files_do_nothing(place):
     told, passed = run(place, range(1000, 1500))
     assert told == []
     assert passed < 300
+
+
+def test_the_watch_sees_commands_imports_pickles_and_changes_elsewhere(place):
+    allowed = place / "allowed"
+    allowed.mkdir(exist_ok=True)
+    pickled = pickle.dumps(Planted(f"touch {place / 'planted'}"))
+    with watched(allowed) as seen:
+        (allowed / "inside").write_text("x")
+        assert seen == []
+        pickle.loads(pickled)
+        importlib.import_module("planted_module")
+        (place / "outside").write_text("x")
+        (place / "outside").rename(place / "elsewhere")
+    told = "\n".join(seen)
+    assert all(word in told for word in ("os.system", "unpickled", "imported planted_module", "wrote", "os.rename"))
+    (place / "planted").unlink()
