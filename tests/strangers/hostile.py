@@ -33,14 +33,18 @@ class Planted:
 def objects(command: str) -> list[Any]:
     """What must never be built."""
 
-    def thing(name: str, **state: Any) -> dict[str, Any]:
+    def thing(name: str, /, **state: Any) -> dict[str, Any]:
         pairs = [[key, value] for key, value in state.items()]
         return {"is": "object", "number": 90, "class": name, "state": pairs}
 
     words = {"is": "list", "items": ["sh", "-c", command]}
     nn = "equitangents.nn"
     return [
-        thing("equitangents.audit.adapters.commands:Command", _words=words, _seconds=9.0, _batch=None),
+        thing(
+            "equitangents.audit.adapters.commands:Command",
+            _words=words, name="x", timeout=9.0, _answers=None, _pipe=None, _first=None,
+            _goes_on=None,
+        ),
         thing("equitangents.audit.adapters.callables:CallableModel", function=words),
         thing("equitangents.kernels.store.folder:KernelStore", folder="/tmp/elsewhere", limit=1),
         thing("planted_module:Thing", x=1),
@@ -77,6 +81,7 @@ def objects(command: str) -> list[Any]:
     ]
 
 
+_DANGEROUS = 7  # the first of them
 PLAIN = [None, True, -1, 0, 10**30, 1e308, float("nan"), "", "x" * 3000, "\0", "__class__", [], {}, [[1]], {"is": 3}]
 
 
@@ -94,7 +99,11 @@ def mutated(tree: Any, rng: random.Random, command: str) -> Any:
     for _ in range(rng.randint(1, 3)):
         inside, key = rng.choice(list(places(tree)))
         others = [found[at] for found, at in places(tree)]
-        how = rng.choice(["plant", "plain", "other", "delete", "rename", "double", "deep", "bomb"])
+        how = rng.choice(["plant", "plain", "other", "delete", "rename", "double", "deep", "bomb", "dangerous"])
+        if how == "dangerous":  # in place of an object, or as the attribute of one
+            at = [(one, key) for one, key in places(tree) if isinstance(one[key], dict) and "is" in one[key]]
+            inside, key = rng.choice([*at[: 1 + len(at) // 8], *at]) if at else (inside, key)
+            inside[key] = rng.choice(objects(command)[:_DANGEROUS])
         if how == "plant":
             inside[key] = rng.choice(objects(command))
         elif how == "plain":

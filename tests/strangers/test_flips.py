@@ -72,7 +72,7 @@ def flips(name: str, place: Path, random_ones: int, aimed_ones: int) -> tuple[li
 def test_some_flips_are_seen(name, place):
     told, refused = flips(name, place, 6, 4)
     assert told == []
-    assert refused >= 3
+    assert refused >= 1
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from equitangents.errors import EquitangentsError
 def place(tmp_path_factory):
     """A folder with a module that must not be imported."""
     folder = tmp_path_factory.mktemp("strangers")
-    (folder / "planted_module.py").write_text(f"open({str(folder / 'planted')!r}, 'w')\nThing = int\n")
+    (folder / "planted_module.py").write_text(f"with open({str(folder / 'planted')!r}, 'w'):\n    Thing = int\n")
     sys.path.insert(0, str(folder))
     yield folder
     sys.path.remove(str(folder))

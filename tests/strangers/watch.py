@@ -26,8 +26,6 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         _seen.append(f"{event} {arguments[0]!r}")
     elif event == "pickle.find_class":
         _seen.append(f"unpickled {arguments}")
-    elif event == "import" and str(arguments[0]).startswith(FOREIGN):
-        _seen.append(f"imported {arguments[0]}")
     elif event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
         mode, flags = arguments[1], arguments[2] or 0
         writes = any(letter in "wax+" for letter in mode) if isinstance(mode, str) else bool(flags & _WRITING)
@@ -61,8 +59,10 @@ def watched(folder: Path) -> Iterator[list[str]]:
     global _seen, _folder
     for name in [name for name in sys.modules if name.startswith(FOREIGN[:2])]:
         del sys.modules[name]
-    _seen, _folder = [], str(folder.resolve())
+    _seen, _folder, before = [], str(folder.resolve()), set(sys.modules)
+    seen = _seen
     try:
-        yield _seen
+        yield seen
     finally:
         _seen = None
+        seen += [f"imported {name}" for name in set(sys.modules) - before if name.startswith(FOREIGN)]

@@ -49,7 +49,7 @@ def load(cls: Any, path: Path, replacements: dict[str, Any], trust: bool, form: 
     leaves = {name: state.pop(f"{name}leaves") for name in _TREES if f"{name}leaves" in state}
     vars(estimator).update(state)
     for name, values in leaves.items():
-        structure = jax.tree.structure(form(estimator))
+        structure: Any = jax.tree.structure(form(estimator))
         if structure.num_leaves != len(values):
             raise InvalidArgumentError(
                 f"net is {estimator.net!r}, with {structure.num_leaves} arrays of variables; the network that was "
