@@ -42,7 +42,12 @@ def objects(command: str) -> list[Any]:
     return [
         thing(
             "equitangents.audit.adapters.commands:Command",
-            _words=words, name="x", timeout=9.0, _answers=None, _pipe=None, _first=None,
+            _words=words,
+            name="x",
+            timeout=9.0,
+            _answers=None,
+            _pipe=None,
+            _first=None,
             _goes_on=None,
         ),
         thing("equitangents.audit.adapters.callables:CallableModel", function=words),
