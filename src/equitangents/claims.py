@@ -15,6 +15,8 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from itertools import islice
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -33,7 +35,7 @@ _DEEP = 200  # lists and objects within each other
 _DEFLATED = 1100  # times: zeros shrink by 1,032 at most
 _END = struct.Struct("<4s4H2LH")  # of a zip file, before its comment
 _MAGIC = b"\x93NUMPY"
-_LEAST_HELD = 1000  # of so many chunks of a Zarr array one is there, where all are more than fits in memory
+_LEAST_HELD = 1000  # of so many files of a Zarr array one is there, where all are more than fits in memory
 
 
 def read_json(content: bytes | str) -> Any:
@@ -92,15 +94,23 @@ def check_arrays(file: BinaryIO, whole: bool = True) -> None:
         file.seek(0)
 
 
-def check_zarr(array: Any) -> None:
-    """Check a Zarr array; ValueError where one of its chunks, or nearly all of what it claims, cannot be there."""
+def check_zarr(array: Any, folder: Path) -> None:
+    """Check a Zarr array whose files are under `folder`; ValueError where what it claims cannot be there.
+
+    That is a chunk larger than the memory, or an array larger than it of whose files not one in a thousand is there.
+    """
     number = np.dtype(array.dtype).itemsize
     chunk = math.prod(array.chunks) * number
     if chunk > process_memory():
         raise ValueError(f"each of its chunks takes {memory_size(chunk)}, more than the memory there is")
-    claimed, chunks = math.prod(array.shape) * number, int(array.nchunks)
-    if claimed > process_memory() and (held := int(array.nchunks_initialized)) * _LEAST_HELD < chunks:
-        raise ValueError(f"it claims {memory_size(claimed)} in {chunks:,} chunks, and holds {held:,} of them")
+    claimed = math.prod(array.shape) * number
+    if claimed > process_memory():
+        sides = zip(array.shape, getattr(array, "shards", None) or array.chunks, strict=True)
+        files = math.prod(-(-size // side) for size, side in sides)
+        least = files // _LEAST_HELD
+        held = sum(1 for _ in islice((each for each in folder.rglob("*") if each.is_file()), least + 1))
+        if held <= least:
+            raise ValueError(f"it claims {memory_size(claimed)} in {files:,} files, and holds {held:,} of them")
 
 
 def part(name: str, x: Any, rows: Any) -> np.ndarray:

@@ -96,7 +96,7 @@ def _zarr(name: str, path: Path, key: str) -> Any:
     if isinstance(array, zarr.Group):
         raise InvalidArgumentError(f"{name} is {str(path)!r}, whose {key} is a group; expected an array")
     try:
-        check_zarr(array)
+        check_zarr(array, path)
     except ValueError as error:
         raise InvalidArgumentError(f"{name} is {str(path)!r}, whose array cannot be read: {error}") from None
     return array
