@@ -68,9 +68,9 @@ def flips(name: str, place: Path, random_ones: int, aimed_ones: int) -> tuple[li
     return told, refused
 
 
-@pytest.mark.parametrize("name", [name for name in CHECKED if name != "checkpoints"])
+@pytest.mark.parametrize("name", ["model", "deep", "stage.npz"])
 def test_some_flips_are_seen(name, place):
-    told, refused = flips(name, place, 6, 4)
+    told, refused = flips(name, place, 4, 3)
     assert told == []
     assert refused >= 1
 
