@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from equitangents._aliases import FileName
+from equitangents.claims import UNREADABLE, check_arrays
 from equitangents.errors import InvalidArgumentError
 
-_PICKLED = "it is a pickle, and loading one runs whatever code its author put in"
-WHY = f"{_PICKLED}; --trust (trust=True) loads it all the same"
+PICKLED = "it is a pickle, and loading one runs whatever code its author put in"
+WHY = f"{PICKLED}; --trust (trust=True) loads it all the same"
 _SAVED = "; save arrays of numbers, and labels as text by y.astype(str), not arrays of objects"
 _PICKLE = b"\x80"  # how pickles start since protocol 2
 _STARTS = {b"\x93NUMPY": "npy", b"PK": "npz", _PICKLE: "pickle"}
@@ -33,7 +32,7 @@ def read_arrays(name: str, path: FileName, trust: bool | None = None) -> np.ndar
     try:
         with open(path, "rb") as file:
             _check_start(said, file.read(4096))
-            file.seek(0)
+            check_arrays(file)
             loaded = np.load(file, allow_pickle=bool(trust))
             if isinstance(loaded, np.ndarray):
                 return loaded
@@ -46,7 +45,7 @@ def read_arrays(name: str, path: FileName, trust: bool | None = None) -> np.ndar
         if "pickle" in str(error).lower():
             raise InvalidArgumentError(f"{said} is not loaded: {refusal(trust)}") from None
         raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
-    except (OSError, EOFError, BadZipFile, zlib.error, UnpicklingError) as error:
+    except (*UNREADABLE, UnpicklingError) as error:
         raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
     foreign = [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]
     if foreign:
@@ -58,7 +57,7 @@ def read_arrays(name: str, path: FileName, trust: bool | None = None) -> np.ndar
 
 def refusal(trust: bool | None) -> str:
     """Why a pickle is not loaded, and what to do: trust it where that can be said, else save other arrays."""
-    return _PICKLED + _SAVED if trust is None else WHY + _SAVED
+    return PICKLED + _SAVED if trust is None else WHY + _SAVED
 
 
 def text_of(y: np.ndarray) -> np.ndarray:

@@ -201,7 +201,10 @@ def test_targets_are_asked_for(run):
         (["--data", "nan.npy"], "x holds NaN or infinite values, the first at index (2, 1); remove or impute them"),
         (["--data", "labels.npz", "--array", "z"], "which holds x, x_test, y; expected an array z"),
         (["--out", "p.csv"], "ends in .npy, .npz or .zarr"),
-        (["--out", "x.npy"], "x.npy exists; it does not hold these predictions: give another path, or force=True (--force)"),
+        (
+            ["--out", "x.npy"],
+            "x.npy exists; it does not hold these predictions: give another path, or force=True (--force)",
+        ),
         (["--rows", 0], "rows is 0"),
         (["--shard", "2/2"], "expected I/N"),
         (["--net", "my"], "net is 'my'"),

@@ -336,7 +336,7 @@ class TestClaims:
     def test_of_a_zarr_array_are_checked_against_what_is_there(self, tmp_path, bucket):
         claimed = zarr.create_array(tmp_path / "x.zarr", shape=(10**12, 3), chunks=(1000, 3), dtype="f4")
         claimed[:1000] = 1.0
-        with pytest.raises(InvalidArgumentError, match=r"claims an array of shape .*, 12 TB, .* holds 12 kB of it"):
+        with pytest.raises(InvalidArgumentError, match="it claims 12 TB, and holds 12 kB of it"):
             read_inputs("data", tmp_path / "x.zarr")
         group = zarr.create_group(tmp_path / "g.zarr")
         group.create_array("x", shape=(10**7, 10**6), chunks=(10**7, 10**6), dtype="f8")

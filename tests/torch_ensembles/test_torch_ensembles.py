@@ -161,7 +161,7 @@ def test_extending_is_training_more_from_the_start_and_saving_keeps_all(factory,
     with pytest.raises(ValueError, match="X \\(after augmentation\\)"):
         longer.extend(5, x + 1, y)
     whole.save(tmp_path / "saved")
-    again = et.torch.Ensemble.load(tmp_path / "saved")
+    again = et.torch.Ensemble.load(tmp_path / "saved", factory=factory)
     np.testing.assert_array_equal(again.predict_members(x), whole.predict_members(x))
     ensemble(lambda: mlp(), 1).fit(x, y).save(tmp_path / "saved")
     with pytest.raises(ValueError, match="load\\(path, factory="):

@@ -7,11 +7,11 @@ and, where known, `class_names` and `train_tile`, `test_tile`.
 from __future__ import annotations
 
 import os
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
+from equitangents.claims import UNREADABLE, check_arrays
 from equitangents.data.catalogue import SOURCES, Source
 from equitangents.data.class_folders import load_class_folders
 from equitangents.data.dataset import Dataset
@@ -89,9 +89,11 @@ def _path(source: Source, data_dir: str | Path | None) -> Path:
 
 def _read(path: Path, source: Source) -> Dataset:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file:
+            check_arrays(file)
+            archive = np.load(file, allow_pickle=False)
             arrays = {key: archive[key] for key in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise InvalidArgumentError(f"{path} is not a readable NumPy archive: {error}") from None
     missing = [key for key in ("train_x", "train_y", "test_x", "test_y") if key not in arrays]
     if missing:

@@ -5,7 +5,6 @@ Units are ASE's throughout: ångström, eV, eV/Å; dipoles and polarisabilities 
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float
 
+from equitangents.claims import UNREADABLE, check_arrays
 from equitangents.data.catalogue import Source
 from equitangents.data.folder import _path, data_folder
 from equitangents.errors import InvalidArgumentError, MissingLibraryError
@@ -236,9 +236,11 @@ def _source(name: str) -> Source:
 def _arrays(source: Source, data_dir: str | Path | None, keys: Sequence[str]) -> dict[str, np.ndarray]:
     path = _path(source, data_dir)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file:
+            check_arrays(file)
+            archive = np.load(file, allow_pickle=False)
             held, arrays = archive.files, {key: archive[key] for key in keys if key in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise InvalidArgumentError(f"{path} is not a readable NumPy archive: {error}") from None
     missing = [key for key in keys if key not in arrays]
     if missing:

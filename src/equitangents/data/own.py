@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from equitangents.array_files import refusal
+from equitangents.claims import UNREADABLE, check_arrays
 from equitangents.data.dataset import Dataset, balanced
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 
@@ -27,9 +27,11 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
     if not path.is_file():
         raise InvalidArgumentError(f"data is {str(path)!r}, and there is no such file")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file:
+            check_arrays(file)
+            archive = np.load(file, allow_pickle=False)
             arrays = {key: archive[key] for key in archive.files}
-    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         if "allow_pickle" in str(error):  # an array of objects
             raise InvalidArgumentError(f"{path} is not loaded: {refusal(None)}") from None
         raise InvalidArgumentError(f"{path} is not a readable NumPy archive: {error}") from None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from equitangents import nn
+from equitangents.claims import read_json
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.keywords import meant
 from equitangents.nn.layer import Layer
@@ -23,7 +24,7 @@ from equitangents.nn.sequential import Sequential
 def read_network(path: Path) -> Sequential:
     """The network that a JSON file describes; InvalidArgumentError, which names the file, for anything else."""
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path.read_bytes())
     except OSError as error:
         raise InvalidArgumentError(f"net is {str(path)!r}, which cannot be read: {error.strerror}") from None
     except ValueError as error:

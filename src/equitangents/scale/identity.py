@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions import Action
+from equitangents.claims import part as part_of
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.engines import choose
 from equitangents.kernels.orbit import OrbitAverage
@@ -60,8 +61,8 @@ def row_digests(name: str, x: Any, dtype: np.dtype, counts: tuple[int, ...]) -> 
 
 def rows_of(name: str, x: Any, rows: slice, dtype: np.dtype) -> np.ndarray:
     """Rows of an array, in memory or not, as they enter the kernel; errors name the array."""
-    part = check_array(name, np.asarray(x[rows]), min_rank=2)
-    return np.ascontiguousarray(part, dtype)
+    found = check_array(name, part_of(name, x, rows), min_rank=2)
+    return np.ascontiguousarray(found, dtype)
 
 
 def _slices(x: Any, dtype: np.dtype, counts: tuple[int, ...]) -> Iterator[slice]:

@@ -9,6 +9,7 @@ import json
 
 import numpy as np
 
+from equitangents.claims import read_json
 from equitangents.errors import StoreError
 from equitangents.scale.chunks import PARTIAL, Chunks
 from equitangents.scale.place import ObjectPath, Place
@@ -101,7 +102,7 @@ def _is_taken(path: Place) -> bool:
 def _record_in(folder: Place) -> Record | None:
     """The record in the `zarr.json` of one folder; None where there is none, or none that is whole."""
     try:
-        return Record.from_json(json.loads((folder / NAME).read_bytes())["attributes"][KEY])
+        return Record.from_json(read_json((folder / NAME).read_bytes())["attributes"][KEY])
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
     except OSError as error:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,8 @@ import numpy as np
 
 from equitangents._types import FileName
 from equitangents.array_files import read_arrays
+from equitangents.claims import UNREADABLE, check_arrays, check_zarr
 from equitangents.errors import InvalidArgumentError
-from equitangents.formatting import memory_size
-from equitangents.memory import process_memory
 from equitangents.scale.place import ObjectPath, Place, place, zarr_node
 
 _BLOCK = 2**24  # bytes whose checksum is computed at once
@@ -39,8 +36,10 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Any:
         return _zarr(name, path, key)
     if path.suffix == ".npy":
         try:
+            with path.open("rb") as file:
+                check_arrays(file, whole=False)
             return np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+        except UNREADABLE:
             pass  # what is wrong with it is said below
     if path.suffix == ".npz":
         mapped = _mapped(path, key)
@@ -69,6 +68,8 @@ def read_pair(file: FileName) -> tuple[Any, Any]:
 def _mapped(path: Path, key: str) -> Any:
     """A memory map of an uncompressed array of an .npz file, whose checksum is right; else None."""
     try:
+        with path.open("rb") as file:
+            check_arrays(file, whole=False)
         with zipfile.ZipFile(path) as archive:
             entry = archive.getinfo(f"{key}.npy")
             if entry.compress_type != zipfile.ZIP_STORED:
@@ -90,7 +91,7 @@ def _mapped(path: Path, key: str) -> Any:
         if 0 in shape:
             return None
         return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")
-    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error):
+    except UNREADABLE:
         return None  # what is wrong with it is said elsewhere
 
 
@@ -100,35 +101,21 @@ def _zarr(name: str, path: Place, key: str) -> Any:
     try:
         node: Any = zarr.open(**zarr_node(path), mode="r")
         array, at = (node[key], path / key) if isinstance(node, zarr.Group) else (node, path)
-    except (OSError, ValueError, KeyError) as error:
+    except (RecursionError, *UNREADABLE) as error:
         raise InvalidArgumentError(
             f"{name} is {str(path)!r}, a folder that is neither a Zarr array nor a group with an array {key}: {error}"
         ) from None
-    _check_claim(name, at, array)
+    if isinstance(array, zarr.Group):
+        raise InvalidArgumentError(f"{name} is {str(path)!r}, whose {key} is a group; expected an array")
+    try:
+        check_zarr(array, _files(at))
+    except ValueError as error:
+        raise InvalidArgumentError(f"{name} is {str(path)!r}, whose array cannot be read: {error}") from None
     return array
 
 
-def _check_claim(name: str, path: Place, array: Any) -> None:
-    """Raise where an array says that it is larger than memory and what it lacks is, too.
-
-    Chunks that are not there read as one value, so that a few bytes could claim any number of rows. So could one chunk.
-    """
-    memory, claimed = process_memory(), array.size * array.dtype.itemsize
-    if claimed <= memory:
-        return
-    chunk = math.prod(array.shards or array.chunks) * array.dtype.itemsize
-    there = 0 if chunk > memory else chunk * _files(path)
-    if claimed - there > memory:
-        raise InvalidArgumentError(
-            f"{name} is {str(path)!r}, which claims an array of shape {tuple(array.shape)}, {memory_size(claimed)}, in "
-            f"chunks of {memory_size(chunk)}, and holds {memory_size(there)} of it; expected an array that is there"
-        )
-
-
-def _files(path: Place) -> int:
-    """How many chunks of an array there are: its files, but for those that describe it."""
+def _files(path: Place) -> Iterator[str]:
+    """The names of the files, or objects, of an array."""
     if isinstance(path, ObjectPath):
-        names = (name.rpartition("/")[2] for name, _ in path.sizes())
-    else:
-        names = (name for _, _, files in os.walk(path) for name in files)
-    return sum(name not in ("zarr.json", ".zarray", ".zattrs") for name in names)
+        return (name.rpartition("/")[2] for name, _ in path.sizes())
+    return (name for _, _, files in os.walk(path) for name in files)

@@ -91,7 +91,23 @@ class Record:
         for name in ("x1", "x2"):
             if plain[name] is not None:
                 plain[name] = Inputs(**{key: tuple(v) for key, v in plain[name].items()})
-        return Record(**plain)
+        record = Record(**plain)
+        record._check()
+        return record
+
+    def _check(self) -> None:
+        """ValueError unless all is of its type: a checksum says that nothing has changed, not who wrote it."""
+        given = [x for x in (self.x1, self.x2) if x is not None]
+        text = [self.network, self.network_hash, self.engine, self.precision, self.version]
+        text += [each for each in (self.action, self.action_hash) if each is not None]
+        text += [digest for x in given for digest in x.digests]
+        numbers = [self.tile, self.numbers, *(n for x in given for n in (*x.shape, *x.rows)), *(self.inverses or ())]
+        if not all(isinstance(each, str) for each in text) or not all(type(each) is int for each in numbers):
+            raise ValueError("the record has entries of other types")
+        if min(numbers) < 0 or self.tile < 1 or not all(x.rows for x in given):
+            raise ValueError("the record has sizes that nothing has")
+        if self.precision not in ("float32", "float64"):
+            raise ValueError(f"the record's precision is {self.precision!r}")
 
 
 def differences(stored: Record, asked: Record) -> list[str]:

@@ -102,19 +102,21 @@ class TorchEnsemble(Members, Estimator):
     def save(self, path: FileName) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
 
-        An ensemble that was saved there is replaced. Parameters that cannot be pickled, such as a factory that is
-        defined in place, are left out: give them to `load`.
+        An ensemble that was saved there is replaced. The folder holds JSON and arrays with checksums, no pickles. The
+        factory, and other parameters that are functions or objects of PyTorch, are left out: give them to `load`.
         """
         self._check_fitted()
         storage.save(self, local("path", path))
 
     @classmethod
-    def load(cls, path: FileName, **parameters: Any) -> Self:
-        """What `save` wrote, with `parameters` in place of those that were saved, or could not be.
+    def load(cls, path: FileName, *, trust: bool = False, **parameters: Any) -> Self:
+        """What `save` wrote, with `parameters`, the factory among them, in place of what was saved, or could not be.
 
-        Unpickles parameters: load only what you trust.
+        It runs no code but that of equitangents and of the factory, whoever wrote the folder. Folders of versions up to
+        0.12 hold a pickle, which runs whatever code its author put in: they are refused unless `trust`. Raises
+        StoreError for a folder that is damaged or holds something else.
         """
-        return storage.load(cls, local("path", path), parameters)
+        return storage.load(cls, local("path", path), parameters, trust)
 
     def _fit(self, x: Any, targets: np.ndarray) -> None:
         for name in ("params_", "history_"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from equitangents.audit.potentials.advice import digits, named
 from equitangents.audit.potentials.report import AtomsReport
 from equitangents.audit.potentials.results import Row
 from equitangents.audit.report.checks import FLOORS, LEVEL, Check, grown
+from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import meant
 
@@ -93,7 +93,7 @@ def _holm(values: list[float | None]) -> list[bool]:
 def read_baseline(path: Path) -> dict[str, Any]:
     """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
     if not isinstance(found, dict) or not str(found.get("format", "")).startswith("equitangents.audit.atoms/"):
@@ -111,6 +111,22 @@ def _rows(path: Path, digest: str) -> dict[tuple[str, str], dict[str, Any]]:
             f"baseline is {str(path)!r}, an audit of other structures, with another seed or another number of moves; "
             "a paired test needs the same"
         )
+    if not isinstance(found.get("rows"), list) or not all(map(_is_row, found["rows"])):
+        raise InvalidArgumentError(f"baseline is {str(path)!r}, whose rows are not those of an audit; write it anew")
     for row in found["rows"]:
         row["errors"] = [[math.nan if e is None else e for e in errors] for errors in row.get("errors", [])]
     return {(row["test"], row["quantity"]): row for row in found["rows"]}
+
+
+def _is_row(row: Any) -> bool:
+    if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in ("test", "quantity", "outcome")):
+        return False
+    error, errors = row.get("error"), row.get("errors", [])
+    if not isinstance(error, dict) or type(error.get("mean")) not in (int, float, type(None)):
+        return False
+    return isinstance(errors, list) and all(
+        isinstance(each, list)
+        and len(each) == len(errors[0])
+        and all(e is None or type(e) in (int, float) for e in each)
+        for each in errors
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from scipy.special import stdtr, stdtrit
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.judged import headline_of, output_error, unit_of, unit_of_output, unscaled
 from equitangents.audit.report.words import listed, number, of, signed
+from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
 
 LEVEL = 0.05
@@ -175,15 +175,18 @@ def grown(d: np.ndarray) -> float:
 def read_baseline(path: Path) -> dict[str, Any]:
     """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one, or lacks the errors of inputs."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
     if not isinstance(found, dict) or "input_errors" not in found or not found["input_errors"]:
         raise InvalidArgumentError(
             f"baseline is {str(path)!r}, which has no errors of single inputs; write it anew with --json"
         )
+    by_unit = found.get("errors_by_unit") or {"norm": found["input_errors"]}  # of format 1 in one unit alone
+    for name, errors in (("input_errors", found["input_errors"]), *by_unit.items()):
+        if not isinstance(errors, list) or not all(e is None or type(e) in (int, float) for e in errors):
+            raise InvalidArgumentError(f"baseline is {str(path)!r}, whose {name} are no list of numbers")
     known = lambda errors: [math.nan if e is None else e for e in errors]
     found["input_errors"] = known(found["input_errors"])
-    by_unit = found.get("errors_by_unit") or {"norm": found["input_errors"]}  # of format 1 in one unit alone
     found["errors_by_unit"] = {unit: known(errors) for unit, errors in by_unit.items()}
     return found

@@ -174,19 +174,27 @@ class DeepEnsembleBase(Members, Estimator):
     def save(self, path: FileName) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
 
-        An ensemble that was saved there is replaced. The callback, and parameters that cannot be pickled (functions
-        defined in place), are left out: give them to `load`.
+        An ensemble that was saved there is replaced. The folder holds JSON and arrays with checksums, no pickles. The
+        callback, networks of other libraries, and functions such as optimizers of optax are left out: give them to
+        `load`.
         """
         self._check_fitted()
         persistence.save(self, local("path", path))
 
     @classmethod
-    def load(cls, path: FileName, **parameters: Any) -> Self:
+    def load(cls, path: FileName, *, trust: bool = False, **parameters: Any) -> Self:
         """What `save` wrote, with `parameters` in place of those that were saved, or could not be.
 
-        Unpickles parameters: load only what you trust.
+        It runs no code but that of equitangents, whoever wrote the folder. Folders of older versions hold a
+        pickle, which runs whatever code its author put in: they are refused unless `trust`. Raises StoreError for a
+        folder that is damaged or holds something else.
         """
-        return persistence.load(cls, local("path", path), parameters)
+        return persistence.load(cls, local("path", path), parameters, trust, cls._variables)
+
+    def _variables(self) -> Any:
+        """Shapes of a member's variables, in the form that the network has them."""
+        net: Any = as_network(self.net)
+        return jax.eval_shape(lambda: net.init(jax.random.key(0), self.sample_shape_, self.dtype))
 
     def _forget(self) -> None:
         """Drop what an earlier fit left, so that a fit that fails leaves nothing to predict with."""

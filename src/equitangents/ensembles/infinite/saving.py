@@ -20,13 +20,24 @@ from equitangents.ensembles.infinite.field_training import FieldTraining
 from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime, means_at_a_time
 from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.solved_problem import SolvedProblem
-from equitangents.ensembles.storage.array_folder import ABOUT, read_about, read_array, write_folder
-from equitangents.ensembles.storage.structure import Described, build
+from equitangents.ensembles.storage.array_folder import ABOUT, read_about, write_folder
+from equitangents.ensembles.storage.attribute_types import check_of
+from equitangents.ensembles.storage.estimator_file import Arrays
+from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.kernels.store.key import VERSION
 
+CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
 _FORMAT = 1
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, which is another one in another process
+_ABOUT = {
+    "class": "text", "network": "text", "network_left_out": "bool", "fingerprint": "text", "facts": "{any}",
+    "first": "(real)", "means": "any", "state": "any", "arrays": "(any)",
+}  # fmt: skip
+_FACTS = {
+    "time": "real", "sample_shape": "(int)", "samples": "int", "dtype": "text", "outputs": "none|int",
+    "positions": "(int)", "classes": "none|(any)", "solver": "text",
+}  # fmt: skip
 _SAME = 1e-4  # relative: how well a network that is given at loading has to agree with the one that was saved
 
 
@@ -39,7 +50,7 @@ def save(ensemble: Any, path: Path, *, means_only: bool = False) -> None:
             f"means_only is True, and this ensemble is solved as {ensemble.solver_}, whose means need the whole state; "
             "leave it out"
         )
-    whole = None if means_only else vars(ensemble)
+    whole = None if means_only else state_of(ensemble)
     means_described, state, left_out = _described(compact, whole, ensemble.net)
     about = {
         "format": _FORMAT,
@@ -74,8 +85,10 @@ def load(cls: type, path: Path, net: Network = None, about: dict[str, Any] | Non
             f"path is {str(path)!r}, which holds only means at training time {about['facts']['time']:g} (it was saved "
             "with means_only): standard deviations and other times need a model that was saved whole"
         )
-    ensemble: Any = object.__new__(cls)
-    vars(ensemble).update(state)
+    try:
+        ensemble = restored(cls, state, {"net": net})
+    except ValueError as error:
+        raise StoreError(f"path is {str(path)!r}, which cannot be read: {error}; fit the model again") from None
     _check_same(ensemble, about, net)
     return ensemble
 
@@ -87,6 +100,8 @@ def load_means(path: Path, net: Network = None, about: dict[str, Any] | None = N
     """
     about = about_model(path) if about is None else about
     found: MeansAtATime | None = _built(path, about, net, "means")
+    if not isinstance(found, MeansAtATime | None):
+        raise StoreError(f"path is {str(path)!r}, whose means are a {type(found).__name__}: it is no saved model")
     if found is not None and about["network_left_out"]:
         _compare(found.first(), about, net)
     return found
@@ -102,6 +117,10 @@ def about_model(path: Path) -> dict[str, Any]:
             f"{said} was saved by equitangents {about.get('version')} (format {about.get('format')}), and this is "
             f"{__version__} (format {_FORMAT}): fit the model again, or install that version"
         )
+    wrong = [name for name, words in _ABOUT.items() if name not in about or not check_of(words)(about[name], ())]
+    wrong += [name for name, words in _FACTS.items() if not wrong and not check_of(words)(about["facts"].get(name), ())]
+    if wrong or about["class"] not in CLASSES or np.dtype(about["facts"]["dtype"]).kind not in "biuf":
+        raise StoreError(f"{said} is damaged, or not a model that was saved: {(*wrong, 'class')[0]} is not as written")
     return about
 
 
@@ -176,26 +195,13 @@ def _built(path: Path, about: dict[str, Any], net: Network, part: str) -> Any:
             "(--net)"
         )
     said = f"path is {str(path)!r}, which"
-    arrays = _Arrays(path, about, said)
+    arrays: Any = Arrays(path, about, said)
     try:
-        return build(about[part], arrays, {"net": net})  # type: ignore[arg-type]
-    except (ValueError, KeyError, AttributeError, ImportError) as error:
+        return build(about[part], arrays, {"net": net})
+    except ValueError as error:
         if isinstance(error, StoreError):
             raise
         raise StoreError(f"{said} cannot be read: {error}; fit the model again") from None
-
-
-class _Arrays:
-    """Arrays of a model, read as they are asked for."""
-
-    def __init__(self, path: Path, about: dict[str, Any], said: str) -> None:
-        self._from, self._read = (path, about, said), dict[int, np.ndarray]()
-
-    def __getitem__(self, number: int) -> np.ndarray:
-        if number not in self._read:
-            path, about, said = self._from
-            self._read[number] = read_array(path, about, number, said)
-        return self._read[number]
 
 
 def _check_same(ensemble: Any, about: dict[str, Any], net: Network) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import re
 import sys
@@ -25,6 +24,7 @@ import google_crc32c
 import numpy as np
 
 from equitangents import locks
+from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents.errors import StoreError
 from equitangents.files import (
     closed,
@@ -108,16 +108,16 @@ def read_array(path: Path, about: dict[str, Any], number: int, said: str) -> np.
         return _read_array(descriptor, entry) if "file" in about else _read_npy(descriptor, entry)
     except OSError as error:
         raise StoreError(f"{said} cannot be read: {name}: {error.strerror or error}") from None
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, MemoryError) as error:
+    except UNREADABLE as error:
         raise StoreError(f"{said} is damaged: {name}: {error}; fit the model again") from None
 
 
 def _content(home: Path, path: Path, said: str) -> tuple[bytes, dict[str, Any]]:
     try:
         text = (home / ABOUT).read_bytes()
-        whole = json.loads(text)
+        whole = read_json(text)
         content: dict[str, Any] = whole["content"]
-        if whole["sha256"] != _checksum(content):
+        if not isinstance(content, dict) or whole["sha256"] != _checksum(content):
             raise ValueError("it does not have its checksum")
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{said} is not a model that was saved: it holds no {ABOUT}") from None
@@ -182,17 +182,8 @@ def _read_npy(descriptor: int, entry: dict[str, Any]) -> np.ndarray:
             checksum.update(part)
         if int.from_bytes(checksum.digest(), "big") != entry["crc32c"]:
             raise ValueError("it does not have its checksum")
-        file.seek(0)
-        version = np.lib.format.read_magic(file)
-        read = getattr(np.lib.format, f"read_array_header_{version[0]}_{version[1]}")
-        try:
-            shape, _, dtype = read(file)
-        except Exception as error:  # of NumPy's parser: SyntaxError, TokenError and others
-            raise ValueError(str(error).partition("\n")[0]) from None
-        if dtype.hasobject or math.prod(shape) * dtype.itemsize != os.fstat(descriptor).st_size - file.tell():
-            raise ValueError("its size is not what it says")
-        file.seek(0)
-        array: np.ndarray = np.load(file, allow_pickle=False)
+        check_arrays(file)
+        array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
     return array
 
 

@@ -1,23 +1,31 @@
-"""Objects of this package as JSON and arrays, and back; nothing is unpickled, and no code but this package's is named.
+"""Objects of this package as JSON and arrays, and back: those of a fixed list, with attributes of fixed types.
 
 A value becomes a tree of JSON: None, numbers and text stand for themselves, everything else is {"is": kind, …}. Objects
-are their class and their attributes; arrays are numbered, and kept elsewhere.
+are their class and their attributes; arrays are numbered, and kept elsewhere. `kinds` lists the classes: a file names
+no other, imports nothing, and gives no attribute that is not listed.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
+import logging
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from equitangents.errors import InvalidTypeError
+from equitangents.ensembles.storage.attribute_types import check_of
+from equitangents.ensembles.storage.fits import fits
+from equitangents.ensembles.storage.kinds import Kind, kinds, name_of
+from equitangents.errors import EquitangentsError, InvalidTypeError
 
-_PACKAGE = "equitangents"
+logger = logging.getLogger("equitangents")
+
+_WRITES = "equitangents.solvers.out_of_core:OutOfCore"  # where factors are, and go
+_MOST = 2_000_000  # values in a tree, counted as often as they are referred to: numbers beyond are in arrays
+_SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone; complex ones have two parts
 
 
 class Described:
@@ -59,16 +67,16 @@ class Described:
     def _plain(self, value: Any) -> Any:
         if isinstance(value, np.dtype):
             return {"is": "dtype", "name": value.str}
-        if isinstance(value, np.generic):
+        if isinstance(value, np.generic) and value.dtype.kind in _SCALARS:
             return {"is": "number", "dtype": value.dtype.str, "value": value.item()}
-        if isinstance(value, complex):
+        if isinstance(value, complex | np.complexfloating):
             return {"is": "complex", "parts": [value.real, value.imag]}
         if isinstance(value, slice):
             return {"is": "slice", "parts": [value.start, value.stop, value.step]}
         if isinstance(value, Path):
             return {"is": "path", "name": str(value)}
-        if isinstance(value, type) and _is_ours(value):
-            return {"is": "class", "name": _name(value)}
+        if isinstance(value, type) and name_of(value) in kinds():
+            return {"is": "class", "name": name_of(value)}
         return None
 
     def _array(self, array: Any, where: str) -> int:
@@ -86,97 +94,211 @@ class Described:
         known = self._seen.get(id(value))
         if known is not None:
             return {"is": "same", "number": known[1]}
-        if not _is_ours(type(value)) or not hasattr(value, "__dict__"):
+        kind = kinds().get(name_of(type(value)))
+        if kind is None:
             raise InvalidTypeError(
-                f"{where.lstrip('.') or 'the value'} is {value!r}, which cannot be saved: it is not of this package"
+                f"{where.lstrip('.') or 'the value'} is {value!r}, which cannot be saved: it is not of this package, "
+                "or holds functions or files"
             )
         number = len(self._seen)
         self._seen[id(value)] = value, number
-        # what a class leaves out of its state (open files, compiled functions) it makes anew
+        # what a class leaves out of its state (open files, compiled functions), and what it only remembers, it makes
+        # anew
         attributes = value.__getstate__() if hasattr(type(value), "__setstate__") else vars(value)
+        attributes = {name: item for name, item in attributes.items() if not _is_remembered(kind, type(value), name)}
         state = [[name, self._of(item, f"{where}.{name}")] for name, item in attributes.items()]
-        return {"is": "object", "number": number, "class": _name(type(value)), "state": state}
+        wrong = _wrong(kind, attributes, self._given)
+        if wrong is not None:
+            raise InvalidTypeError(f"{where.lstrip('.') or 'the value'} is {value!r}, which cannot be saved: {wrong}")
+        return {"is": "object", "number": number, "class": kind.name, "state": state}
+
+
+def check_attributes(cls: type, state: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> None:
+    """InvalidTypeError unless these are attributes of objects of class `cls`, or of the one of `kinds` it derives from.
+
+    Some may be missing.
+    """
+    wrong = _wrong(_kind_of(cls), state, _ids(given), whole=False)
+    if wrong is not None:
+        raise InvalidTypeError(wrong)
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object of one of `kinds`, without what it only remembers."""
+    kind = _kind_of(type(value))
+    return {name: item for name, item in vars(value).items() if not _is_remembered(kind, type(value), name)}
+
+
+def restored(cls: type, state: Any, given: Mapping[str, Any] | None = None) -> Any:
+    """The object of class `cls` with the attributes `state`; ValueError for what its objects do not have."""
+    kind = _kind_of(cls)
+    if type(state) is not dict:
+        raise ValueError(f"a {type(state).__name__} stands for attributes")
+    kept = {name: item for name, item in state.items() if not _is_remembered(kind, cls, name)}
+    wrong = _wrong(kind, kept, _ids(given))
+    if wrong is not None:
+        raise ValueError(wrong)
+    if kind.name == _WRITES and kept["path"] is not None and not _holds_factors(Path(kept["path"])):
+        logger.warning("saved model: %s, which it names, holds no factors; none will be written there", kept["path"])
+        kept["path"] = None
+    made: Any = object.__new__(cls)
+    if hasattr(made, "__setstate__"):  # which makes anew what was left out
+        made.__setstate__(kept)
+    else:
+        vars(made).update(kept)
+    if not fits(kind.name, made):
+        raise ValueError(f"the arrays and numbers of a {cls.__name__} do not fit each other")
+    return made
 
 
 def build(tree: Any, arrays: Sequence[np.ndarray], given: Mapping[str, Any] | None = None) -> Any:
-    """The value of which `Described` made `tree` and `arrays`; ValueError for what it cannot have made."""
-    return _Builder(arrays, given or {}).of(tree)
+    """The value of which `Described` made `tree` and `arrays`; ValueError for what it cannot have made.
+
+    >>> build({"is": "object", "number": 0, "class": "os:PathLike", "state": []}, [])
+    Traceback (most recent call last):
+    ValueError: 'os:PathLike' is not a class that is saved
+    """
+    try:
+        return _Builder(arrays, given or {}).of(tree)
+    except EquitangentsError:
+        raise
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except KeyError as error:
+        raise ValueError(f"it lacks {error}, or refers to what is not there") from None
+    except (TypeError, AttributeError, IndexError, OverflowError) as error:
+        raise ValueError(f"it is not what was saved: {error}") from None
 
 
 class _Builder:
     def __init__(self, arrays: Sequence[np.ndarray], given: Mapping[str, Any]) -> None:
         self.arrays, self.given = arrays, given
-        self.objects: dict[int, Any] = {}
+        self._ids = _ids(given)
+        self._objects: dict[int, tuple[Any, int]] = {}  # with how many values each stands for
+        self._count = 0
+        self._kinds = {
+            "given": self._given,
+            "array": self._array,
+            "list": self._list,
+            "tuple": lambda tree: tuple(self._list(tree)),
+            "dict": lambda tree: {self.of(key): self.of(item) for key, item in tree["items"]},
+            "dtype": lambda tree: _dtype(tree["name"], _SCALARS + "c"),
+            "number": lambda tree: _dtype(tree["dtype"], _SCALARS).type(_plain(tree["value"])),
+            "complex": lambda tree: complex(*map(float, tree["parts"])),
+            "slice": lambda tree: slice(*map(_index, tree["parts"])),
+            "path": lambda tree: Path(_text(tree["name"])),
+            "class": self._class,
+            "same": self._same,
+            "object": self._object,
+        }
 
     def of(self, tree: Any) -> Any:
+        self._counted(1)
         if not isinstance(tree, dict):
-            return tree
+            return _plain(tree)
         kind = tree["is"]
-        make = getattr(self, f"_{kind}", None)
-        if make is None:
+        if not isinstance(kind, str) or kind not in self._kinds:
             raise ValueError(f"{kind!r} is not a known kind of value")
-        return make(tree)
+        return self._kinds[kind](tree)
+
+    def _counted(self, values: int) -> None:
+        self._count += values
+        if self._count > _MOST:
+            raise ValueError(f"it stands for more than {_MOST:,} values")
 
     def _given(self, tree: Any) -> Any:
-        return self.given[tree["name"]]
+        return self.given[_text(tree["name"])]
 
     def _array(self, tree: Any) -> np.ndarray:
-        return self.arrays[tree["number"]]
+        return self.arrays[_whole(tree["number"])]
 
     def _list(self, tree: Any) -> list[Any]:
         return [self.of(item) for item in tree["items"]]
 
-    def _tuple(self, tree: Any) -> tuple[Any, ...]:
-        return tuple(self._list(tree))
-
-    def _dict(self, tree: Any) -> dict[Any, Any]:
-        return {self.of(key): self.of(item) for key, item in tree["items"]}
-
-    def _dtype(self, tree: Any) -> np.dtype:
-        return np.dtype(tree["name"])
-
-    def _number(self, tree: Any) -> Any:
-        return np.dtype(tree["dtype"]).type(tree["value"])
-
-    def _complex(self, tree: Any) -> complex:
-        return complex(*tree["parts"])
-
-    def _slice(self, tree: Any) -> slice:
-        return slice(*tree["parts"])
-
-    def _path(self, tree: Any) -> Path:
-        return Path(tree["name"])
-
     def _class(self, tree: Any) -> type:
-        return _class_named(tree["name"])
+        return _kind(tree["name"]).load()
 
     def _same(self, tree: Any) -> Any:
-        return self.objects[tree["number"]]
+        thing, values = self._objects[_whole(tree["number"])]  # of objects that are whole: none holds itself
+        self._counted(values)
+        return thing
 
     def _object(self, tree: Any) -> Any:
-        made: Any = object.__new__(_class_named(tree["class"]))
-        self.objects[tree["number"]] = made
-        state = {name: self.of(item) for name, item in tree["state"]}
-        if hasattr(made, "__setstate__"):
-            made.__setstate__(state)
-        else:
-            vars(made).update(state)
+        kind, before = _kind(tree["class"]), self._count
+        cls = kind.load()
+        # what older versions kept of what is only remembered is read as the rest is, and dropped
+        state = {_text(key): self.of(item) for key, item in tree["state"]}
+        made = restored(cls, state, self.given)
+        self._objects[_whole(tree["number"])] = made, self._count - before
         return made
 
 
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.split(".")[0] == _PACKAGE and "<locals>" not in kind.__qualname__
+def _ids(given: Mapping[str, Any] | None) -> set[int]:
+    return {id(thing) for thing in (given or {}).values() if thing is not None}
 
 
-def _name(kind: type) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
+def _kind_of(cls: type) -> Kind:
+    """That of a class, or of the one of `kinds` that it derives from."""
+    return next(kinds()[name_of(base)] for base in cls.__mro__ if name_of(base) in kinds())
 
 
-def _class_named(name: str) -> type:
-    module, _, path = name.partition(":")
-    if module.split(".")[0] != _PACKAGE:
-        raise ValueError(f"{name!r} is not a class of this package")
-    found = functools.reduce(getattr, path.split("."), importlib.import_module(module))
-    if not isinstance(found, type) or found.__module__ != module:
-        raise ValueError(f"{name!r} is not a class of this package")
-    return found
+def _kind(name: Any) -> Kind:
+    if not isinstance(name, str) or name not in kinds():
+        raise ValueError(f"{name!r} is not a class that is saved")
+    return kinds()[name]
+
+
+def _holds_factors(folder: Path) -> bool:
+    """Whether factors were kept in a folder before: a file that names another one has nothing written there."""
+    return next(folder.expanduser().glob("*/factor.json"), None) is not None
+
+
+def _is_remembered(kind: Kind, cls: type, name: str) -> bool:
+    """Whether an attribute is no part of an object, which only keeps what it has computed once."""
+    return name not in kind.types and isinstance(getattr(cls, name, None), cached_property)
+
+
+def _wrong(kind: Kind, state: Mapping[str, Any], given: Any, whole: bool = True) -> str | None:
+    """What is wrong with the attributes of an object, in words; None where nothing is."""
+    if type(state) is not dict:
+        return f"a {type(state).__name__} stands for attributes"
+    place = kind.name.partition(":")[2]
+    for name, value in state.items():
+        if name not in kind.types:
+            return f"{place} has no attribute {name!r}"
+        if not check_of(kind.types[name])(value, given):
+            return f"{name} of {place} is of type {type(value).__name__}; expected {kind.types[name]}"
+    missing = [name for name in kind.types if whole and name not in state and name not in kind.optional]
+    return f"{place} lacks {missing[0]!r}" if missing else None
+
+
+def _plain(value: Any) -> Any:
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise ValueError(f"a {type(value).__name__} stands where a value is expected")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a number that counts")
+    return value
+
+
+def _index(value: Any) -> int | None:
+    if value is not None and type(value) is not int:
+        raise ValueError(f"{value!r} is not an index")
+    return value
+
+
+def _dtype(name: Any, of: str) -> np.dtype:
+    """A type of numbers or text; others may hold objects."""
+    dtype = np.dtype(_text(name))
+    if dtype.kind not in of:
+        raise ValueError(f"{name!r} is not a type of numbers")
+    return dtype

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import DType
+from equitangents.claims import read_json
 from equitangents.errors import StoreError
 from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
 from equitangents.scale.place import ObjectPath, Place
@@ -140,9 +141,9 @@ class Parts:
 def read_record(folder: Place) -> dict[str, Any] | None:
     """The record of predictions in a folder, if it holds some."""
     try:
-        about = json.loads((folder / RECORD).read_bytes())["attributes"][_KEY]
-        record: dict[str, Any] = about["record"]
-        return record if about["sha256"] == _checksum(record) else None
+        about = read_json((folder / RECORD).read_bytes())["attributes"][_KEY]
+        record: Any = about["record"]
+        return record if isinstance(record, dict) and about["sha256"] == _checksum(record) else None
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
 

@@ -15,7 +15,7 @@ from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.inference import as_times
 from equitangents.scale.place import local
 
@@ -67,6 +67,8 @@ def predictor(model: Any, time: Any, return_std: bool, net: Network) -> Predicto
     else:
         whole = model if folder is None else saving.load(CLASSES[about["class"]], folder, net, about)
         outputs = _from_everything(whole, asked, return_std)
+    if folder is not None:
+        outputs = _checked(folder, arrays, outputs)
     return Predictor(
         fingerprint,
         asked,
@@ -77,6 +79,28 @@ def predictor(model: Any, time: Any, return_std: bool, net: Network) -> Predicto
         arrays,
         outputs,
     )
+
+
+def _checked(
+    folder: Path, arrays: dict[str, tuple[int, ...]], outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
+) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    """The outputs of a saved ensemble, whose file somebody else may have written; StoreError where they are none."""
+
+    def checked(x: np.ndarray) -> dict[str, np.ndarray]:
+        try:
+            found = outputs(x)
+            if any(np.shape(found[name]) != (len(x), *shape) for name, shape in arrays.items()):
+                raise ValueError("predictions have another shape than it says")
+        except EquitangentsError:
+            raise
+        except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
+            reason = " ".join(str(error).split())
+            raise StoreError(
+                f"model is {str(folder)!r}, whose parts do not fit each other: {reason}; fit the model again"
+            ) from error
+        return found
+
+    return checked
 
 
 def _from_coefficients(means: MeansAtATime, shape: tuple[int, ...]) -> Callable[[np.ndarray], dict[str, np.ndarray]]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from equitangents._types import FileName, Network, Numbers
 from equitangents._version import __version__
+from equitangents.claims import part
 from equitangents.ensembles.streaming.formats import (
     assemble,
     check_suffix,
@@ -167,7 +168,7 @@ def _predict(parts: Parts, mine: list[int], x: Any, asked: Predictor, told: Told
 
 def _predict_chunk(parts: Parts, chunk: int, x: Any, asked: Predictor) -> None:
     span = parts.span(chunk)
-    rows = np.ascontiguousarray(np.asarray(x[span]), asked.dtype).reshape(-1, *asked.sample_shape)
+    rows = np.ascontiguousarray(part("x", x, span), asked.dtype).reshape(-1, *asked.sample_shape)
     try:
         values = asked.outputs(rows)
     except MemoryError:

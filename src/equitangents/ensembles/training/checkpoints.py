@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 import numpy as np
 
+from equitangents.claims import read_json
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
@@ -64,6 +65,9 @@ class CheckpointStore:
         except OSError as error:
             self._held.close()
             raise self._unwritable(error) from None
+        except (ValueError, TypeError, KeyError, AttributeError) as error:  # of orbax, for files that are not its own
+            self._held.close()
+            raise self._unreadable(error) from None
 
     def _hold(self) -> None:
         """Keep others out; where nothing may be written, nobody else trains, and only reading is left."""
@@ -170,11 +174,13 @@ class CheckpointStore:
     def _is_whole(self, epoch: int) -> bool:
         """Whether all files have their checksums; False where there are none to compare with, else _DamagedError."""
         try:
-            wanted = json.loads(self._sums(epoch).read_bytes())
+            wanted = read_json(self._sums(epoch).read_bytes())
         except FileNotFoundError:
             return False
         except ValueError as error:
             raise _DamagedError(f"its checksums cannot be read: {error}") from None
+        if not isinstance(wanted, dict):
+            raise _DamagedError("its checksums cannot be read: they are no object")
         there = _checksums(self.directory / str(epoch))
         if there != wanted:
             names = sorted(name for name in {*there, *wanted} if there.get(name) != wanted.get(name))
@@ -183,6 +189,13 @@ class CheckpointStore:
 
     def _sums(self, epoch: int) -> Path:
         return self.directory / f"{epoch}.json"
+
+    def _unreadable(self, error: Exception) -> StoreError:
+        reason = " ".join(str(error).split())
+        return StoreError(
+            f"checkpoints in {self.directory} cannot be read: {reason}; remove that folder to train from the "
+            "beginning, or choose another checkpoint_dir"
+        )
 
     def _unwritable(self, error: Exception) -> StoreError:
         what = getattr(error, "strerror", None) or str(error).partition("\n")[0]
@@ -258,10 +271,13 @@ def _pack(snapshot: Snapshot) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def _unpack(epoch: int, arrays: dict[str, Any], about: dict[str, Any]) -> Snapshot:
-    found = {
-        name: np.asarray(arrays[name]) if name in arrays else np.zeros(shape, dtype)
-        for name, (shape, dtype) in about["shapes"].items()
-    }
+    found = {}
+    for name, (shape, dtype) in about["shapes"].items():
+        if name not in arrays and 0 not in shape:  # only empty ones are not written
+            raise _DamagedError(f"{name} is missing")
+        found[name] = np.asarray(arrays[name]) if name in arrays else np.zeros(shape, dtype)
+        if list(found[name].shape) != shape:
+            raise _DamagedError(f"{name} has shape {found[name].shape}, and was written with {shape}")
 
     def numbered(kind: str) -> list[np.ndarray]:
         return [found[f"{kind}-{i}"] for i in range(sum(name.startswith(f"{kind}-") for name in found))]

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from equitangents._version import __version__
 from equitangents.caches import cache_folder
+from equitangents.claims import read_json
 from equitangents.files import whole_file
 from equitangents.kernels.engines.protocol import Engine
 
@@ -76,7 +77,7 @@ def _path(engine: Engine) -> Path:
 
 def _read(path: Path) -> Finding | None:
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = read_json(path.read_text(encoding="utf-8"))
         fault = stored["fault"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -116,7 +117,7 @@ def _in_child(engine: Engine) -> Finding:
     line = next((line for line in done.stdout.splitlines() if line.startswith(MARK)), None)
     if line is None:
         return Finding("its test ended without a result")
-    return Finding(json.loads(line.removeprefix(MARK)))
+    return Finding(read_json(line.removeprefix(MARK)))
 
 
 def _signal(number: int) -> str:

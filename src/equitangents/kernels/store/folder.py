@@ -10,14 +10,13 @@ import contextlib
 import json
 import logging
 import os
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equitangents.caches import cache_folder
+from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import LEFTOVER, is_abandoned, whole_file
 from equitangents.formatting import memory_size
@@ -26,7 +25,6 @@ from equitangents.kernels.result import Kernels
 logger = logging.getLogger("equitangents")
 
 LIMIT = 5 * 10**9  # bytes
-_DAMAGED = (OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, zipfile.BadZipFile, zlib.error)
 
 
 class KernelStore:
@@ -54,10 +52,12 @@ class KernelStore:
         """The kernels kept under `key`, or None where there are none that can be read."""
         path = self._path(key)
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            with path.open("rb") as file:
+                check_arrays(file)
+                archive = np.load(file, allow_pickle=False)
                 if str(archive["key"]) != key:
                     raise ValueError("it holds another kernel")
-                about: dict[str, Any] = json.loads(str(archive["about"]))
+                about: dict[str, Any] = read_json(str(archive["about"]))
                 notes = tuple(about.pop("notes"))
                 kind = about.pop("kind", None)
                 kernels = Kernels(archive["nngp"], archive["ntk"], notes=notes, **about)
@@ -66,7 +66,7 @@ class KernelStore:
                     raise ValueError("its arrays are not of the shape that was written")
         except FileNotFoundError:
             return None
-        except _DAMAGED as error:
+        except UNREADABLE as error:
             logger.warning("kernels: %s is damaged (%s) and is computed anew", path, error)
             return None
         with contextlib.suppress(OSError):

@@ -14,9 +14,9 @@ from scipy.spatial.distance import cdist
 
 from equitangents import molecules as molecular
 from equitangents import nn
-from equitangents.files import whole_file
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
+from equitangents.studies.framework import stage_files
 from equitangents.studies.framework.progress import Task
 
 TITLES = {
@@ -131,15 +131,15 @@ def blockwise(
     folder.mkdir(parents=True, exist_ok=True)
     for start in range(0, n, block):
         stop = min(start + block, n)
-        path = folder / f"rows-{start}-{stop}.npy"
-        if path.is_file():
-            stripe = np.load(path)
+        path = folder / f"rows-{start}-{stop}.npz"
+        kept = stage_files.read(path, path.stem)
+        if kept is not None:
+            stripe = kept["stripe"]
         else:
             here = molecules[start:stop]
             parts = [kernel(here)] + ([kernel(here, molecules[stop:])] if stop < n else [])
             stripe = np.concatenate(parts, axis=1, dtype=np.float64)
-            with whole_file(path) as partial:
-                np.save(partial, stripe)
+            stage_files.write(path, {"stripe": stripe}, path.stem)
         total[start:stop, start:] = stripe
         total[start:, start:stop] = stripe.T
         done = n * (n + 1) // 2 - (n - stop) * (n - stop + 1) // 2

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from equitangents.claims import UNREADABLE, read_json
 from equitangents.report.verdict import Verdict
 
 
@@ -13,11 +13,9 @@ def finished(path: Path) -> tuple[tuple[Verdict, ...], float] | None:
     if not (path / "report.html").is_file() or (path / ".new").exists():
         return None
     try:
-        config, verdicts = (
-            json.loads((path / f"{n}.json").read_text(encoding="utf-8")) for n in ("config", "verdicts")
-        )
+        config, verdicts = (read_json((path / f"{n}.json").read_text(encoding="utf-8")) for n in ("config", "verdicts"))
         if config["sessions"][-1]["ended"] != "finished":
             return None
         return tuple(map(Verdict.from_dict, verdicts)), float(config["seconds"])
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
+    except UNREADABLE:
         return None

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import LEFTOVER, whole_file
 from equitangents.studies.framework import lock, stage_files
@@ -216,10 +217,13 @@ def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) 
 def _config(path: Path) -> dict[str, Any] | None:
     """The configuration of the run in a folder, if it holds one that is not damaged."""
     try:
-        found = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        found = read_json((path / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    kinds = {"study": str, "settings": dict, "versions": dict, "fingerprint": str}
     if not isinstance(found, dict) or not {"study", "settings"} <= found.keys():
+        return None
+    if any(not isinstance(found[name], kind) for name, kind in kinds.items() if name in found):
         return None
     identity = _fingerprint(_identity(found))
     return found if found.get("fingerprint", identity) == identity else None
@@ -259,8 +263,10 @@ def _put_in_place(home: Path) -> None:
     """Move what `.new` holds to its place; each move may have been done already."""
     new = home / _NEW
     try:
-        names = json.loads((new / _COMPLETE).read_text(encoding="utf-8"))
+        names = read_json((new / _COMPLETE).read_text(encoding="utf-8"))
     except ValueError:  # damaged: what is not there has been moved
+        names = list(_OURS)
+    if not isinstance(names, list):
         names = list(_OURS)
     for name in _OURS:
         if name in names and not (new / name).exists():

@@ -1,0 +1,171 @@
+"""What a file says of itself, held against what it holds and against memory, before anything is allocated.
+
+The header of an array, the directory of an archive, the metadata of Zarr and the brackets of JSON are a few bytes that
+may ask for any amount of memory. All of it is ValueError here; whoever reads the file names it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import math
+import os
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterable
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from equitangents.errors import StoreError
+from equitangents.formatting import memory_size
+from equitangents.memory import default_memory_limit, process_memory
+
+UNREADABLE = (
+    OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, AttributeError, IndexError, MemoryError,
+    OverflowError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
+)  # fmt: skip
+"""What NumPy and the standard library raise for bytes that are no array, archive or JSON: the more, the less whole."""
+
+_DEEP = 200  # lists and objects within each other
+_DEFLATED = 1100  # times: zeros shrink by 1,032 at most
+_END = struct.Struct("<4s4H2LH")  # of a zip file, before its comment
+_MAGIC = b"\x93NUMPY"
+_DESCRIBING = ("zarr.json", ".zarray", ".zattrs")  # files of a Zarr array that are no chunks
+
+
+def read_json(content: bytes | str) -> Any:
+    """The value that JSON stands for; ValueError for what is not JSON, or is nested too deeply.
+
+    >>> read_json('{"a": [1, 2]}')
+    {'a': [1, 2]}
+    """
+    try:
+        value = json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    inside, depth = [value], 0
+    while inside:
+        depth += 1
+        if depth > _DEEP:
+            raise ValueError(f"it is nested too deeply, beyond {_DEEP} lists within each other")
+        inside = [
+            each
+            for one in inside
+            if isinstance(one, list | dict)
+            for each in (one.values() if isinstance(one, dict) else one)
+            if isinstance(each, list | dict)
+        ]
+    return value
+
+
+def check_arrays(file: BinaryIO, whole: bool = True) -> None:
+    """Check an open .npy or .npz file, which is at its beginning again afterwards; others pass.
+
+    ValueError where a header asks for more than the file holds, an archive unpacks to more than half of the memory that
+    this process may use, or the file is larger than all of it, unless it is not to be read `whole`.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    if whole and size > process_memory():
+        raise ValueError(
+            f"it takes {memory_size(size)}, more than the memory there is, {memory_size(process_memory())}"
+        )
+    start = file.read(len(_MAGIC))
+    file.seek(0)
+    try:
+        if start == _MAGIC:
+            _check_npy(file, size)
+        elif start.startswith(b"PK"):
+            file.seek(max(0, size - _END.size - 2**16))
+            end = file.read()
+            with zipfile.ZipFile(file) as archive:
+                _check_count(archive, end)
+                _check_archive(archive)
+    except ValueError:
+        raise
+    except (RecursionError, *UNREADABLE) as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+    finally:
+        file.seek(0)
+
+
+def check_zarr(array: Any, files: Iterable[str]) -> None:
+    """Check a Zarr array with the names of its files; ValueError where what it claims cannot be there.
+
+    That is a chunk larger than the memory, or an array larger than it that lacks more than it: chunks that are not
+    there read as one value, so that a few bytes could claim any number of rows.
+    """
+    number, memory = np.dtype(array.dtype).itemsize, process_memory()
+    chunk, claimed = math.prod(array.chunks) * number, math.prod(array.shape) * number
+    if chunk > memory:
+        raise ValueError(f"each of its chunks takes {memory_size(chunk)}, more than the memory there is")
+    if claimed > memory:
+        each = math.prod(getattr(array, "shards", None) or array.chunks) * number
+        held = each * sum(name not in _DESCRIBING for name in files)
+        if claimed - held > memory:
+            raise ValueError(f"it claims {memory_size(claimed)}, and holds {memory_size(held)} of it")
+
+
+def part(name: str, x: Any, rows: Any) -> np.ndarray:
+    """Some rows of an array that is perhaps on disk; StoreError, which names it, where they cannot be read."""
+    if isinstance(x, np.ndarray) and not isinstance(x, np.memmap):
+        return np.asarray(x[rows])
+    try:
+        return np.asarray(x[rows])
+    except UNREADABLE as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise StoreError(f"{name} cannot be read: {reason}") from None
+
+
+def _check_count(archive: zipfile.ZipFile, end: bytes) -> None:
+    """Compare the entries of an archive with their number: one with a wrong length swallows the next."""
+    at = end.rfind(b"PK\5\6")
+    if at < 0 or len(end) < at + _END.size:
+        raise ValueError("it has no end")
+    counted, found = _END.unpack_from(end, at)[4], len(archive.infolist())
+    if counted not in (found, 0xFFFF):  # so many are counted elsewhere
+        raise ValueError(f"it says that it has {counted} entries, and {found} are found")
+
+
+def _check_archive(archive: zipfile.ZipFile) -> None:
+    total = 0
+    for entry in archive.infolist():
+        unpacked, packed = entry.file_size, entry.compress_size
+        stored, deflated = entry.compress_type == zipfile.ZIP_STORED, entry.compress_type == zipfile.ZIP_DEFLATED
+        if (stored and unpacked != packed) or (deflated and unpacked > _DEFLATED * (packed + 1)):
+            raise ValueError(f"{entry.filename} claims {memory_size(unpacked)} and holds {memory_size(packed)}")
+        total += 0 if stored else unpacked
+    if total > default_memory_limit():
+        raise ValueError(
+            f"it unpacks to {memory_size(total)}, more than half of the memory, {memory_size(default_memory_limit())}; "
+            "save arrays as .npy, which are read as they are needed"
+        )
+    for entry in archive.infolist():
+        with archive.open(entry) as member:
+            start = member.read(2**16)
+        if start.startswith(_MAGIC):
+            _check_npy(io.BytesIO(start), entry.file_size, alone=True)
+
+
+def _check_npy(file: BinaryIO, size: int, alone: bool = False) -> None:
+    """Compare the header at the beginning of `file` with the bytes there are, `size`; of objects nothing is known.
+
+    An array that is `alone` in them takes all: one whose header asks for less would be read without its checksum.
+    """
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        raise ValueError(f"its format is {version}")
+    # the third version differs from the second in its encoding alone
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    try:
+        shape, _, dtype = read(file)
+    except (RecursionError, MemoryError):
+        raise ValueError("its header is nested too deeply") from None
+    claimed, there = math.prod(shape) * dtype.itemsize, size - file.tell()
+    wrong = claimed != there if alone else claimed > there
+    if min(shape, default=0) < 0 or (wrong and not dtype.hasobject):
+        raise ValueError(f"its header claims {claimed:,} bytes, shape {shape}, and it holds {max(there, 0):,}")

@@ -1,0 +1,114 @@
+"""Whether the arrays of an object fit each other: a file may hold each of them whole, and together nonsense.
+
+What predictions multiply and index is compared here by its shape, so that a model that was put together wrongly is
+refused when it is loaded. Whether its numbers are good nobody can tell from the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Fits = Callable[[Any], Any]
+
+
+def _spectrum(s: Any) -> bool:
+    return bool(s.eigenvalues.ndim == 1 and s.vectors.ndim == 2 and s.vectors.shape[1] == len(s.eigenvalues))
+
+
+def _process(p: Any) -> bool:
+    kept = len(p.spectrum.eigenvalues)
+    return p.targets.shape[:1] == (kept,) and p.targets.ndim == 2 and _is(p.scale, (len(p.spectrum.vectors),))
+
+
+def _training(t: Any) -> bool:
+    return bool(len(t.x) == t.labels.shape[-2] and t.labels.ndim in (2, 3))
+
+
+def _problem(p: Any) -> bool:
+    rows, samples = len(p.process.spectrum.vectors), p.samples
+    return bool(len(p.inputs) == rows and samples.row.ndim == 1 and _indices(samples.row, rows) and
+                _is(samples.weight, (len(samples.row),)))  # fmt: skip
+
+
+def _table_group(g: Any) -> bool:
+    table = g._table
+    square = table.shape == (g.order, g.order) and g.order > 0 and 0 <= g.identity < g.order
+    return bool(square and _indices(table, g.order) and (np.sort(table, axis=1) == np.arange(g.order)).all())
+
+
+def _representation(i: Any) -> bool:
+    return bool(i.matrices.ndim == 3 and i.matrices.shape[1] == i.matrices.shape[2] > 0)
+
+
+def _orbits(o: Any) -> bool:
+    n = len(o.orbit)
+    return bool(
+        o.orbit.shape == o.element.shape == (n,)
+        and o.first.ndim == 1
+        and _indices(o.first, n)
+        and _indices(o.orbit, len(o.first))
+        and _indices(o.element, o.group.order)
+        and all(_indices(np.array([key]), len(o.first)) and value.ndim == 1 for key, value in o.stabilisers.items())
+    )
+
+
+def _indices(array: np.ndarray, count: int) -> bool:
+    return array.size == 0 or bool(array.min() >= 0 and array.max() < count)
+
+
+def _is(array: Any, shape: tuple[int, ...]) -> bool:
+    return array is None or array.shape == shape
+
+
+def _ensemble(e: Any) -> bool:
+    x, y = e._data
+    return bool(x.shape[1:] == tuple(e.sample_shape_) and len(x) == len(y) > 0)
+
+
+FITS: dict[str, Fits] = {
+    "actions.images:ImageTurns": lambda a: a.turns > 0,
+    "actions.positions:Permutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
+    "actions.subset:ActionSubset": lambda a: len(a.elements) == len(a.weights) > 0,
+    "actions.vectors:LastAxisPermutation": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
+    "actions.vectors:LinearAction": lambda a: _is(a._matrices, (a.group.order, *a._matrices.shape[-1:] * 2)),
+    "ensembles.fields.points:FieldPoints": lambda p: p.image.shape == p.position.shape
+    and _indices(p.image, len(p.signals)) and _indices(p.position, p.count),
+    "ensembles.infinite.classifier:InfiniteEnsembleClassifier": lambda e: _ensemble(e) and e.classes_.ndim == 1
+    and e.ensemble_.n_outputs_ == len(e.classes_) > 1,
+    "ensembles.infinite.irrep_problem:IrrepProblem": lambda p: len(p.irreps) >= len(p.process.blocks)
+    and p.self_kernels.ndim == 1,
+    "ensembles.infinite.means_at_a_time:MeansAtATime": lambda m: m.coefficients.ndim == 2
+    and len(m.inputs) == len(m.coefficients) > 0,
+    "ensembles.infinite.point_training:PointTraining": _training,
+    "ensembles.infinite.problem:Problem": _problem,
+    "ensembles.infinite.regressor:InfiniteEnsemble": _ensemble,
+    "ensembles.infinite.solved_problem:SolvedProblem": lambda p: p.targets.ndim == 2
+    and len(p.inputs) == len(p.targets) == p.solver.system.matrix.size,
+    "ensembles.infinite.solvers:Training": _training,
+    "groups.irreps:Irrep": _representation,
+    "groups.table_group:TableGroup": _table_group,
+    "groups.matrix_group:MatrixGroup": lambda g: _table_group(g) and _representation(g) and len(g.matrices) == g.order,
+    "inference.data_orbits:DataOrbits": _orbits,
+    "inference.gaussian:PriorInBasis": lambda p: p._matrix.ndim == 2 and p.vectors.ndim == 2,
+    "inference.gaussian:TrainedProcess": _process,
+    "inference.group_fourier:FourierIrrep": _representation,
+    "inference.spectrum:Spectrum": _spectrum,
+    "kernels.result:Kernels": lambda k: k.nngp.shape == k.ntk.shape,
+    "solvers.matrices:ArrayMatrix": lambda m: _is(m.array, (m.size, m.size)),
+    "solvers.matrices:KernelMatrix": lambda m: len(m.x) == m.size > 0 < m.tile,
+    "solvers.matrices:ScaledMatrix": lambda m: _is(m.scale, (m.size,)) and m.matrix.size == m.size,
+    "solvers.solution:Solution": lambda s: s.coefficients.ndim == 2,
+}  # fmt: skip
+"""Of some kinds: whether an object is one, seen by its shapes."""
+
+
+def fits(name: str, made: Any) -> bool:
+    """Whether an object of the class `name`, as files call it, can be one."""
+    check = FITS.get(name.partition(".")[2])
+    try:
+        return check is None or bool(check(made))
+    except (AttributeError, IndexError, TypeError, ValueError, KeyError):
+        return False

@@ -1,0 +1,320 @@
+"""The kinds of objects that saved models consist of: a fixed list of classes, each with the type of every attribute.
+
+A file may name these and nothing else. None of them runs a command, opens a connection or holds a function; the only
+ones that name files are a store of kernels, which is read where it is the one that the model was fitted with, and the
+folder of a factor (`structure` says when).
+
+An attribute is `name type`, or `name? type` where not every object has it. Types: `none`, `bool`, `int`, `real`,
+`text`, `path`, `dtype`, `class` (a kind of dynamics), `label` (of an element of a group), `given` (what is given to
+`load` anew); `floats`, `ints`, `numbers` (complex, too) and `array` (text, too) are arrays, and `tree` is arrays in
+dictionaries, lists and tuples; `(T)` is a tuple or list of T, `{T}` a dictionary of T by text or numbers; another word
+is a class of this package, what derives from it, or one of `UNIONS`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from dataclasses import dataclass
+
+PACKAGE = "equitangents"
+UNIONS = {
+    # what has `.kernel`, or `.kernel_field`
+    "Network": "Sequential|OrbitAverage|EquivariantAverage|TranslationMean|TangentPrior|FieldKernel|TurningField"
+    "|PointAverage|given",
+    "Inputs": "array|FieldPoints",
+    "Augmentation": "none|GroupAction|ActionSubset",
+    "Kinetics": "class|Momentum|PerSample",
+    "Sizes": "int|(int)",
+    "Window": "text|(int)|((int))|Elements|ZonalWindow",
+    "Solved": "Problem|SolvedProblem|IrrepProblem",
+}
+_WEIGHTS = "W_std real; b_std real"
+_WINDOW = f"channels int; window Sizes; stride Sizes; padding text; {_WEIGHTS}"
+_GROUP = (
+    "name text; order int; identity int; inverses? ints; generators? (int); is_abelian? bool; "
+    "conjugacy_classes? (ints); _complex_irreps? (groups.irreps:Irrep); _real_irreps? (groups.irreps:Irrep); "
+    "weights? floats"
+)
+_ESTIMATOR = (
+    "net Network; augmentation text|Augmentation; time real; learning_rate real; ridge real; kernel text; "
+    "label_action Augmentation; input_shape none|(int); dynamics text|Momentum; memory_limit none|real; "
+    "store none|path; solver text|Method; n_features_in_ int; sample_shape_ (int); positions_ (int); _data (array); "
+    "solver_ text; solution_ Report; augmentation_ Augmentation; max_learning_rate_ real"
+)
+_MEMBERS = (
+    "members? int; augmentation? text|Augmentation; label_action? Augmentation; augmentation_mode? text; seed? int; "
+    "input_shape? none|(int); dtype? text; members_per_chunk? none|int; memory_limit? none|real; progress? bool; "
+    "optimizer? text; learning_rate? real; epochs? int; batch_size? none|int; momentum? real; loss? none|text; "
+    "n_features_in_? int; sample_shape_? (int); n_outputs_? int; positions_? (int); augmentation_? Augmentation; "
+    "history_? floats; params_? tree; classes_? array; _squeeze? bool"
+)
+_DEEP = (
+    f"net? Network; {_MEMBERS}; training? none|ensembles.deep.records:Training; variation? none|Variation; "
+    "zero_output? bool; checkpoints? none|Checkpoints; checkpoint_dir? none|path; checkpoint_every? int; "
+    "params0_? tree; params_leaves? (numbers); params0_leaves? (numbers); recorded_? {numbers}; "
+    "recorded_epochs_? ints; _variation? Variation; _chunk? none|int; _fingerprint? {text}"
+)
+_TORCH = (
+    f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text; "
+    "_depends_on? {text}"
+)
+_TRAINING = (
+    "kernel Network; augmentation Augmentation; label_action Augmentation; x Inputs; labels floats; settings Settings; "
+    "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
+    "_irreps? (FourierIrrep); _weights? floats"
+)
+_MATRIX = "size int; dtype dtype; tile int; probe int; words text"
+
+_TABLE = {
+    "nn": {
+        "aggregate:Aggregate": "_matrix none|FrozenArray",
+        "attention:Attention": "channels int; heads int; key_channels none|int; value_channels none|int; scaling text; "
+        "mechanism text; W_query_std real; W_key_std real; W_value_std real; W_out_std real; b_std real",
+        "conv:Conv": f"{_WINDOW}; parametrisation text",
+        "dense:Dense": f"channels int; {_WEIGHTS}; parametrisation text",
+        "dropout:Dropout": "rate real; mode text",
+        "exponentials:Exp": "a real; b real",
+        "exponentials:Gaussian": "a real; b real",
+        "exponentials:Rbf": "gamma real",
+        "exponentials:Exponential": "gamma real",
+        "group_conv:GroupConv": f"channels int; window Window; rotations none|(int); weights none|(real); {_WEIGHTS}",
+        "group_pool:GroupPool": "subgroup none|(int); every none|Sizes",
+        "group_windows:Elements": "numbers (int)",
+        "layer_norm:LayerNorm": "positions bool; eps real",
+        "lift:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
+        "locally_connected:LocallyConnected": _WINDOW,
+        "nonlinearities:Relu": "",
+        "nonlinearities:LeakyRelu": "negative_slope real",
+        "nonlinearities:Abs": "",
+        "nonlinearities:Erf": "",
+        "nonlinearities:Gelu": "",
+        "nonlinearities:Sin": "",
+        "nonlinearities:Cos": "",
+        "nonlinearities:Identity": "",
+        "parallel:Parallel": "_branches ((Layer))",
+        "parallel:Sum": "_groups ((int))",
+        "parallel:Concatenate": "_groups ((int))",
+        "polynomials:Polynomial": "coefficients (real)",
+        "polynomials:Monomial": "degree int",
+        "polynomials:Hermite": "degree int",
+        "polynomials:RectifiedMonomial": "degree int",
+        "pooling:AvgPool": "window Sizes; stride none|Sizes; padding text",
+        "pooling:SumPool": "window Sizes",
+        "pooling:GlobalSumPool": "",
+        "pooling:GlobalAvgPool": "every Sizes",
+        "pooling:Flatten": "",
+        "readout:Readout": f"representation Representation; {_WEIGHTS}",
+        "residual:Residual": "_body Sequential",
+        "scale:Scale": "factor real",
+        "sequential:Sequential": "_layers (Layer)",
+        "sphere_lift:SphereLift": f"onto SymmetryGroup; channels int; window ZonalWindow; {_WEIGHTS}; tolerance real; "
+        "resolution none|int",
+        "steerable.ending:PointFeatures": "",
+        "steerable.linear:SteerableConv": f"features text|Features; radii (real); width real; {_WEIGHTS}; "
+        "max_frequency none|int",
+        "steerable.linear:SteerableDense": f"features text|Features; {_WEIGHTS}",
+        "steerable.nonlinearity:GatedNonlinearity": "scalars Nonlinearity; gate Nonlinearity",
+        "steerable.nonlinearity:FourierNonlinearity": "function Nonlinearity; samples none|int",
+        "steerable.norm:NormNonlinearity": "function Nonlinearity|GaussianSum; tolerance real; largest real; "
+        "gaussians GaussianSum; error real",
+        "steerable.points:PointCloud": "group text; features Features",
+        "steerable.points:PlaneImage": "group text; features Features",
+        "steerable.pool:SteerablePool": "",
+        "steerable.whole:FeatureVector": "group text; features Features",
+        "steerable.whole:SphereSignal": "group text",
+        "steps:Sign": "",
+        "steps:Heaviside": "",
+        "zonal_window:ZonalWindow": "coefficients (real)",
+    },
+    "stax": {
+        "closed_forms:Gabor": "",
+        "closed_forms:Raised": "phi Nonlinearity; offset real",
+        "closed_forms:Wave": "phase real",
+    },
+    "steerable": {
+        "features:Features": "group text; entries ((int|steerable.irrep:Irrep))",
+        "gaussian_sum:GaussianSum": "coefficients (real); rates (real)",
+        "irrep:Irrep": "group text; degree int; parity int",
+    },
+    "groups": {
+        "irreps:Irrep": "matrices numbers; kind text; character? numbers",
+        "matrix_group:MatrixGroup": f"{_GROUP}; matrices floats; _table ints; _is_orthogonal? bool",
+        "plane_isometries:PlaneIsometries": "bandlimit int; matrices? floats",
+        "plane_rotations:PlaneRotations": "bandlimit int",
+        "representations:FiniteMatrices": "matrices floats; name text; digest text",
+        "representations:Representation": "parts (FiniteMatrices|steerable.irrep:Irrep); dimension? int",
+        "rotation_group:RotationGroup": "name text; bandlimit int; reflections bool; euler_angles? floats; "
+        "matrices? floats; weights? floats",
+        "sampled_permutations:Permutations": "n int; name text",
+        "table_group:TableGroup": f"{_GROUP}; _table ints; labels none|(label)",
+        "translation_group:TranslationGroup": f"{_GROUP}; shape (int); table? ints",
+        "wallpaper_group:WallpaperGroup": f"{_GROUP}; rotations int; reflections bool; shape (int); point_order int; "
+        "point_matrices ints; grid_table? ints; table? ints",
+    },
+    "actions": {
+        "continuous:ContinuousRotations": "group RotationGroup",
+        "images:ImageTurns": "group Group; turns int; name text",
+        "positions:GridMotions": "group Group; name text; positions_rank int; torus (int)",
+        "positions:Permutations": "group Group; name text; table ints",
+        "products:FieldAction": "group Group; exact bool; name text; positions GroupAction; fibre GroupAction",
+        "products:PulledBackAction": "group Group; exact bool; name text; permutes_positions bool; channels_last bool; "
+        "action GroupAction; homomorphism ints",
+        "rings:RingRotations": "group Group; name text",
+        "rotated_images:ResampledRotations": "group Group; order int; mask none|text; name text",
+        "sequences:CircularShifts": "group TranslationGroup; channels_last bool; name text",
+        "sequences:Reversal": "group SymmetryGroup; channels_last bool; name text",
+        "sequences:SignChange": "group SymmetryGroup; name text",
+        "subset:ActionSubset": "action GroupAction; elements numbers; weights floats",
+        "vectors:LastAxisPermutation": "group Group; table ints; ranks none|(int); name text",
+        "vectors:LinearAction": "group Group; _matrices numbers; ranks none|(int); name text",
+        "vectors:TrivialAction": "group Group; name text",
+    },
+    "kernels": {
+        "equivariant:EquivariantAverage": "base Network; action GroupAction; representation Representation",
+        "orbit:OrbitAverage": "base Network; action GroupAction",
+        "program:FrozenArray": "array array; key text",
+        "result:Kernels": "nngp floats; ntk floats; engine text; form text; notes (text); error_estimate none|real; "
+        "resolution none|int",
+        "translations:TranslationMean": "net Network; torus (int)",
+    },
+    "inference": {
+        "data_orbits:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
+        "dynamics:Descent": "learning_rate real; samples int",
+        "dynamics:Flow": "learning_rate real; samples int",
+        "gaussian:PriorInBasis": "vectors numbers; _matrix numbers; _is_carried bool; _rows int",
+        "gaussian:TrainedProcess": "spectrum Spectrum; dynamics Dynamics; scale none|floats; targets numbers; "
+        "_prior none|PriorInBasis",
+        "group_fourier:FourierIrrep": "matrices numbers; count int; frequency none|Frequency",
+        "group_fourier:Frequency": "torus (int); index int",
+        "irrep_process:Augmented": "orbits DataOrbits; dynamics Dynamics; ridge real; mean_diagonal real; "
+        "precision dtype",
+        "irrep_process:IrrepBlock": "irrep FourierIrrep; embedding none|numbers; process TrainedProcess; labelled bool",
+        "irrep_process:IrrepProcess": "shared Augmented; bound real; consistent bool; blocks (IrrepBlock)",
+        "momentum:HeavyBall": "learning_rate real; samples int; momentum real",
+        "momentum:Momentum": "momentum real",
+        "spectrum:Spectrum": "eigenvalues floats; vectors numbers; ridge real; ridge_unit real; resolution real; "
+        "smallest real; scale real; name text",
+    },
+    "ensembles": {
+        "deep.classifier:DeepEnsembleClassifier": _DEEP,
+        "deep.regressor:DeepEnsemble": _DEEP,
+        "deep.records:Checkpoints": "folder none|path; every int",
+        "deep.records:Training": "optimizer text; learning_rate real; epochs int; batch_size none|int; momentum real; "
+        "loss none|text",
+        "fields.action:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
+        "fields.invariance:KernelSymmetry": "together real; apart real; tolerance real",
+        "fields.kernel:FieldKernel": "net Network",
+        "fields.matrix:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}; strip int",
+        "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",
+        "fields.targets:Positions": "shape (int); turning bool",
+        "fields.turning:TurningField": "net Network",
+        "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble",
+        "infinite.field_training:FieldTraining": "points PointTraining; positions ensembles.fields.targets:Positions",
+        "infinite.field_training:PerSample": "kind Kinetics; count int",
+        "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
+        "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
+        "infinite.means_at_a_time:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats",
+        "infinite.point_training:FieldSource": "kernel FieldKernel; augmentation Augmentation; "
+        "label_action Augmentation; x numbers; y floats; positions ensembles.fields.targets:Positions",
+        "infinite.point_training:PointTraining": f"{_TRAINING}; source FieldSource; symmetry? KernelSymmetry; "
+        "equivariant? bool",
+        "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
+        "samples ensembles.infinite.problem:Samples; residual real; seconds real",
+        "infinite.problem:Samples": "row ints; weight floats; trace floats",
+        "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge real; "
+        "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels",
+        "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
+        "_training ensembles.infinite.solvers:Training|FieldTraining",
+        "infinite.rows:PointAverage": "base Network; action PointAction",
+        "infinite.solved_problem:SolvedProcess": "problem SolvedProblem",
+        "infinite.solved_problem:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
+        "solver Solver; prior none|SymmetricMatrix; scale none|floats; kernels none|Kernels; _solutions? {Solution}",
+        "infinite.solvers:Training": _TRAINING,
+        "training.variations:Bootstrap": "",
+        "training.variations:NNGPPosterior": "noise real",
+        "training.variations:NTKPosterior": "noise real",
+        "training.variations:TangentPrior": "net Network",
+        "training.variations:Variation": "",
+        "training.variations:ZeroOutput": "",
+    },
+    "torch": {
+        "classifier:EnsembleClassifier": _TORCH,
+        "regressor:Ensemble": _TORCH,
+    },
+    "solvers": {
+        "cholesky:Cholesky": "precision none|text; tolerance real",
+        "eigh:Eigh": "",
+        "in_time:Lanczos": "tolerance real; max_iterations int",
+        "low_rank:Nystrom": "rank none|int; seed int",
+        "low_rank:SubsetOfRegressors": "rank none|int; seed int",
+        "matrices:ArrayMatrix": f"array floats; strip int; in_memory bool; {_MATRIX}",
+        "matrices:KernelMatrix": f"kernel Network; x Inputs; field text; {_MATRIX}",
+        "matrices:ScaledMatrix": f"matrix SymmetricMatrix; scale floats; folder none|path; in_memory bool; "
+        f"has_blocks bool; strip int; {_MATRIX}",
+        "matrices:StoreMatrix": f"store GramStore; folder path; _field text; strip int; in_memory bool; {_MATRIX}",
+        "multi_gpu:MultiGPU": "tile int; tolerance real",
+        "out_of_core:OutOfCore": "path none|path; tile none|int; precision none|text; tolerance real",
+        "pcg:PCG": "preconditioner text; rank none|int; tolerance real; max_iterations int; seed int",
+        "sketch_and_project:SketchAndProject": "block none|int; rank none|int; tolerance real; max_sweeps int; "
+        "seed int",
+        "solution:Report": "solver text; reason text; size int; precision text; residual real; condition real; "
+        "smallest real; largest real; iterations int; seconds real; forecast_seconds real; forecast_memory int; "
+        "ridge real; time real; rank none|int; error real; notes (text)",
+        "solution:Solution": "coefficients floats; report Report; support none|ints",
+        "solving:Solver": "system System; _method none|Method; _consumed bool; _limit real; _product none|real",
+        "system:System": "matrix SymmetricMatrix; ridge real; dynamics Dynamics; given_unit none|real; scale real; "
+        "unit? real; delta? real; resolution? real",
+    },
+    "scale": {
+        "chunks:Chunks": "folder path; shape (int); dtype dtype",
+        "gram:GramStore": "path path; _data {numbers}; _work Work",
+        "record:Inputs": "shape (int); rows (int); digests (text)",
+        "record:Record": "network text; network_hash text; action none|text; action_hash none|text; "
+        "x1 scale.record:Inputs; x2 none|scale.record:Inputs; engine text; precision text; tile int; "
+        "inverses none|(int); version text; numbers int; format int",
+        "tiles:Work": "path path; kernel Network; action none|GroupAction; record Record; arrays {Chunks}",
+    },
+}
+
+DYNAMICS = tuple(f"{PACKAGE}.inference.{name}" for name in ("dynamics:Flow", "dynamics:Descent"))
+"""The classes that are values themselves."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A class by its name, `module:class`, with the types of its attributes, and which of these an object may lack."""
+
+    name: str
+    types: dict[str, str]
+    optional: frozenset[str]
+
+    def load(self) -> type:
+        """The class; its module is imported now, by the name that stands in the list here."""
+        module, _, path = self.name.partition(":")
+        found: type = getattr(importlib.import_module(module), path)
+        return found
+
+
+@functools.cache
+def kinds() -> dict[str, Kind]:
+    """All kinds by their names."""
+    return {
+        (name := f"{PACKAGE}.{package}.{place}"): _kind(name, attributes)
+        for package, entries in _TABLE.items()
+        for place, attributes in entries.items()
+    }
+
+
+def name_of(cls: type) -> str:
+    """The name by which files call a class."""
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _kind(name: str, attributes: str) -> Kind:
+    split = [attribute.split(" ") for attribute in attributes.split("; ") if attribute]
+    return Kind(
+        name,
+        {attribute.rstrip("?"): words for attribute, words in split},
+        frozenset(attribute.rstrip("?") for attribute, _ in split if attribute.endswith("?")),
+    )

@@ -1,0 +1,163 @@
+"""The fixed list of what a saved model may consist of: complete for what is saved, closed for everything else."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import nn
+from equitangents.actions import tensor_product
+from equitangents.ensembles.infinite import saving
+from equitangents.ensembles.storage.attribute_types import _PLAIN
+from equitangents.ensembles.storage.fits import FITS
+from equitangents.ensembles.storage.kinds import UNIONS, kinds, name_of
+from equitangents.ensembles.storage.structure import Described, build
+from equitangents.errors import InvalidTypeError, StoreError
+from equitangents.nn.layer import Layer
+
+TURNS = et.actions.image_rotations(4)
+FLAT = nn.Sequential(nn.Flatten(), nn.Dense(1, W_std=1.5), nn.Relu(), nn.Dense(1))
+NETWORKS = [
+    FLAT,
+    nn.Sequential(nn.Conv(4, 3), nn.LeakyRelu(0.1), nn.AvgPool(2), nn.LayerNorm(), nn.GlobalAvgPool(), nn.Dense(2)),
+    nn.Sequential(nn.Conv(4, (3, 1), padding="valid"), nn.Polynomial((0.0, 1.0, 0.5)), nn.Flatten(), nn.Dense(1)),
+    nn.Sequential(nn.Parallel([nn.Dense(3), nn.Erf()], nn.Dense(3)), nn.Sum(), nn.Residual(nn.Dense(3)), nn.Dense(1)),
+    nn.Sequential(nn.Aggregate(np.eye(3)), nn.Dense(4), nn.Gelu(), nn.Attention(4), nn.Flatten()),
+    nn.Sequential(nn.Lift(TURNS, 3, window=(3, 3)), nn.Relu(), nn.GroupConv(3), nn.GroupPool(), nn.Dense(1)),
+    nn.Sequential(nn.SphereLift(et.groups.so3(4), 2), nn.Erf(), nn.GroupConv(2), nn.GroupPool()),
+    nn.Sequential(nn.PointCloud("O(3)"), nn.SteerableConv("4x0e+2x1o", (1.0, 2.0), 0.5), nn.NormNonlinearity(jnp.tanh)),
+]
+GROUPS = [
+    et.groups.cyclic(3), et.groups.dihedral(4), et.groups.quaternion(), et.groups.symmetric(4), et.groups.octahedral(),
+    et.groups.direct_product(et.groups.cyclic(2), et.groups.dihedral(3)), et.groups.so3(3), et.groups.so2(2),
+    et.groups.translations((3, 4)), et.groups.wallpaper(4, True, (4, 4)),
+]  # fmt: skip
+ACTIONS = [
+    TURNS, et.actions.image_rotations(8), et.actions.ring_rotations(6), et.actions.trivial(GROUPS[0]),
+    et.actions.permutations(GROUPS[3], np.array([GROUPS[3].element(g) for g in range(24)])), et.actions.grid(GROUPS[9]),
+    tensor_product(TURNS, et.actions.linear(TURNS.group, [np.eye(2)] * 4)), et.actions.subset(TURNS, [0, 2]),
+]  # fmt: skip
+
+
+def again(value):
+    described = Described(value)
+    return build(json.loads(json.dumps(described.tree)), described.arrays)
+
+
+@pytest.mark.parametrize("value", [*GROUPS, *ACTIONS], ids=repr)
+def test_groups_and_actions_come_back(value):
+    found = again(value)
+    if isinstance(value, et.actions.ActionSubset):
+        assert found.action == value.action
+        assert found.elements.tolist() == value.elements.tolist()
+    else:
+        assert found == value
+        assert hash(found) == hash(value)
+
+
+@pytest.mark.parametrize("net", NETWORKS[:7], ids=lambda net: type(net.layers[0]).__name__)
+def test_networks_come_back(net):
+    assert again(net) == net
+
+
+def test_a_layer_with_a_function_of_ones_own_is_no_part_of_a_saved_model():
+    for layer in (NETWORKS[7], nn.Elementwise(jnp.tanh)):
+        with pytest.raises(InvalidTypeError, match="cannot be saved"):
+            Described(layer)
+
+
+def test_every_layer_is_on_the_list_but_the_one_that_is_a_function():
+    layers = [getattr(nn, name) for name in nn.__all__]
+    layers = [each for each in layers if issubclass(each, Layer) and not inspect.isabstract(each)]
+    missing = [each.__name__ for each in layers if name_of(each) not in kinds()]
+    assert [name for name in missing if name != "Nonlinearity"] == ["Elementwise"]
+
+
+def test_the_list_agrees_with_the_classes():
+    bases = set()
+    for name, kind in kinds().items():
+        if name.split(":")[0].startswith("equitangents.torch"):
+            continue
+        cls = kind.load()
+        assert name_of(cls) == name
+        bases |= {base.__name__ for base in cls.__mro__} | {name.removeprefix("equitangents.")}
+        if dataclasses.is_dataclass(cls):
+            assert {field.name for field in dataclasses.fields(cls)} == set(kind.types) - kind.optional, name
+    words = {word for kind in kinds().values() for types in kind.types.values() for word in re.split(r"[|(){}]", types)}
+    words |= {word for types in UNIONS.values() for word in re.split(r"[|(){}]", types)}
+    assert words - bases - {*UNIONS, *_PLAIN, "given", ""} == set()
+    assert {f"equitangents.{name}" for name in FITS} <= set(kinds())
+
+
+def test_nothing_on_the_list_runs_commands_or_holds_functions():
+    rooms = {name.split(".")[1] for name in kinds()}
+    assert not rooms & {"audit", "cli", "studies", "systems", "contenders", "testing", "data"}
+    assert not any("any" in types.split("|") for kind in kinds().values() for types in kind.types.values())
+
+
+def signed(path, content):
+    text = json.dumps({"content": content, "sha256": saving.hashlib.sha256(
+        json.dumps(content, sort_keys=True).encode()).hexdigest()})  # fmt: skip
+    (path / "model.json").write_text(text)
+
+
+def thing(name, **state):
+    return {"is": "object", "number": 99, "class": f"equitangents.{name}", "state": [*map(list, state.items())]}
+
+
+COMMAND = thing("audit.adapters.commands:Command", _words={"is": "list", "items": ["sh", "-c", "touch planted"]})
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(5, 3, 3, 1)), RNG.normal(size=(5, 1))
+
+
+class TestAStrangersModel:
+    @pytest.fixture
+    def model(self, tmp_path):
+        et.InfiniteEnsemble(FLAT, ridge=1e-2).fit(X, Y).save(tmp_path / "m")
+        return tmp_path / "m", json.loads((tmp_path / "m" / "model.json").read_text())["content"]
+
+    @pytest.mark.parametrize(
+        ("part", "planted", "said"),
+        [
+            ("means", COMMAND, "'equitangents.audit.adapters.commands:Command' is not a class that is saved"),
+            ("state", COMMAND, "is not a class that is saved"),
+            ("means", thing("nn.nonlinearities:Relu", predict=COMMAND), "is not a class that is saved"),
+            ("means", thing("nn.nonlinearities:Relu", predict=1), "Relu has no attribute 'predict'"),
+            ("means", thing("nn.dense:Dense", channels="1"), "channels of Dense is of type str; expected int"),
+            ("means", thing("nn.scale:Scale", factor={"is": "class", "name": "equitangents.nn.scale:Scale"}), "real"),
+            ("means", thing("nn.scale:Scale"), "Scale lacks 'factor'"),
+            ("means", {"is": "shell"}, "'shell' is not a known kind of value"),
+            ("state", {"is": "dict", "items": [["predict", COMMAND]]}, "is not a class that is saved"),
+            ("state", {"is": "dict", "items": [["predict", 3]]}, "InfiniteEnsemble has no attribute 'predict'"),
+            ("state", {"is": "dict", "items": [["net", 3]]}, "net of InfiniteEnsemble is of type int"),
+        ],
+    )
+    def test_is_refused_where_anything_is_planted(self, model, part, planted, said):
+        path, content = model
+        signed(path, content | {part: planted})
+        with pytest.raises(StoreError, match=re.escape(said)) as error:
+            (saving.load_means if part == "means" else et.InfiniteEnsemble.load)(path)
+        assert "\n" not in str(error.value)
+
+    def test_of_before_that_kept_what_groups_remember_is_read(self, tmp_path):
+        saved = et.InfiniteEnsemble(FLAT, ridge=1e-2, augmentation="C4").fit(X, Y)
+        saved.save(tmp_path / "m")
+        content = json.loads((tmp_path / "m" / "model.json").read_text())["content"]
+        text = re.sub(r'(\["turns", \d+\])', r'\1, ["_hash", 12345]', json.dumps(content))
+        assert text != json.dumps(content)
+        signed(tmp_path / "m", json.loads(text))
+        np.testing.assert_array_equal(et.InfiniteEnsemble.load(tmp_path / "m").predict(X), saved.predict(X))
+
+    def test_that_names_a_folder_for_factors_has_nothing_written_there(self, tmp_path):
+        solver = et.solvers.OutOfCore(path=tmp_path / "factors")
+        assert again(solver).path is None
+        (tmp_path / "factors" / "0").mkdir(parents=True)
+        (tmp_path / "factors" / "0" / "factor.json").write_text("{}")
+        assert again(solver) == solver

@@ -1,0 +1,214 @@
+"""One valid file or folder of every kind that is loaded, and what is done with it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import zarr
+
+import equitangents as et
+from equitangents import nn
+from equitangents.array_files import read_arrays
+from equitangents.audit.adapters.files import load_data, load_model
+from equitangents.audit.potentials.checks import _rows
+from equitangents.audit.report.checks import read_baseline
+from equitangents.claims import part
+from equitangents.data.own import load_own
+from equitangents.ensembles.infinite import saving
+from equitangents.ensembles.streaming.parts import Parts
+from equitangents.ensembles.training.variations import ZeroOutput
+from equitangents.kernels import Kernels
+from equitangents.kernels.store.folder import KernelStore
+from equitangents.nn.specification import read_network
+from equitangents.scale.reading import read_inputs
+from equitangents.studies.framework import stage_files
+from equitangents.studies.framework.finished import finished
+from equitangents.studies.framework.folder import _config, _put_in_place
+
+RNG = np.random.default_rng(0)
+NET = nn.Sequential(nn.Flatten(), nn.Dense(4, W_std=1.5, b_std=0.1), nn.Relu(), nn.Residual(nn.Dense(4)), nn.Dense(1))
+DEEP = nn.Sequential(nn.Flatten(), nn.Dense(3), nn.Relu(), nn.Dense(2))
+X, Y, NEW = RNG.normal(size=(5, 3, 3, 1)), RNG.normal(size=(5, 2)), RNG.normal(size=(2, 3, 3, 1))
+PLANE = et.actions.linear(et.actions.image_rotations(4).group, [np.eye(2), -np.eye(2)] * 2)
+RECORD = {name: 1 for name in ("fingerprint", "inputs", "count", "rows", "time", "arrays", "version", "numbers")}
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """How a file is made, and how it is used: what `use` returns is compared between the file and itself, damaged."""
+
+    make: Callable[[Path], None]
+    use: Callable[[Path], Any]
+    name: str = ""
+
+
+def _infinite(**settings: Any) -> Callable[[Path], None]:
+    return lambda path: et.InfiniteEnsemble(NET, ridge=1e-2, **settings).fit(X, Y).save(path)
+
+
+def _predicted(path: Path) -> Any:
+    model = et.InfiniteEnsemble.load(path)
+    return [*model.predict(NEW, return_std=True), model.predict(NEW, time=3.0)]
+
+
+def _means(path: Path) -> Any:
+    means = saving.load_means(path)
+    et.ensembles.predict_to_file(path, NEW, path.parent / "predicted.npy", restart=True, force=True)
+    return [np.load(path.parent / "predicted.npy")] if means is None else [means(NEW)]
+
+
+def _classified(path: Path) -> Any:
+    model = et.InfiniteEnsembleClassifier.load(path)
+    return [model.predict(NEW), model.predict_proba(NEW)]
+
+
+def _deep(path: Path) -> None:
+    et.DeepEnsemble(DEEP, members=2, epochs=1, variation=ZeroOutput()).fit(X, Y).save(path)
+
+
+def _members(path: Path) -> Any:
+    return [et.DeepEnsemble.load(path).predict_members(NEW)]
+
+
+def _trained(path: Path) -> Any:
+    model = et.DeepEnsemble(DEEP, members=1, epochs=1, checkpoint_dir=path, checkpoint_every=1)
+    return [model.fit(X, Y, resume=True).predict(NEW)]
+
+
+def _arrays(path: Path) -> Any:
+    found = read_arrays("data", path)
+    read_inputs("data", path)
+    return [found] if isinstance(found, np.ndarray) else [found[name] for name in sorted(found)]
+
+
+def _npz(path: Path) -> None:
+    x = RNG.integers(0, 255, (8, 4, 4)).astype(np.uint8)
+    np.savez(path, x=x, y=np.array(list("abababab")))
+
+
+def _archive(path: Path) -> Any:
+    own, (x, y) = load_own(path), load_data(str(path))
+    return [own.train_x, own.train_y, x, y, np.asarray(read_inputs("data", path))]
+
+
+def _zarr(path: Path) -> None:
+    group = zarr.open_group(path, mode="w")
+    group.create_array("x", shape=(8, 3), chunks=(2, 3), dtype="f8")[:] = np.arange(24.0).reshape(8, 3)
+
+
+def _rows_of_zarr(path: Path) -> Any:
+    return [part("data", read_inputs("data", path), slice(5))]
+
+
+def _specification(path: Path) -> None:
+    inside = {"layer": "Residual", "layers": [{"layer": "Conv", "channels": 3, "window": [3, 3]}]}
+    path.write_text(json.dumps([inside, {"layer": "Relu"}, {"layer": "Flatten"}, {"layer": "Dense", "channels": 1}]))
+
+
+def _store(path: Path) -> Any:
+    return [et.scale.GramStore(path, NET, X, tile=64).compute().ntk[:]]
+
+
+def _cache(path: Path) -> None:
+    KernelStore(path.parent).write(path.stem, Kernels(np.eye(3), 2 * np.eye(3)))
+
+
+def _cached(path: Path) -> Any:
+    found = KernelStore(path.parent).read(path.stem)
+    return None if found is None else [found.nngp, found.ntk]
+
+
+def _stage(path: Path) -> None:
+    stage_files.write(path, {"a": np.arange(6.0), "b": np.eye(3), "names": np.array(["x", "y"])}, "f" * 64)
+
+
+def _staged(path: Path) -> Any:
+    found = stage_files.read(path, "f" * 64)
+    return None if found is None else [found[name] for name in sorted(found)] + [np.array(sorted(found))]
+
+
+def _study(path: Path) -> None:
+    (path / ".new").mkdir(parents=True)
+    config = {"study": "toy", "settings": {"n": 3}, "seconds": 1.0, "sessions": [{"ended": "finished"}], "versions": {}}
+    texts = {"config.json": config, "verdicts.json": [], ".new/config.json": config, ".new/complete": ["figures"]}
+    for name, content in texts.items():
+        (path / name).write_text(json.dumps(content))
+    (path / "report.html").write_text("")
+
+
+def _studied(path: Path) -> Any:
+    _config(path)
+    finished(path)
+    if (path / ".new").is_dir():
+        _put_in_place(path)
+    finished(path)
+
+
+def _parts(path: Path) -> None:
+    Parts(path, 4, 2, {"mean": (1,)}, RECORD).open()
+
+
+def _baseline(path: Path) -> None:
+    path.write_text(json.dumps({"input_errors": [0.1, None, 0.2], "inputs_digest": "d"}))
+
+
+def _atoms(path: Path) -> None:
+    row = {"test": "turned", "quantity": "energy", "outcome": "holds", "error": {"mean": 0.1}, "errors": [[0.1, None]]}
+    content = {"format": "equitangents.audit.atoms/1", "structures_digest": "d", "rows": [row]}
+    path.write_text(json.dumps(content))
+
+
+KINDS: dict[str, FileKind] = {
+    "model": FileKind(_infinite(), _predicted),
+    "model.means": FileKind(_infinite(solver="cholesky"), _means),
+    "model.turned": FileKind(_infinite(augmentation="C4", label_action=PLANE), _predicted),
+    "model.classes": FileKind(
+        lambda path: et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(X, list("abcab")).save(path), _classified
+    ),
+    "deep": FileKind(_deep, _members),
+    "checkpoints": FileKind(_trained, _trained),
+    "array.npy": FileKind(lambda path: np.save(path, X), _arrays),
+    "archive.npz": FileKind(_npz, _archive),
+    "inputs.zarr": FileKind(_zarr, _rows_of_zarr),
+    "net.json": FileKind(_specification, lambda path: repr(read_network(path))),
+    "gram.zarr": FileKind(_store, _store),
+    "cache.npz": FileKind(_cache, _cached),
+    "stage.npz": FileKind(_stage, _staged),
+    "study": FileKind(_study, _studied),
+    "predicted.parts": FileKind(_parts, lambda path: Parts(path, 4, 2, {"mean": (1,)}, RECORD).open()),
+    "baseline.json": FileKind(_baseline, lambda path: read_baseline(path)["input_errors"] and None),
+    "atoms.json": FileKind(_atoms, lambda path: _rows(path, "d") and None),
+    "model.pt": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
+    "model.joblib": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
+}
+
+
+@functools.cache
+def made(name: str, folder: Path) -> Path:
+    """The file of one kind, made once."""
+    path = folder / "valid" / name
+    path.parent.mkdir(exist_ok=True, parents=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        KINDS[name].make(path)
+    return path
+
+
+def signed(content: Any) -> str:
+    """The text of a model.json whose checksum is that of what stands in it, as anybody can make it."""
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return json.dumps({"content": content, "sha256": digest})
+
+
+def crc32c(content: bytes) -> int:
+    """The checksum by which arrays are known."""
+    return int(google_crc32c.value(content))
