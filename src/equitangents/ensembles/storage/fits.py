@@ -6,6 +6,7 @@ refused when it is loaded. Whether its numbers are good nobody can tell from the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -74,6 +75,7 @@ FITS: dict[str, Fits] = {
     "actions.subset:ActionSubset": lambda a: len(a.elements) == len(a.weights) > 0,
     "actions.vectors:LastAxisPermutation": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
     "actions.vectors:LinearAction": lambda a: _is(a._matrices, (a.group.order, *a._matrices.shape[-1:] * 2)),
+    "scale.place:ObjectPath": lambda p: re.fullmatch(r"(s3|gs|az)://[\w.-]+", p.root) is not None,
     "ensembles.fields.points:FieldPoints": lambda p: p.image.shape == p.position.shape
     and _indices(p.image, len(p.signals)) and _indices(p.position, p.count),
     "ensembles.infinite.classifier:InfiniteEnsembleClassifier": lambda e: _ensemble(e) and e.classes_.ndim == 1

@@ -1,8 +1,8 @@
 """The kinds of objects that saved models consist of: a fixed list of classes, each with the type of every attribute.
 
-A file may name these and nothing else. None of them runs a command, opens a connection or holds a function; the only
-ones that name files are a store of kernels, which is read where it is the one that the model was fitted with, and the
-folder of a factor (`structure` says when).
+A file may name these and nothing else. None of them runs a command or holds a function; the only ones that name files,
+or objects in an object store, are a store of kernels, which is read where it is the one that the model was fitted with,
+and the folder of a factor (`structure` says when).
 
 An attribute is `name type`, or `name? type` where not every object has it. Types: `none`, `bool`, `int`, `real`,
 `text`, `path`, `dtype`, `class` (a kind of dynamics), `label` (of an element of a group), `given` (what is given to
@@ -27,6 +27,7 @@ UNIONS = {
     "Kinetics": "class|Momentum|PerSample",
     "Sizes": "int|(int)",
     "Window": "text|(int)|((int))|Elements|ZonalWindow",
+    "Place": "path|ObjectPath",
     "Solved": "Problem|SolvedProblem|IrrepProblem",
 }
 _WEIGHTS = "W_std real; b_std real"
@@ -252,7 +253,7 @@ _TABLE = {
         "matrices:KernelMatrix": f"kernel Network; x Inputs; field text; {_MATRIX}",
         "matrices:ScaledMatrix": f"matrix SymmetricMatrix; scale floats; folder none|path; in_memory bool; "
         f"has_blocks bool; strip int; {_MATRIX}",
-        "matrices:StoreMatrix": f"store GramStore; folder path; _field text; strip int; in_memory bool; {_MATRIX}",
+        "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; strip int; in_memory bool; {_MATRIX}",
         "multi_gpu:MultiGPU": "tile int; tolerance real",
         "out_of_core:OutOfCore": "path none|path; tile none|int; precision none|text; tolerance real",
         "pcg:PCG": "preconditioner text; rank none|int; tolerance real; max_iterations int; seed int",
@@ -267,13 +268,14 @@ _TABLE = {
         "unit? real; delta? real; resolution? real",
     },
     "scale": {
-        "chunks:Chunks": "folder path; shape (int); dtype dtype",
-        "gram:GramStore": "path path; _data {numbers}; _work Work",
+        "chunks:Chunks": "folder Place; shape (int); dtype dtype; inner none|(int)",
+        "gram:GramStore": "path Place; _data {numbers}; _work Work",
         "record:Inputs": "shape (int); rows (int); digests (text)",
         "record:Record": "network text; network_hash text; action none|text; action_hash none|text; "
         "x1 scale.record:Inputs; x2 none|scale.record:Inputs; engine text; precision text; tile int; "
-        "inverses none|(int); version text; numbers int; format int",
-        "tiles:Work": "path path; kernel Network; action none|GroupAction; record Record; arrays {Chunks}",
+        "inverses none|(int); version text; numbers int; format int; part none|int",
+        "place:ObjectPath": "root text; key text",
+        "tiles:Work": "path Place; kernel Network; action none|GroupAction; record Record; arrays {Chunks}",
     },
 }
 
