@@ -90,7 +90,21 @@ class Drop:
     keep: float
 
 
-StructuredOp = Split | Add | Join | Times | BlockSums | Normalise | Attend | Mix | Drop
+@dataclass(frozen=True)
+class Fitted:
+    """Windows that differ from input to input, each those of the smaller input that its mask leaves (see `masks`)."""
+
+    box: Box  # of an input without missing positions
+    padding: str  # "zero", "circular", "valid"
+    pools: bool  # K over all pairs of a window's positions; or one mean, K(p + u, p' + u), as before weights
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The grid of windows."""
+        return self.box.out_shape
+
+
+StructuredOp = Split | Add | Join | Times | BlockSums | Normalise | Attend | Mix | Drop | Fitted
 AnyOp = Op | StructuredOp
 
 
@@ -100,6 +114,7 @@ class StructuredProgram:
 
     shape: tuple[int, ...]
     ops: tuple[Any, ...]
+    masks: str = "smaller"  # what windows make of missing positions, if any are: see `masks`
 
     @property
     def why(self) -> str:
@@ -112,6 +127,7 @@ class StructuredProgram:
 _SAID = {
     Split: "parallel branches", Add: "sums", Join: "concatenation", Times: "scaling", BlockSums: "sums over positions",
     Normalise: "normalisation over positions", Attend: "attention", Mix: "aggregation", Drop: "dropout",
+    Fitted: "windows that fit each input's mask",
 }  # fmt: skip
 
 

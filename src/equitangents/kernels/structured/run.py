@@ -263,7 +263,7 @@ def field_tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, 
     side2, own2 = _start(x2, other.mask)
     d = carry.start(x1[:, None, :, None], x2[None, :, None, :])
     state = State(side1, side2, own1, own2, Pairs(d, jnp.zeros_like(d)))
-    context = Context(_tables(program), (_graph(one), _graph(other)), same, carry)
+    context = Context(_tables(program), (_graph(one), _graph(other)), same, carry, program.masks)
     end = execute(program.ops, (state,), context)[0]
     assert end.cross is not None
     q1, q2 = end.one.q[:, None, :, None], end.other.q[None, :, None, :]
@@ -287,7 +287,8 @@ def own_field(program: StructuredProgram, batch: Batch) -> tuple[Any, Any]:
     # One input stands for the second set, which nobody reads.
     other, its = (jax.tree.map(lambda v: v[..., :1], part) for part in (side, own))
     graphs = _graph(batch)
-    context = Context(_tables(program), (graphs, None if graphs is None else graphs[..., :1]), None)
+    few = None if graphs is None else graphs[..., :1]
+    context = Context(_tables(program), (graphs, few), None, DISTANCE, program.masks)
     end = execute(program.ops, (State(side, other, own, its, None),), context)[0]
     nngp = DISTANCE.covariance(end.own1.d, end.one.q[:, None], end.one.q[None])
     if end.one.mask is None:
