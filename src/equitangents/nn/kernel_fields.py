@@ -152,6 +152,6 @@ def _lower(
             "finite group or on its cosets"
         )
     given = count_given(layers, signals)
-    if masks is None:
+    if not masks:
         return given, program_of(layers[given:], signals[given:])
     return given, structured_program_of(layers[given:], signals[given:], masks)

@@ -182,7 +182,9 @@ class GlobalAvgPool(_Pool):
         return tuple(slice(None, None, s) for s in per_dimension("every", self.every, len(shape)))
 
     def signal(self, signal: Signal) -> Signal:
-        """A plain vector; a Gaussian field stays Gaussian."""
+        """A plain vector; a Gaussian field stays Gaussian. A vector stays as it is."""
+        if signal.positions.shape == ():
+            return signal
         grid_shape(signal)
         self._steps(signal)
         return replace(signal, positions=Grid(()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 _LAYERS = "a layer of your own is a class here: see nn.Layer, and the guide on architectures of your own"
 _INSTEAD = {
@@ -15,8 +16,12 @@ _INSTEAD = {
     "MaxPool": "it has no kernel in closed form; use AvgPool, or a convolution with strides",
     "Slice": "use nn.Aggregate(matrix) with a row of the identity matrix for each position kept",
     **dict.fromkeys(("layer", "requires", "supports_masking", "Bool", "Diagonal"), _LAYERS),
-    "unmask_fn": "outputs come without masks; give masks with the inputs, as Masked(x, mask) or mask_constant=",
 }
+
+
+def unmask_fn(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` itself: outputs are arrays, zero at missing positions, where neural-tangents' have masks beside them."""
+    return fn
 
 
 class Missing:
@@ -40,7 +45,7 @@ ConvTranspose, ImageResize, Index, DotGeneral, FanInProd, BatchNorm, MaxPool = (
     Missing(name, _INSTEAD[name])
     for name in ("ConvTranspose", "ImageResize", "Index", "DotGeneral", "FanInProd", "BatchNorm", "MaxPool")
 )
-Slice, layer, requires, supports_masking, Bool, Diagonal, unmask_fn = (
+Slice, layer, requires, supports_masking, Bool, Diagonal = (
     Missing(name, _INSTEAD[name])
-    for name in ("Slice", "layer", "requires", "supports_masking", "Bool", "Diagonal", "unmask_fn")
+    for name in ("Slice", "layer", "requires", "supports_masking", "Bool", "Diagonal")
 )

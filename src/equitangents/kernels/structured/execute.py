@@ -38,6 +38,7 @@ from equitangents.kernels.structured.program import (
     Normalise,
     Split,
     Times,
+    flat,
 )
 from equitangents.structured import SMALLER
 
@@ -51,6 +52,17 @@ class Context:
     same: Any  # (N1, N2) bool, or None where no input of one set is one of the other
     carry: Carry = DISTANCE
     masks: str = SMALLER  # what windows make of missing positions
+
+
+def tables_of(ops: tuple[Any, ...]) -> dict[str, Any]:
+    """The tables that operations name by their keys."""
+    found = {}
+    for op in flat(ops):
+        if hasattr(op, "index"):
+            found[op.index.key] = jnp.asarray(op.index.array)
+        elif isinstance(op, Pool | BlockSums):
+            found[op.labels.key] = jnp.asarray(op.labels.array)
+    return found
 
 
 def execute(ops: tuple[Any, ...], states: tuple[State, ...], context: Context) -> tuple[State, ...]:
@@ -191,9 +203,16 @@ def _normalised(op: Normalise, state: State, carry: Carry) -> State:
         if not op.positions:
             return side.mean, side.q - side.mean**2
         mask = jnp.ones_like(side.q) if side.mask is None else side.mask.astype(side.q.dtype)
-        count = jnp.maximum(mask.sum(axis=0, keepdims=True), 1)
-        mean = (mask * side.mean).sum(axis=0, keepdims=True) / count
-        return mean, (mask * side.q).sum(axis=0, keepdims=True) / count - mean**2
+        count = jnp.maximum(together(mask), 1)
+        mean = together(mask * side.mean) / count
+        return mean, together(mask * side.q) / count - mean**2
+
+    def together(values: Any) -> Any:
+        """Sums over all positions, or over those of each position's group."""
+        if op.groups is None:
+            return values.sum(axis=0, keepdims=True)
+        alike = op.groups.array[:, None] == op.groups.array
+        return jnp.tensordot(jnp.asarray(alike, values.dtype), values, axes=1, precision="highest")
 
     sides = state.one, state.other
     found = [statistics(side) for side in sides]

@@ -57,12 +57,13 @@ class BlockSums:
 class Normalise:
     """Subtracts the mean and divides by √(variance + eps), both over channels, or over channels and positions.
 
-    A `centred` field has the mean 0 anyway.
+    A `centred` field has the mean 0 anyway. With `groups` each group of positions is taken by itself.
     """
 
     positions: bool
     eps: float
     centred: bool = False
+    groups: FrozenArray | None = None  # int32 (positions,), the number of each position's group
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ def why_not(program: StructuredProgram) -> str | None:
             return f"it has no dual of {name_of(op.activation)}"
         if isinstance(op, Affine) and op.rates is not None and not op.W_var:
             return "it has no weights of variance 0 but in the NTK parametrisation"
+        if isinstance(op, Normalise) and op.groups is not None:
+            return "it has no normalisation over some dimensions of a grid"
         if type(op) not in _STEPS and not isinstance(op, Affine | Split | Add | Join | Branch):
             return f"it has no {type(op).__name__} over all pairs of positions"
     return None
