@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 
 def _known(default: Any) -> Any:
@@ -50,6 +52,52 @@ class Kernel:
     def astuple(self) -> tuple[Any, ...]:
         """All entries in order."""
         return tuple(self.asdict().values())
+
+
+    def cut(self, rows: slice, columns: slice) -> Kernel:
+        """Kernels between some of the first and some of the second inputs."""
+        cov2 = self.cov1 if self.cov2 is None else self.cov2
+        mask2 = self.mask1 if self.mask2 is None else self.mask2
+        both = [None if v is None else v[rows, columns] for v in (self.nngp, self.ntk)]
+        own = [v[at] if self.diagonal_batch else v[at, at] for v, at in ((self.cov1, rows), (cov2, columns))]
+        masks = [None if m is None else m[at] for m, at in ((self.mask1, rows), (mask2, columns))]
+        diagonal = rows == columns and self.x1_is_x2 is True
+        shapes = [_resized(s, self.batch_axis, n) for s, n in zip((self.shape1, self.shape2), both[0].shape, strict=False)]
+        return self.replace(
+            nngp=both[0], ntk=both[1], cov1=own[0], cov2=None if diagonal else own[1], x1_is_x2=diagonal,
+            mask1=masks[0], mask2=None if diagonal else masks[1], shape1=shapes[0], shape2=shapes[1],
+        )  # fmt: skip
+
+    @classmethod
+    def joined(cls, rows: list[list[Kernel]], alone: bool) -> Kernel:
+        """The kernels of blocks: lists of rows of them; `alone`: of one set of inputs with itself."""
+        first = rows[0][0]
+        xp = jnp if isinstance(first.nngp, jax.Array) else np
+
+        def whole(name: str) -> Any:
+            if getattr(first, name) is None:
+                return None
+            return xp.concatenate([xp.concatenate([getattr(k, name) for k in row], axis=1) for row in rows], axis=0)
+
+        if not first.diagonal_batch:
+            raise NotImplementedError("batch does not join kernels of diagonal_batch=False; call kernel_fn without it")
+        alone = alone or (first.x1_is_x2 is True and first.cov2 is None)
+        cov1 = xp.concatenate([row[0].cov1 for row in rows], axis=0)
+        seconds = [(k.cov1 if k.cov2 is None else k.cov2) for k in rows[0]]
+        nngp = whole("nngp")
+        shapes = [_resized(s, first.batch_axis, n) for s, n in zip((first.shape1, first.shape2), nngp.shape, strict=False)]
+        masks = [None, None]
+        if first.mask1 is not None:
+            second = [(k.mask1 if k.mask2 is None else k.mask2) for k in rows[0]]
+            masks = [xp.concatenate([row[0].mask1 for row in rows]), None if alone else xp.concatenate(second)]
+        return first.replace(
+            nngp=nngp, ntk=whole("ntk"), cov1=cov1, cov2=None if alone else xp.concatenate(seconds, axis=0),
+            x1_is_x2=alone, mask1=masks[0], mask2=masks[1], shape1=shapes[0], shape2=shapes[1],
+        )  # fmt: skip
+
+
+def _resized(shape: Any, axis: int, size: int) -> Any:
+    return None if shape is None else (*shape[:axis], size, *shape[axis + 1 :])
 
 
 NAMES = tuple(f.name for f in dataclasses.fields(Kernel))

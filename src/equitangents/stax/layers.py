@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from equitangents.nn import Dropout
 from equitangents.nn.layer import Layer
 from equitangents.stax.finite import apply, init
 from equitangents.stax.infinite import KernelFn
 from equitangents.stax.inputs import refuse_keywords
-from equitangents.stax.nodes import Axes, Leaf, Node
+from equitangents.stax.nodes import Axes, Leaf, Node, leaves
 
 Params = Any
 
@@ -45,6 +46,12 @@ class ApplyFn:
     def __init__(self, node: Node) -> None:
         self.node, self.__name__ = node, node.name
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws at random from `rng`: with dropout in training."""
+        layers = (layer for leaf in leaves(self.node) for layer in leaf.layers)
+        return any(isinstance(layer, Dropout) and layer.mode == "train" for layer in layers)
+
     def __call__(
         self,
         params: Params,
@@ -54,7 +61,8 @@ class ApplyFn:
         pattern: Any = None,
         **keywords: Any,
     ) -> Any:
-        """The finite network's outputs; `rng` is for dropout, `pattern` are graphs."""
+        """The finite network's outputs; `rng` (or `keys`) is for dropout, `pattern` are graphs."""
+        rng = keywords.pop("keys", None) if rng is None else rng
         refuse_keywords("apply_fn", keywords)
         return apply(self.node, params, inputs, rng, mask_constant, pattern)
 
