@@ -55,6 +55,8 @@ _NAMES = {
         "taylor_expand",
     ],
     "planning.members": ["plan_ensemble"],
+    "stax.kernel": ["Kernel"],
+    "stax.missing": ["experimental", "utils"],
     "structured": ["Graphs", "Masked"],
 }
 
@@ -106,6 +108,8 @@ if TYPE_CHECKING:
         taylor_expand,
     )
     from equitangents.planning.members import plan_ensemble
+    from equitangents.stax.kernel import Kernel
+    from equitangents.stax.missing import experimental, utils
     from equitangents.structured import Graphs, Masked
 
 

@@ -58,10 +58,10 @@ def evaluated(
         first = run(x1, None, patterns=(patterns[0],) * 2)
         second = None if x2 is None else run(x2, None, patterns=(patterns[1],) * 2)
         return _with_batches(whole, first, second)
-    starts, signal = _starts(node, x1, x2, alike, mask_constant, patterns)
     dtype = precision.working_dtype(*(leaf for leaf in jax.tree.leaves((x1, x2)) if hasattr(leaf, "dtype") and np.ndim(leaf) > 1))
     traced = any(precision.is_traced(leaf) for leaf in jax.tree.leaves((x1, x2)))
     with precision.scope(dtype if traced else np.float64):
+        starts, signal = _starts(node, x1, x2, alike, mask_constant, patterns)
         starts = jax.tree.map(lambda v: _typed(v, dtype if traced else np.float64), starts)
         found = _run(node, signal, starts)
         found = jax.tree.map(lambda v: v.astype(dtype) if v.dtype != bool else v, found)

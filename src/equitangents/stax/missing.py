@@ -15,8 +15,13 @@ _INSTEAD = {
     "BatchNorm": "it has no kernel, since what it does to an input depends on the batch; use LayerNorm",
     "MaxPool": "it has no kernel in closed form; use AvgPool, or a convolution with strides",
     "Slice": "use nn.Aggregate(matrix) with a row of the identity matrix for each position kept",
+    "utils": "there are no helpers to import: arrays are NumPy's and JAX's own",
+    "experimental": "kernels of TensorFlow functions are not here; torch.EmpiricalKernel has those of PyTorch modules",
     **dict.fromkeys(("layer", "requires", "supports_masking", "Bool", "Diagonal"), _LAYERS),
 }
+
+
+_MODULES = ("utils", "experimental")
 
 
 def unmask_fn(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,10 +35,16 @@ class Missing:
     def __init__(self, name: str, instead: str) -> None:
         self.__name__ = self.__qualname__ = name
         self.__doc__ = f"Not here: {instead}."
-        self._message = f"stax.{name}: {instead}"
+        self._message = f"{'equitangents' if name in _MODULES else 'stax'}.{name}: {instead}"
 
     def __call__(self, *args: object, **keywords: object) -> NoReturn:
         """Say what to use instead."""
+        raise NotImplementedError(self._message)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what to use instead; tools that ask for what they know are told that it is not there."""
+        if name.startswith("_"):
+            raise AttributeError(name)
         raise NotImplementedError(self._message)
 
     def __getitem__(self, index: object) -> NoReturn:
@@ -49,3 +60,4 @@ Slice, layer, requires, supports_masking, Bool, Diagonal = (
     Missing(name, _INSTEAD[name])
     for name in ("Slice", "layer", "requires", "supports_masking", "Bool", "Diagonal")
 )
+utils, experimental = (Missing(name, _INSTEAD[name]) for name in _MODULES)
