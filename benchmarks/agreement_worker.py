@@ -26,7 +26,11 @@ def kernels(library: str, case: dict) -> dict:
     if "pattern" in keywords:
         alone["pattern"] = (keywords["pattern"][0],) * 2
     found = {}
-    for name, inputs, given in (("cross", (x1, x2), keywords), ("back", (x2, x1), _turned(keywords)), ("own", (x1, None), alone)):
+    for name, inputs, given in (
+        ("cross", (x1, x2), keywords),
+        ("back", (x2, x1), _turned(keywords)),
+        ("own", (x1, None), alone),
+    ):
         k = kernel_fn(*inputs, ("nngp", "ntk"), **given)
         found |= {f"{name}/{kind}": np.asarray(getattr(k, kind)) for kind in ("nngp", "ntk")}
     return found
@@ -62,7 +66,7 @@ def main(library: str, cases: str, values: str) -> list:
 
 
 def _compared(theirs: dict, ours: dict) -> dict:
-    """The largest difference relative to the largest entry, over pairs where the peer has numbers; and how many it has not."""
+    """The largest difference relative to the largest entry, where the peer has numbers; and how many it lacks."""
     worst, missing = 0.0, 0
     for key, value in theirs.items():
         there = np.isfinite(value)

@@ -1,10 +1,10 @@
 """Random networks over all layers and options of `stax`, by both libraries on the same inputs, in float64.
 
-500 networks (`PEER_NETWORKS=50` for fewer, `PEER_NETWORKS=50:100` for some of them), drawn by `random_stax`: grids of no, one and two dimensions, masks, graphs,
-axes in another order. Ours are computed here, theirs in an environment of their own, which reads ours beside them and
-compares; differences are relative to the largest entry of a kernel, over pairs for which neural-tangents has a number.
-Left out, since the two differ by design: `Hermite` but on normalised fields, `ElementwiseNumerical`, `Sign`'s tangent
-kernel.
+500 networks (`PEER_NETWORKS=50` for fewer, `PEER_NETWORKS=50:100` for some of them), drawn by `random_stax`: grids
+of no, one and two dimensions, masks, graphs, axes in another order. Ours are computed here, theirs in an environment of
+their own, which reads ours beside them and compares; differences are relative to the largest entry of a kernel, over
+pairs for which neural-tangents has a number. Left out, since the two differ by design: `Hermite` but on normalised
+fields, `ElementwiseNumerical`, `Sign`'s tangent kernel.
 """
 
 from __future__ import annotations
@@ -64,9 +64,12 @@ def report(cases: list[dict[str, Any]], ours: list[dict], theirs: list[dict]) ->
     lines = [
         f"{len(cases)} networks: {len(both) - len(apart)} agree to {BOUND:g}, {len(apart)} do not; worst {worst:.1e}",
         f"refused by both {sum('error' in o and 'error' in t for _, o, t in refused)}, by ours alone "
-        f"{sum('error' not in t for _, o, t in refused)}, by the peer alone {sum('error' not in o for _, o, t in refused)}; "
-        f"numbers that the peer has not: {sum(t['nan'] for _, t in both)}",
+        f"{sum('error' not in t for _, o, t in refused)}, by the peer alone "
+        f"{sum('error' not in o for _, o, t in refused)}; numbers that it lacks: {sum(t['nan'] for _, t in both)}",
     ]
     lines += [f"- {t['difference']:.1e}: seed {c['seed']}, {c['net']}" for c, t in apart]
-    lines += [f"- refused: seed {c['seed']}, ours {o.get('error')}; theirs {t.get('error')}; {c['net']}" for c, o, t in refused]
+    lines += [
+        f"- refused: seed {c['seed']}, ours {o.get('error')}; theirs {t.get('error')}; {c['net']}"
+        for c, o, t in refused
+    ]
     return "\n".join(lines)

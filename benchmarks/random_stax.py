@@ -8,8 +8,8 @@ import numpy as np
 
 GRIDS = {0: (4,), 1: (5, 2), 2: (4, 3, 2)}
 _PLAIN = (
-    "Relu()", "LeakyRelu(0.1)", "Abs()", "ABRelu(-0.5, 2.0)", "ABRelu(1.5, 0.0)", "Erf()", "Erf(2.0, 0.5, 0.3)", "Gelu()",
-    "Sin(1.0, 0.7)", "Sin(2.0, 0.5, 0.4)", "Cos(1.0, 0.7)", "Cos(1.5, 0.5, 0.3)", "Rbf(0.4)", "Exp(1.0, 0.5)",
+    "Relu()", "LeakyRelu(0.1)", "Abs()", "ABRelu(-0.5, 2.0)", "ABRelu(1.5, 0.0)", "Erf()", "Erf(2.0, 0.5, 0.3)",
+    "Gelu()", "Sin(1.0, 0.7)", "Sin(2.0, 0.5, 0.4)", "Cos(1.0, 0.7)", "Cos(1.5, 0.5, 0.3)", "Rbf(0.4)", "Exp(1.0, 0.5)",
     "Gaussian()", "Gaussian(1.5, -0.5)", "ExpNormalized()", "ExpNormalized(0.5, 0.2)", "Monomial(2)", "Monomial(3)",
     "Polynomial([0.1, 1.0, 0.2])", "Sigmoid_like()", "Gabor()", "RectifiedMonomial(1)",
     "RectifiedMonomial(2)", "Identity()",

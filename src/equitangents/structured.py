@@ -17,7 +17,6 @@ from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.validation import check_array, check_same_length
 
-
 SMALLER, NEURAL_TANGENTS = CONVENTIONS = ("smaller", "neural-tangents")
 
 

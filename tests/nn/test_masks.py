@@ -20,7 +20,11 @@ CASES = {
     "a window longer than the circle": (LINES, [(2,), (3,), (9,)], (nn.Conv(3, 5, 1, "circular", 1.2, 0.3), *END)),
     "zeros and strides": (LINES, [(7,), (8,), (6,)], (nn.Conv(3, 3, 2, "zero", 1.2, 0.3), *END)),
     "blocks": (LINES, [(7,), (8,), (9,)], (nn.Dense(3, b_std=0.3), nn.Relu(), nn.AvgPool(2), nn.Dense(3), *END)),
-    "sums over blocks": (LINES, [(7,), (8,), (9,)], (nn.Dense(3, b_std=0.3), nn.Relu(), nn.SumPool(3), nn.Dense(3), *END)),
+    "sums over blocks": (
+        LINES,
+        [(7,), (8,), (9,)],
+        (nn.Dense(3, b_std=0.3), nn.Relu(), nn.SumPool(3), nn.Dense(3), *END),
+    ),
     "pools on a circle": (LINES, [(7,), (8,), (9,)], (nn.Dense(3), nn.AvgPool(3, 2, "circular"), nn.Dense(3), *END)),
     "overlapping pools": (LINES, [(7,), (5,), (9,)], (nn.Dense(3), nn.AvgPool(3, 1), nn.Dense(3, b_std=0.2), *END)),
     "images, in branches": (
@@ -68,7 +72,9 @@ def test_kernels_between_inputs_of_equal_size_are_those_of_the_smaller_ones():
 
 
 def test_the_order_of_engines_does_not_matter_where_windows_stay():
-    net = nn.Sequential(nn.Conv(3, 3, 2, "valid", 1.2, 0.3), nn.Relu(), nn.AvgPool(2), nn.Attention(2), nn.GlobalAvgPool())
+    net = nn.Sequential(
+        nn.Conv(3, 3, 2, "valid", 1.2, 0.3), nn.Relu(), nn.AvgPool(2), nn.Attention(2), nn.GlobalAvgPool()
+    )
     x = masked(LINES, [(7,), (8,), (9,)])
     for convention in ("smaller", "neural-tangents"):
         here = et.Masked(x.x, x.mask, convention)
@@ -103,7 +109,9 @@ def test_pools_of_neural_tangents_divide_by_whole_windows_and_keep_those_whose_c
     assert np.max(np.abs(y - expected)) <= 1e-6
 
 
-@pytest.mark.parametrize("wrong", [lambda p: p[:2], lambda p: p + p, lambda p: dict(enumerate(p)), lambda p: (*p[:2], p[2][:0], p[3])])
+@pytest.mark.parametrize(
+    "wrong", [lambda p: p[:2], lambda p: p + p, lambda p: dict(enumerate(p)), lambda p: (*p[:2], p[2][:0], p[3])]
+)
 def test_parameters_of_another_number_of_layers_are_refused(wrong):
     net = nn.Sequential(nn.Dense(3), nn.Relu(), nn.Parallel(nn.Dense(2), nn.Dense(2)), nn.Sum())
     params = net.init(jax.random.key(0), (2,))

@@ -1,4 +1,4 @@
-"""Behaviours of triples that scripts for neural-tangents rely on, in a table: parameters, `Kernel`s, axes, positions."""
+"""Behaviours of triples that scripts for neural-tangents rely on, a table: parameters, `Kernel`s, axes, positions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def test_each_layer_is_one_entry_of_the_parameters(name):
     init_fn, apply_fn, _ = stax.serial(stax.Dense(3), layer(), stax.Dense(2))
     _, params = init_fn(KEY, (-1, 3))
     assert len(params) == 3
-    assert isinstance(params[1], tuple) and len(params[1]) == 2 if held is tuple else held in (params[1], set(params[1]))
+    assert (
+        isinstance(params[1], tuple) and len(params[1]) == 2 if held is tuple else held in (params[1], set(params[1]))
+    )
     assert apply_fn(params, V).shape == (4, 2)
     for wrong in (params[:2], (*params, ())):
         with pytest.raises(ShapeError, match="3 layers"):
@@ -62,7 +64,9 @@ def test_width_scales_count_the_inputs_that_the_tangent_kernel_sees():
     _, params = stax.Dense(8, s=(1, 4), parameterization="standard").init_fn(KEY, (-1, 3))
     assert params["w"].shape == (3, 32)
     wide = stax.serial(
-        stax.Dense(8, s=(1, 4), parameterization="standard"), stax.Relu(), stax.Dense(1, s=(4, 1), parameterization="standard")
+        stax.Dense(8, s=(1, 4), parameterization="standard"),
+        stax.Relu(),
+        stax.Dense(1, s=(4, 1), parameterization="standard"),
     )
     plain = nn.Sequential(nn.Dense(8, parametrisation="standard"), nn.Relu(), nn.Dense(1, parametrisation="standard"))
     assert np.max(np.abs(wide.kernel_fn(V, None, "ntk") / plain.kernel(V).ntk - 1)) <= 1e-12
@@ -101,12 +105,21 @@ def test_kernels_of_positions_are_those_of_nn():
     full = kernel_fn(G, H, diagonal_batch=False)
     assert np.max(np.abs(full.cov1 - kernel_fn(G, None, "nngp"))) <= 1e-12
     assert np.max(np.abs(np.einsum("nn...->n...", full.cov2) - k.cov2)) <= 1e-12
-    assert (k.shape1, k.shape2, k.is_gaussian, k.is_reversed, k.is_input) == ((3, 2, 2, 4), (2, 2, 2, 4), True, False, False)
+    assert (k.shape1, k.shape2, k.is_gaussian, k.is_reversed, k.is_input) == (
+        (3, 2, 2, 4),
+        (2, 2, 2, 4),
+        True,
+        False,
+        False,
+    )
 
 
 def test_a_kernel_of_a_kernel_is_that_of_the_joined_network():
     first = stax.serial(stax.Conv(8, (2, 2), b_std=0.1), stax.Relu())
-    for last in (stax.serial(stax.Conv(8, (2, 2)), stax.GlobalAvgPool(), stax.Dense(1)), stax.serial(stax.Flatten(), stax.Dense(1))):
+    for last in (
+        stax.serial(stax.Conv(8, (2, 2)), stax.GlobalAvgPool(), stax.Dense(1)),
+        stax.serial(stax.Flatten(), stax.Dense(1)),
+    ):
         whole = stax.serial(first, last).kernel_fn(G, H)
         parts = last.kernel_fn(first.kernel_fn(G, H))
         for name in ("nngp", "ntk", "cov1", "cov2"):
@@ -135,7 +148,10 @@ def test_kernels_are_replaced_traced_and_asked_for_by_name():
 def test_axes_may_be_in_any_order():
     spec = ("CWNH", "IOWH", "CWNH")
     turned = stax.serial(
-        stax.Conv(3, (2, 1), dimension_numbers=spec, b_std=0.2), stax.Relu(), stax.Flatten(2, 1), stax.Dense(2, batch_axis=1, channel_axis=0)
+        stax.Conv(3, (2, 1), dimension_numbers=spec, b_std=0.2),
+        stax.Relu(),
+        stax.Flatten(2, 1),
+        stax.Dense(2, batch_axis=1, channel_axis=0),
     )
     usual = stax.serial(stax.Conv(3, (1, 2), b_std=0.2), stax.Relu(), stax.Flatten(), stax.Dense(2))
     x = G.transpose(3, 2, 0, 1)
@@ -148,7 +164,9 @@ def test_axes_may_be_in_any_order():
     assert turned.apply_fn(params, x).shape == (2, 3)
     assert usual.init_fn(KEY, G.shape)[0] == (3, 2)
     with pytest.raises(InvalidArgumentError, match="channel_axis"):
-        stax.serial(stax.Dense(3, channel_axis=1), stax.Relu(), stax.Dense(3, batch_axis=1, channel_axis=0)).kernel_fn(V)
+        stax.serial(stax.Dense(3, channel_axis=1), stax.Relu(), stax.Dense(3, batch_axis=1, channel_axis=0)).kernel_fn(
+            V
+        )
 
 
 def test_edges_divide_by_what_lies_on_the_grid():
@@ -176,7 +194,12 @@ def test_several_inputs_have_a_kernel_each_until_they_are_summed():
 
 
 def test_finite_networks_run_where_ranks_must_agree():
-    layers = stax.Conv(3, (2, 2), b_std=0.1), stax.LayerNorm((1, 3)), stax.ABRelu(0.1, 2.0), stax.ConvLocal(3, (2, 1), b_std=0.1)
+    layers = (
+        stax.Conv(3, (2, 2), b_std=0.1),
+        stax.LayerNorm((1, 3)),
+        stax.ABRelu(0.1, 2.0),
+        stax.ConvLocal(3, (2, 1), b_std=0.1),
+    )
     init_fn, apply_fn, _ = stax.serial(*layers, stax.AvgPool((1, 2)), stax.Flatten(), stax.Dense(2, b_std=0.1))
     with jax.numpy_rank_promotion("raise"):
         shape, params = init_fn(KEY, G.shape)
@@ -187,12 +210,19 @@ def test_masks_are_those_of_neural_tangents():
     x = G.copy()
     missing = RNG.random((3, 4, 3)) < 0.3
     x[missing] = 9.0
-    layers = stax.Conv(4, (2, 2), (1, 2), "CIRCULAR", b_std=0.3), stax.Relu(), stax.AvgPool((2, 1), None, "SAME"), stax.Dense(2)
+    layers = (
+        stax.Conv(4, (2, 2), (1, 2), "CIRCULAR", b_std=0.3),
+        stax.Relu(),
+        stax.AvgPool((2, 1), None, "SAME"),
+        stax.Dense(2),
+    )
     found = stax.serial(*layers, stax.GlobalAvgPool(), stax.Dense(1)).kernel_fn(x, None, mask_constant=9.0)
     given = et.Masked(np.where(missing[..., None], 0, x), ~missing, "neural-tangents")
     expected = stax.serial(*layers, stax.GlobalAvgPool(), stax.Dense(1)).kernel_fn.network.kernel(given)
     assert np.max(np.abs(found.ntk - expected.ntk)) <= 1e-12
-    by_layer = stax.serial(stax.GlobalAvgPool(), stax.Dense(1)).kernel_fn(stax.serial(*layers).kernel_fn(x, None, mask_constant=9.0))
+    by_layer = stax.serial(stax.GlobalAvgPool(), stax.Dense(1)).kernel_fn(
+        stax.serial(*layers).kernel_fn(x, None, mask_constant=9.0)
+    )
     assert np.max(np.abs(by_layer.ntk - expected.ntk)) <= 1e-12
 
 

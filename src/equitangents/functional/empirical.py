@@ -198,8 +198,7 @@ _HELD = 1 << 26  # numbers of derivatives that are held at once
 
 @dataclass(frozen=True)
 class Axes:
-    """Axes of outputs, the first of which are the inputs: `trace` of which kernels are means, `diagonal` those that both
-    outputs share."""
+    """Axes of outputs, the first being inputs: kernels are means over `trace`, and both outputs share `diagonal`."""
 
     trace: tuple[int, ...]
     diagonal: tuple[int, ...]
@@ -209,7 +208,9 @@ class Axes:
         """From numbers, or tuples of them."""
         found = cls(*(((a,) if isinstance(a, int) else tuple(a)) for a in (trace_axes, diagonal_axes)))
         if set(found.trace) & set(found.diagonal):
-            raise InvalidArgumentError(f"trace_axes={trace_axes!r} and diagonal_axes={diagonal_axes!r} have axes in common")
+            raise InvalidArgumentError(
+                f"trace_axes={trace_axes!r} and diagonal_axes={diagonal_axes!r} have axes in common"
+            )
         return found
 
     @property
@@ -280,7 +281,9 @@ def _is_matrix(found: Any) -> bool:
 def _check_rows(found: Any, x: Any) -> None:
     for leaf in jax.tree.leaves(found):
         if len(leaf.shape) < 2 or leaf.shape[0] != x.shape[0]:
-            raise ShapeError(f"f(params, x) gives outputs of shape {leaf.shape}; expected (N, outputs) or (N, …) of {x.shape[0]} inputs")
+            raise ShapeError(
+                f"f(params, x) gives outputs of shape {leaf.shape}; expected (N, outputs) or (N, …), N={x.shape[0]}"
+            )
 
 
 def _by_jacobians(at: Callable[[Any, Any], Any], params: Params, x1: Any, x2: Any, form: str) -> Any:

@@ -31,8 +31,8 @@ def monte_carlo_kernel_fn(
     """kernel_fn(x1, x2=None, get=None): means of "nngp" and "ntk" over `n_samples` networks drawn by init_fn.
 
     `n_samples` may be several numbers, such as [1, 2, 4, 8]: then the result is an iterator of the means of so many.
-    Standard errors come with `kernels.monte_carlo`. With `batch_size` each network's kernels go in blocks (`batch`). All
-    run on one device, whatever `device_count` says.
+    Standard errors come with `kernels.monte_carlo`. With `batch_size` each network's kernels go in blocks (`batch`).
+    All run on one device, whatever `device_count` says.
     """
     empirical = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, vmap_axes, implementation)
 

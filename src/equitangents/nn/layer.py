@@ -143,8 +143,9 @@ def check_parametrisation(value: Any, bias: Any = None, width_scale: Any = 1.0) 
 class Weights:
     """Weights and bias of a linear map: in NTK parametrisation y = W_std/√fan_in · W x + b_std · b, all N(0, 1).
 
-    In the standard one y = W x/√s + b with W ~ N(0, s W_std²/fan_in), b ~ N(0, b_std²) and s the `width_scale`, 1 unless
-    said otherwise. There is a bias where b_std > 0, or as `bias` says: one of b_std = 0 starts at 0, and is trained.
+    In the standard one y = W x/√s + b with W ~ N(0, s W_std²/fan_in), b ~ N(0, b_std²) and s the `width_scale`, 1
+    unless said otherwise. There is a bias where b_std > 0, or as `bias` says: one of b_std = 0 starts at 0, and is
+    trained.
     """
 
     W_std: float
@@ -161,7 +162,7 @@ class Weights:
         return self.bias
 
     def affine(self, fan_in: int) -> Affine:
-        """What the map does to kernels; in the standard parametrisation Θ' = fan_in/s K + 1 (with a bias) + W_std² Θ."""
+        """What the map does to kernels; in standard parametrisation Θ' = fan_in/s K + 1 (with a bias) + W_std² Θ."""
         if self.parametrisation == "ntk":
             return Affine(self.W_std**2, self.b_std**2)
         return RatedAffine(self.W_std**2, self.b_std**2, fan_in / self.width_scale, float(self.has_bias))

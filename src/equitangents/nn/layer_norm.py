@@ -55,7 +55,9 @@ class LayerNorm(ParameterFree):
         if any(d >= count for d in self.positions):
             raise NetworkError(f"positions is {self.positions}, but the signal has {count} dimensions")
         if not isinstance(signal.positions, Grid):
-            raise NetworkError(f"positions={self.positions} are dimensions of a grid; the signal is on {signal.positions}")
+            raise NetworkError(
+                f"positions={self.positions} are dimensions of a grid; the signal is on {signal.positions}"
+            )
         return len(self.positions) == count if len(self.positions) in (0, count) else self.positions
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:

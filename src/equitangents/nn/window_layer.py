@@ -17,8 +17,8 @@ from equitangents.nn.layer import Layer, Weights, check_parametrisation, check_s
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure
-from equitangents.validation import check_whole
 from equitangents.structured import SMALLER
+from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,8 +26,8 @@ class WindowLayer(Layer):
     """A linear layer that reads a window about each position of a grid of one to three dimensions.
 
     `padding`: "circular" (a torus), "zero" (means still divide by the whole window at borders) or "valid". `window` and
-    `stride`: a number, or one for each dimension. `parametrisation`, `bias` and `width_scale`: as in `Dense`, with n the
-    inputs of a window, |S| times the channels.
+    `stride`: a number, or one for each dimension. `parametrisation`, `bias` and `width_scale`: as in `Dense`, with n
+    the inputs of a window, |S| times the channels.
     """
 
     channels: int

@@ -42,10 +42,10 @@ def gradient_descent(
 ) -> Callable[..., Any]:
     """Outputs of one wide network under gradient flow on any loss(outputs, y_train), such as cross entropy.
 
-    The flow in the space of outputs is integrated with controlled error (`inference.pull_over_time`; inside JAX programs
-    and from an `ODEState` by JAX's own integrator). With momentum it is of second order, in times √learning_rate · t.
-    Returns predict_fn(t, fx_train_0=0.0, fx_test_0=None, k_test_train=None) as `gradient_descent_mse` does; times are
-    finite. In place of fx_train_0 it takes an `ODEState`, and then gives one.
+    The flow in the space of outputs is integrated with controlled error (`inference.pull_over_time`; inside JAX
+    programs and from an `ODEState` by JAX's own integrator). With momentum it is of second order, in times
+    √learning_rate · t. Returns predict_fn(t, fx_train_0=0.0, fx_test_0=None, k_test_train=None) as
+    `gradient_descent_mse` does; times are finite. In place of fx_train_0 it takes an `ODEState`, and then gives one.
     """
     y, kernel = targets(y_train), checked("the kernel", k_train_train)
     layout = Layout.of(y, trace_axes)
@@ -84,7 +84,9 @@ def gradient_descent(
             found = through(run, [], k_train_train, *given)
             return found[0] if len(found) == 1 else found
         start = state or ODEState(0.0 if fx_train_0 is None else fx_train_0, fx_test_0)
-        end = _integrated(loss, layout, jnp.asarray(kernel, dtype), jnp.asarray(y, dtype), cross, rate, friction, t, start)
+        end = _integrated(
+            loss, layout, jnp.asarray(kernel, dtype), jnp.asarray(y, dtype), cross, rate, friction, t, start
+        )
         if state is not None:
             return end
         found = [v for v, wanted in ((end.fx_train, fx_train_0), (end.fx_test, fx_test_0)) if wanted is not None]
@@ -94,14 +96,24 @@ def gradient_descent(
 
 
 def _integrated(
-    loss: Any, layout: Layout, kernel: Any, y: Any, cross: Any, rate: float, friction: float | None, t: Any, state: ODEState
+    loss: Any,
+    layout: Layout,
+    kernel: Any,
+    y: Any,
+    cross: Any,
+    rate: float,
+    friction: float | None,
+    t: Any,
+    state: ODEState,
 ) -> ODEState:
     """The flow from a state to each of the times, inside JAX programs; each time by itself, over a unit of time."""
     train = jnp.broadcast_to(jnp.asarray(state.fx_train, y.dtype), layout.shape)
     fields = [(train, state.qx_train, kernel)]
     if state.fx_test is not None:
         shape = layout.test_shape(cross)
-        fields.append((jnp.broadcast_to(jnp.asarray(state.fx_test, y.dtype), shape), state.qx_test, jnp.asarray(cross, y.dtype)))
+        fields.append(
+            (jnp.broadcast_to(jnp.asarray(state.fx_test, y.dtype), shape), state.qx_test, jnp.asarray(cross, y.dtype))
+        )
     start = [f for f, _, _ in fields]
     if friction is not None:
         start += [jnp.zeros_like(f) if q is None else q for f, q, _ in fields]
@@ -111,11 +123,17 @@ def _integrated(
         pull = slope(values[0], y)
         forces = [-_product(layout, k, pull, f.shape) for f, _, k in fields]
         count = len(fields)
-        found = forces if friction is None else [*values[count:], *(g - friction * q for g, q in zip(forces, values[count:], strict=True))]
+        found = (
+            forces
+            if friction is None
+            else [*values[count:], *(g - friction * q for g, q in zip(forces, values[count:], strict=True))]
+        )
         return [time * v for v in found]
 
     def at(time: Any) -> Any:
-        ends = odeint(partial(speed), start, jnp.array([0.0, 1.0], y.dtype), rate * time, rtol=_TOLERANCE, atol=_TOLERANCE)
+        ends = odeint(
+            partial(speed), start, jnp.array([0.0, 1.0], y.dtype), rate * time, rtol=_TOLERANCE, atol=_TOLERANCE
+        )
         return [v[-1] for v in ends]
 
     times = jnp.asarray(t, y.dtype)

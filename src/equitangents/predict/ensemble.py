@@ -11,7 +11,17 @@ import numpy as np
 from equitangents import precision
 from equitangents.inference import Flow, Spectrum
 from equitangents.predict.mean_square import check_time
-from equitangents.predict.outputs import Gaussian, Get, Layout, checked, decomposed, names_of, precision_of, targets, through
+from equitangents.predict.outputs import (
+    Gaussian,
+    Get,
+    Layout,
+    checked,
+    decomposed,
+    names_of,
+    precision_of,
+    targets,
+    through,
+)
 
 
 def gradient_descent_mse_ensemble(
@@ -62,14 +72,18 @@ def gradient_descent_mse_ensemble(
             for name in dict.fromkeys([*names, "nngp"] if compute_cov else names):
                 cross[name] = checked("the kernel", kernel_fn(x_test, x_train, name, **mixed))
             if compute_cov:
-                prior = checked("the kernel", kernel_fn(x_test, None, "nngp", **{**kernel_fn_train_train_kwargs, **keywords}))
+                prior = checked(
+                    "the kernel", kernel_fn(x_test, None, "nngp", **{**kernel_fn_train_train_kwargs, **keywords})
+                )
         outcomes = []
         for name in names:
             kernel, dtype = train(name), precision_of(kernels[name])
 
             def run(t: Any, y: Any, kernel: Any, nngp: Any, k: Any, k_nngp: Any, prior: Any, name: str = name,
                     dtype: Any = dtype) -> tuple[np.ndarray, ...]:  # fmt: skip
-                return _moments(name, spectrum(name, kernel, dtype), flow, layout, t, y, nngp, k, k_nngp, prior, compute_cov)
+                return _moments(
+                    name, spectrum(name, kernel, dtype), flow, layout, t, y, nngp, k, k_nngp, prior, compute_cov
+                )
 
             given = cross.get(name)
             shape = layout.shape if given is None else layout.test_shape(given)

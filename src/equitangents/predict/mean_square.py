@@ -27,7 +27,8 @@ def gradient_descent_mse(
     `y_train`: (N, outputs), or (N, …). `k_train_train`: (N, N) with trace_axes=(-1,), (N, N, outputs, outputs) with
     trace_axes=(); generally two of each axis of y_train that is not in `trace_axes`. Returns
     predict_fn(t=None, fx_train_0=0.0, fx_test_0=None, k_test_train=None), which gives the outputs at the training
-    inputs, and with `fx_test_0` also those at test inputs; times in front. t=None is infinite time. Works under jax.jit.
+    inputs, and with `fx_test_0` also those at test inputs; times in front. t=None is infinite time.
+    Works under jax.jit.
     """
     y, kernel = targets(y_train), checked("the kernel", k_train_train)
     layout = Layout.of(y, trace_axes)

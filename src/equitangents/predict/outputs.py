@@ -53,7 +53,9 @@ class Layout:
         found = tuple(np.shape(kernel))
         fits = len(found) == 2 * len(sizes) and list(found[1::2]) == sizes and (not train or list(found[::2]) == sizes)
         if not fits and train and len(found) == 2 * len(sizes) == 2 and found[0] == found[1]:
-            raise ShapeError(f"the training kernel has {found[0]} rows, which y_train of shape {self.shape} does not fit")
+            raise ShapeError(
+                f"the training kernel has {found[0]} rows, which y_train of shape {self.shape} does not fit"
+            )
         if not fits:
             first = [str(n) if train else "…" for n in sizes]
             wanted = ", ".join(part for a, b in zip(first, sizes, strict=True) for part in (a, str(b)))
@@ -126,7 +128,9 @@ def precision_of(example: Any) -> Any:
     return np.dtype(dtype) if dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
-def through(run: Callable[..., tuple[np.ndarray, ...]], shapes: Sequence[tuple[int, ...]], example: Any, *given: Any) -> Any:
+def through(
+    run: Callable[..., tuple[np.ndarray, ...]], shapes: Sequence[tuple[int, ...]], example: Any, *given: Any
+) -> Any:
     """run(*given) in NumPy, also where some are traced; results have these shapes, and are as `example` is.
 
     `None` among `given` stays.

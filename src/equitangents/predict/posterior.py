@@ -11,7 +11,17 @@ import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import decompose
-from equitangents.predict.outputs import Gaussian, Get, Layout, checked, names_of, precision_of, symmetric, targets, through
+from equitangents.predict.outputs import (
+    Gaussian,
+    Get,
+    Layout,
+    checked,
+    names_of,
+    precision_of,
+    symmetric,
+    targets,
+    through,
+)
 
 
 def gp_inference(

@@ -58,7 +58,9 @@ def evaluated(
         first = run(x1, None, patterns=(patterns[0],) * 2)
         second = None if x2 is None else run(x2, None, patterns=(patterns[1],) * 2)
         return _with_batches(whole, first, second)
-    dtype = precision.working_dtype(*(leaf for leaf in jax.tree.leaves((x1, x2)) if hasattr(leaf, "dtype") and np.ndim(leaf) > 1))
+    dtype = precision.working_dtype(
+        *(leaf for leaf in jax.tree.leaves((x1, x2)) if hasattr(leaf, "dtype") and np.ndim(leaf) > 1)
+    )
     traced = any(precision.is_traced(leaf) for leaf in jax.tree.leaves((x1, x2)))
     with precision.scope(dtype if traced else np.float64):
         starts, signal = _starts(node, x1, x2, alike, mask_constant, patterns)
@@ -131,8 +133,9 @@ def _start_of_kernel(k: Kernel, patterns: Any) -> tuple[Start, Signal]:
     ntk = jnp.zeros_like(cross) if k.ntk is None else _by_positions(k.ntk, 2, len(grid), k.diagonal_spatial)
     own1 = _own_of(k, k.cov1, grid)
     own2 = own1 if k.cov2 is None else _own_of(k, k.cov2, grid)
+    second = k.mask1 if k.mask2 is None else k.mask2
     masks = [None if m is None else ~jnp.moveaxis(jnp.asarray(m), axes, (0, -1)).reshape((n, -1)).T
-             for m, n in ((k.mask1, own1.shape[-1]), (k.mask2 if k.mask2 is not None else k.mask1, own2.shape[-1]))]  # fmt: skip
+             for m, n in ((k.mask1, own1.shape[-1]), (second, own2.shape[-1]))]  # fmt: skip
     n1, n2 = cross.shape[-2:]
     known = FieldKernels(cross, ntk, own1, own2, *masks)
     same = jnp.eye(n1, n2, dtype=bool) & k.x1_is_x2 if n1 == n2 else jnp.zeros((n1, n2), bool)

@@ -41,7 +41,9 @@ def Erf(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
     """a·erf(b x) + c: `nn.Erf`, with `nn.Scale` before and after, and the constant c."""
     if not c:
         return triple("Erf", *_times(b, nn.Erf(), a))
-    return triple("Erf", *_times(b, closed_forms.Raised(nn.Erf(), c / a), a)) if a else triple("Erf", nn.Polynomial((c,)))
+    return (
+        triple("Erf", *_times(b, closed_forms.Raised(nn.Erf(), c / a), a)) if a else triple("Erf", nn.Polynomial((c,)))
+    )
 
 
 def Sigmoid_like() -> StaxLayer:
@@ -147,7 +149,9 @@ def RectifiedMonomial(degree: int) -> StaxLayer:
 
     Kernels of neural-tangents are NaN between an input and itself; here they are finite.
     """
-    return triple("RectifiedMonomial", nn.RectifiedMonomial(degree) if degree > 1 else nn.Relu() if degree else nn.Heaviside())
+    return triple(
+        "RectifiedMonomial", nn.RectifiedMonomial(degree) if degree > 1 else nn.Relu() if degree else nn.Heaviside()
+    )
 
 
 def _times(before: float, phi: Layer, after: float) -> tuple[Layer, ...]:

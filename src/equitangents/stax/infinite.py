@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents import nn, precision
 from equitangents.errors import InvalidArgumentError
 from equitangents.stax.by_layers import evaluated
-from equitangents.stax.finite import signal_and_batch, shape_after
+from equitangents.stax.finite import shape_after, signal_and_batch
 from equitangents.stax.inputs import Given, given, refuse_keywords
 from equitangents.stax.kernel import NAMES, Kernel
-from equitangents.stax.nodes import Fan, Leaf, Node, axes_after, axes_before, layers_of, leaves
+from equitangents.stax.nodes import Fan, Node, axes_after, axes_before, layers_of, leaves
 from equitangents.stax.signals import after, signal_of
 
 _SAME = 1e-12  # inputs that differ by less are one, as in neural-tangents
@@ -26,9 +25,9 @@ _SAME = 1e-12  # inputs that differ by less are one, as in neural-tangents
 class KernelFn:
     """kernel_fn(x1, x2=None, get=None) gives kernels of the infinitely wide network.
 
-    `get`: "nngp", "ntk", "cov1", "cov2", or another name of `Kernel`, gives that, a tuple of these a named tuple, None a
-    `Kernel`. In place of inputs it takes the `Kernel` of another kernel_fn. Networks that end on positions have kernels
-    between these: (N1, N2, H, H, W, W, …), with diagonal_spatial=True (N1, N2, H, W, …).
+    `get`: "nngp", "ntk", "cov1", "cov2", or another name of `Kernel`, gives that, a tuple of these a named tuple, None
+    a `Kernel`. In place of inputs it takes the `Kernel` of another kernel_fn. Networks that end on positions have
+    kernels between these: (N1, N2, H, H, W, W, …), with diagonal_spatial=True (N1, N2, H, W, …).
     """
 
     def __init__(self, node: Node) -> None:
@@ -111,7 +110,9 @@ class Asked:
         drawn = any(isinstance(layer, nn.Dropout) for layer in self.fn.layers)
         if drawn and other is not None and _alike(self.x1, self.x2) is not False:
             return None
-        if one.of_network() is None or any(leaf.name == "Aggregate" for leaf in leaves(self.fn.node)) and one.graphs is None:
+        if one.of_network() is None or (
+            any(leaf.name == "Aggregate" for leaf in leaves(self.fn.node)) and one.graphs is None
+        ):
             return None
         if any(isinstance(node, Fan) for node in (self.fn.node,)) or one.x.ndim < 2:
             return None

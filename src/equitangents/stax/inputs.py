@@ -32,7 +32,11 @@ def moved_shape(shape: tuple[int, ...], axes: Axes | None, *, back: bool = False
     """What becomes of a shape, in which sizes may be -1."""
     if axes is None or axes == (0, -1):
         return shape
-    order = moved_back(np.empty(range(1, len(shape) + 1)), axes) if back else moved(np.empty(range(1, len(shape) + 1)), axes)
+    order = (
+        moved_back(np.empty(range(1, len(shape) + 1)), axes)
+        if back
+        else moved(np.empty(range(1, len(shape) + 1)), axes)
+    )
     return tuple(shape[n - 1] for n in order.shape)
 
 
@@ -77,7 +81,9 @@ def given(x: Any, axes: Axes | None, mask_constant: float | None, pattern: Any) 
         return Given(x, mask)
     count = int(np.prod(x.shape[1:-1]))
     if np.size(pattern) != len(x) * count**2:
-        raise ShapeError(f"pattern has shape {np.shape(pattern)}; expected ({len(x)}, {count}, {count}), as many as nodes")
+        raise ShapeError(
+            f"pattern has shape {np.shape(pattern)}; expected ({len(x)}, {count}, {count}), as many as nodes"
+        )
     return Given(x, mask, xp.asarray(pattern).reshape((len(x), count, count)))
 
 

@@ -10,9 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-
-def _known(default: Any) -> Any:
-    return field(default=default, metadata={"pytree_node": False})
+_KNOWN = {"pytree_node": False}
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +18,9 @@ class Kernel:
     """Kernels between two sets of inputs, and what a further kernel_fn needs of them.
 
     `nngp` and `ntk` (N1, N2), or over positions (N1, N2, H, H, W, W, …), with diagonal_spatial (N1, N2, H, W, …).
-    `cov1`, `cov2`: kernels of each input with itself, (N1, …), with diagonal_batch=False (N1, N1, …); cov2 is None where
-    x2 is. `shape1`, `shape2`: of the outputs. `mask1`, `mask2`: True where a position is missing, (N, …, 1), or None.
+    `cov1`, `cov2`: kernels of each input with itself, (N1, …), with diagonal_batch=False (N1, N1, …); cov2 is None
+    where x2 is. `shape1`, `shape2`: of the outputs. `mask1`, `mask2`: True where a position is missing, (N, …, 1),
+    or None.
     """
 
     nngp: Any
@@ -31,15 +30,15 @@ class Kernel:
     x1_is_x2: Any = True
     mask1: Any = None
     mask2: Any = None
-    is_gaussian: bool = _known(False)
-    is_reversed: bool = _known(False)
-    is_input: bool = _known(False)
-    diagonal_batch: bool = _known(True)
-    diagonal_spatial: bool = _known(False)
-    shape1: Any = _known(None)
-    shape2: Any = _known(None)
-    batch_axis: int = _known(0)
-    channel_axis: int = _known(-1)
+    is_gaussian: bool = field(default=False, metadata=_KNOWN)
+    is_reversed: bool = field(default=False, metadata=_KNOWN)
+    is_input: bool = field(default=False, metadata=_KNOWN)
+    diagonal_batch: bool = field(default=True, metadata=_KNOWN)
+    diagonal_spatial: bool = field(default=False, metadata=_KNOWN)
+    shape1: Any = field(default=None, metadata=_KNOWN)
+    shape2: Any = field(default=None, metadata=_KNOWN)
+    batch_axis: int = field(default=0, metadata=_KNOWN)
+    channel_axis: int = field(default=-1, metadata=_KNOWN)
 
     def replace(self, **changes: Any) -> Kernel:
         """The same with some entries changed."""
@@ -53,7 +52,6 @@ class Kernel:
         """All entries in order."""
         return tuple(self.asdict().values())
 
-
     def cut(self, rows: slice, columns: slice) -> Kernel:
         """Kernels between some of the first and some of the second inputs."""
         cov2 = self.cov1 if self.cov2 is None else self.cov2
@@ -62,7 +60,9 @@ class Kernel:
         own = [v[at] if self.diagonal_batch else v[at, at] for v, at in ((self.cov1, rows), (cov2, columns))]
         masks = [None if m is None else m[at] for m, at in ((self.mask1, rows), (mask2, columns))]
         diagonal = rows == columns and self.x1_is_x2 is True
-        shapes = [_resized(s, self.batch_axis, n) for s, n in zip((self.shape1, self.shape2), both[0].shape, strict=False)]
+        shapes = [
+            _resized(s, self.batch_axis, n) for s, n in zip((self.shape1, self.shape2), both[0].shape, strict=False)
+        ]
         return self.replace(
             nngp=both[0], ntk=both[1], cov1=own[0], cov2=None if diagonal else own[1], x1_is_x2=diagonal,
             mask1=masks[0], mask2=None if diagonal else masks[1], shape1=shapes[0], shape2=shapes[1],
@@ -85,7 +85,9 @@ class Kernel:
         cov1 = xp.concatenate([row[0].cov1 for row in rows], axis=0)
         seconds = [(k.cov1 if k.cov2 is None else k.cov2) for k in rows[0]]
         nngp = whole("nngp")
-        shapes = [_resized(s, first.batch_axis, n) for s, n in zip((first.shape1, first.shape2), nngp.shape, strict=False)]
+        shapes = [
+            _resized(s, first.batch_axis, n) for s, n in zip((first.shape1, first.shape2), nngp.shape, strict=False)
+        ]
         masks = [None, None]
         if first.mask1 is not None:
             second = [(k.mask1 if k.mask2 is None else k.mask2) for k in rows[0]]
@@ -102,6 +104,6 @@ def _resized(shape: Any, axis: int, size: int) -> Any:
 
 NAMES = tuple(f.name for f in dataclasses.fields(Kernel))
 _ARRAYS = tuple(f.name for f in dataclasses.fields(Kernel) if f.metadata.get("pytree_node", True))
-_KNOWN = tuple(name for name in NAMES if name not in _ARRAYS)
+_STATIC = tuple(name for name in NAMES if name not in _ARRAYS)
 
-jax.tree_util.register_dataclass(Kernel, data_fields=list(_ARRAYS), meta_fields=list(_KNOWN))
+jax.tree_util.register_dataclass(Kernel, data_fields=list(_ARRAYS), meta_fields=list(_STATIC))

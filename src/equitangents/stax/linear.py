@@ -116,7 +116,9 @@ def GlobalSumPool(batch_axis: int = 0, channel_axis: int = -1) -> StaxLayer:
 def Flatten(batch_axis: int = 0, batch_axis_out: int = 0) -> StaxLayer:
     """`nn.Flatten`: all positions' channels side by side."""
     if batch_axis_out not in (0, 1, -1, -2):
-        raise InvalidArgumentError(f"batch_axis_out is {batch_axis_out}; expected 0 or 1, since what comes out has two axes")
+        raise InvalidArgumentError(
+            f"batch_axis_out is {batch_axis_out}; expected 0 or 1, since what comes out has two axes"
+        )
     after = (batch_axis_out % 2, 1 - batch_axis_out % 2)
     usual = batch_axis == 0 and after == (0, 1)
     before = None if usual else (batch_axis, None)
@@ -237,8 +239,8 @@ def _windows(
     order = grid if filters is None else [c for c in filters if c not in "IO"]
     if [c for c in written if c not in "NC"] != grid:
         raise NotImplementedError(
-            f"dimension_numbers={tuple(numbers)!r} are not here: outputs have the dimensions of positions in the order of "
-            "the inputs; move the axes of the inputs, (N, *positions, channels)"
+            f"dimension_numbers={tuple(numbers)!r} are not here: outputs have the dimensions of positions in the order "
+            "of the inputs; move the axes of the inputs, (N, *positions, channels)"
         )
     found = [(spec.index("N"), spec.index("C")) for spec in (read, written)]
     usual = [axes(n, -1 if c == len(read) - 1 else c) for n, c in found]

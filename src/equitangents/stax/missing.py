@@ -57,7 +57,6 @@ ConvTranspose, ImageResize, Index, DotGeneral, FanInProd, BatchNorm, MaxPool = (
     for name in ("ConvTranspose", "ImageResize", "Index", "DotGeneral", "FanInProd", "BatchNorm", "MaxPool")
 )
 Slice, layer, requires, supports_masking, Bool, Diagonal = (
-    Missing(name, _INSTEAD[name])
-    for name in ("Slice", "layer", "requires", "supports_masking", "Bool", "Diagonal")
+    Missing(name, _INSTEAD[name]) for name in ("Slice", "layer", "requires", "supports_masking", "Bool", "Diagonal")
 )
 utils, experimental = (Missing(name, _INSTEAD[name]) for name in _MODULES)

@@ -1,4 +1,4 @@
-"""What a triple stands for: a tree of layers, whose parameters have one entry for each layer as neural-tangents has them.
+"""What a triple stands for: a tree of layers, whose parameters have one entry for each layer, as in neural-tangents.
 
 A `Leaf` is one function of `stax`, which may be several layers of `nn` in a row, at most one of them with parameters:
 its entry is that layer's, or () without any. A `Row` has one entry for each child, and so has a `Fan`.
@@ -69,7 +69,8 @@ def entries(node: Node, flat: tuple[Any, ...]) -> Any:
     if isinstance(node, Fan):
         (branches,) = flat
         return tuple(
-            entries(child, part if layers_of(child) else ()) for child, part in zip(node.children, branches, strict=True)
+            entries(child, part if layers_of(child) else ())
+            for child, part in zip(node.children, branches, strict=True)
         )
     found, at = [], 0
     for child in node.children:
@@ -86,7 +87,9 @@ def flattened(node: Node, params: Any, name: str = "params") -> tuple[Any, ...]:
                      for layer in node.layers)  # fmt: skip
     if not isinstance(params, tuple | list) or len(params) != len(node.children):
         held = f"{len(params)} entries" if isinstance(params, tuple | list) else f"a {type(params).__name__}"
-        raise ShapeError(f"{name} is {held}; expected one entry for each of {len(node.children)} layers, as init_fn gives")
+        raise ShapeError(
+            f"{name} is {held}; expected one entry for each of {len(node.children)} layers, as init_fn gives"
+        )
     parts = [
         flattened(child, p, f"{name}[{i}]") for i, (child, p) in enumerate(zip(node.children, params, strict=True))
     ]

@@ -1,4 +1,4 @@
-"""Layers that only `stax` names: normalisation over axes by number, and pools that divide by what lies inside the grid."""
+"""Layers that only `stax` names: normalisation over axes by number, pools that divide by what lies on the grid."""
 
 from __future__ import annotations
 

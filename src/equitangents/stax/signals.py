@@ -38,7 +38,9 @@ def parts_of(fan: Fan, signal: Any) -> tuple[Any, ...]:
     if not isinstance(signal, Branches):
         return (replace(signal, given=False),) * len(fan.children)
     if len(signal.parts) != len(fan.children):
-        raise NetworkError(f"{len(fan.children)} layers side by side for {len(signal.parts)} signals; expected one for each")
+        raise NetworkError(
+            f"{len(fan.children)} layers side by side for {len(signal.parts)} signals; expected one for each"
+        )
     return signal.parts
 
 
@@ -56,7 +58,9 @@ def after_fan(fan: Fan, signal: Any, parts: list[Any]) -> Branches:
 
 def has_weights(node: Node) -> bool:
     """Whether any layer has parameters."""
-    return any(not isinstance(layer, ParameterFree) for leaf in leaves(node) for layer in leaf.layers if leaf.name != "FanOut")
+    return any(
+        not isinstance(layer, ParameterFree) for leaf in leaves(node) for layer in leaf.layers if leaf.name != "FanOut"
+    )
 
 
 def after(node: Node, signal: Any) -> Any:
@@ -64,7 +68,9 @@ def after(node: Node, signal: Any) -> Any:
     if isinstance(node, Leaf):
         return after_leaf(node, signal)
     if isinstance(node, Fan):
-        return after_fan(node, signal, [after(c, s) for c, s in zip(node.children, parts_of(node, signal), strict=True)])
+        return after_fan(
+            node, signal, [after(c, s) for c, s in zip(node.children, parts_of(node, signal), strict=True)]
+        )
     for child in node.children:
         signal = after(child, signal)
     return signal

@@ -2,8 +2,8 @@
 
 "smaller": what comes out is that of the smaller input itself, for masks that leave the first n' positions along each
 axis. Windows without padding are there where their last position is; with zero padding and stride 1 where the position
-that they are centred on is; others (`Fitted`) read other positions of a smaller input, since a circle closes earlier, and
-the padding of strides depends on the size.
+that they are centred on is; others (`Fitted`) read other positions of a smaller input, since a circle closes earlier,
+and the padding of strides depends on the size.
 "neural-tangents": every window reads the padded input, zero where a mask leaves nothing, divides by its whole size, and
 is there where the position that it is centred on is.
 """
@@ -19,6 +19,7 @@ from equitangents.errors import NetworkError
 from equitangents.kernels.program import Box, Pool, WindowPool
 from equitangents.kernels.structured.program import BlockSums, Fitted, StructuredProgram, flat
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
+
 
 def centres(box: Box) -> np.ndarray:
     """The number of the position that each window is centred on, (positions_out,)."""
