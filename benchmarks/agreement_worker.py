@@ -25,7 +25,7 @@ def kernels(library: str, case: dict) -> dict:
     alone = {**keywords}
     if "pattern" in keywords:
         alone["pattern"] = (keywords["pattern"][0],) * 2
-    found = {}
+    found: dict = {}
     for name, inputs, given in (
         ("cross", (x1, x2), keywords),
         ("back", (x2, x1), _turned(keywords)),

@@ -60,9 +60,8 @@ class Kernel:
         own = [v[at] if self.diagonal_batch else v[at, at] for v, at in ((self.cov1, rows), (cov2, columns))]
         masks = [None if m is None else m[at] for m, at in ((self.mask1, rows), (mask2, columns))]
         diagonal = rows == columns and self.x1_is_x2 is True
-        shapes = [
-            _resized(s, self.batch_axis, n) for s, n in zip((self.shape1, self.shape2), both[0].shape, strict=False)
-        ]
+        sizes = self.nngp[rows, columns].shape
+        shapes = [_resized(s, self.batch_axis, n) for s, n in zip((self.shape1, self.shape2), sizes, strict=False)]
         return self.replace(
             nngp=both[0], ntk=both[1], cov1=own[0], cov2=None if diagonal else own[1], x1_is_x2=diagonal,
             mask1=masks[0], mask2=None if diagonal else masks[1], shape1=shapes[0], shape2=shapes[1],
