@@ -91,7 +91,7 @@ def _of_batches(axes: Axes, params: Any, one: Any, other: Any) -> Any:
         at, x = side
         found = jax.jacrev(lambda p: at(p, x))(params)
         shapes = jax.eval_shape(at, params, x)
-        outer = jax.tree.structure(shapes)
+        outer: Any = jax.tree.structure(shapes)
 
         def flat(leaf: Any, tree: Any) -> Any:
             parts = [v.reshape((*leaf.shape, -1)) for v in jax.tree.leaves(tree)]
@@ -105,11 +105,11 @@ def _of_batches(axes: Axes, params: Any, one: Any, other: Any) -> Any:
 
 def _ntk(at: Any, params: Any, x1: Any, x2: Any, form: str, way: str) -> Any:
     """That of outputs (N, outputs), in one of three forms."""
-    counts = [len(jax.tree.leaves(x)[0]) for x in (x1, x1 if x2 is None else x2)]
+    n1, n2 = (len(jax.tree.leaves(x)[0]) for x in (x1, x1 if x2 is None else x2))
     outputs = int(jax.eval_shape(at, params, x1).shape[1])
     readable = hasattr(x1, "shape") and way in ("auto", "structured")
     known = structure(at, params, x1) if readable else None
-    chosen = cheapest(params, *counts, outputs, known, form) if known and way == "auto" else way
+    chosen = cheapest(params, n1, n2, outputs, known, form) if known and way == "auto" else way
     if known and chosen == "structured":
         return by_structure(known, params, x1, x2, form)
     run = _by_vectors if chosen == "vectors" else _by_jacobians
