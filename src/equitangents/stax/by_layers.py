@@ -18,9 +18,10 @@ from equitangents.errors import NetworkError, ShapeError
 from equitangents.kernels.structured.execute import Context, execute, tables_of
 from equitangents.kernels.structured.fields import State
 from equitangents.kernels.structured.states import FieldKernels, kernels_of_state, state_of_inputs, state_of_kernels
+from equitangents.memory import check_fits
 from equitangents.nn.signal import Grid, Signal
 from equitangents.stax.finite import first_fan
-from equitangents.stax.inputs import given, moved_shape
+from equitangents.stax.inputs import check_convention, given, moved_shape
 from equitangents.stax.kernel import Kernel
 from equitangents.stax.nodes import Fan, Leaf, Node, Row, axes_after, axes_before, leaves
 from equitangents.stax.signals import after, branches_of, parts_of, signals_of_leaf
@@ -64,6 +65,7 @@ def evaluated(
     traced = any(precision.is_traced(leaf) for leaf in jax.tree.leaves((x1, x2)))
     with precision.scope(dtype if traced else np.float64):
         starts, signal = _starts(node, x1, x2, alike, mask_constant, patterns)
+        _check_memory(node, starts, signal)
         starts = jax.tree.map(lambda v: _typed(v, dtype if traced else np.float64), starts)
         found = _run(node, signal, starts)
         found = jax.tree.map(lambda v: v.astype(dtype) if v.dtype != bool else v, found)
@@ -72,6 +74,22 @@ def evaluated(
         found = jax.tree.map(np.asarray, found)
     kind = type(x1) if isinstance(x1, tuple | list) else tuple
     return _kernels(node, found, after(node, signal), _facts(node, x1, x2, alike), spatial, kind)
+
+
+_HELD = 16  # fields over all pairs of positions that are alive at once, at most
+
+
+def _check_memory(node: Node, starts: Any, signal: Any) -> None:
+    """Raise MemoryLimitError where the pairs of positions of all pairs of inputs cannot fit."""
+    if not isinstance(starts, Start):
+        for start, part in zip(starts, signal.parts, strict=True):
+            _check_memory(node, start, part)
+        return
+    n1, n2 = starts.same.shape
+    pairs = n1 * n2 + n1 + n2
+    needed = _HELD * 8 * signal.positions.count**2 * pairs
+    task = f"kernels between the positions of {n1} × {n2} inputs, {signal.positions.count} each, layer by layer"
+    check_fits(task, needed, "give fewer inputs at a time (equitangents.batch), or use kernel_fn.network.kernel_field")
 
 
 def _any_kernel(x: Any) -> bool:
@@ -102,6 +120,7 @@ def _starts(node: Node, x1: Any, x2: Any, alike: Any, mask_constant: Any, patter
     if isinstance(x1, Kernel):
         return _start_of_kernel(x1, patterns)
     axes = axes_before(node)
+    check_convention(x1, x2)
     one = given(x1, axes, mask_constant, patterns[0])
     other = one if x2 is None else given(x2, axes, mask_constant, patterns[1])
     if one.x.ndim < 2:

@@ -116,7 +116,8 @@ def _given(node: Node, inputs: Any, dtype: DType, key: Any, mask_constant: Any, 
     if x.ndim < 2:
         raise ShapeError(f"x has shape {x.shape}; expected (N, channels) or (N, *positions, channels)")
     graphs = None if one.graphs is None else jnp.asarray(one.graphs, dtype)
-    return x, signal_of(x.shape[1:]), Structure(one.mask, graphs, key, NEURAL_TANGENTS)
+    convention = NEURAL_TANGENTS if one.own is None else one.own.convention
+    return x, signal_of(x.shape[1:]), Structure(one.mask, graphs, key, convention)
 
 
 def _run(node: Node, params: Any, x: Any, signal: Any, beside: Any) -> tuple[Any, Any, Any]:

@@ -18,6 +18,7 @@ from equitangents.stax.inputs import Given, given, refuse_keywords
 from equitangents.stax.kernel import NAMES, Kernel
 from equitangents.stax.nodes import Fan, Node, axes_after, axes_before, layers_of, leaves
 from equitangents.stax.signals import after, signal_of
+from equitangents.structured import Graphs, Masked
 
 _SAME = 1e-12  # inputs that differ by less are one, as in neural-tangents
 
@@ -114,7 +115,7 @@ class Asked:
             any(leaf.name == "Aggregate" for leaf in leaves(self.fn.node)) and one.graphs is None
         ):
             return None
-        if any(isinstance(node, Fan) for node in (self.fn.node,)) or one.x.ndim < 2:
+        if isinstance(self.fn.node, Fan) or one.x.ndim < 2:
             return None
         last = after(self.fn.node, signal_of(one.x.shape[1:]))
         if hasattr(last, "parts") or last.positions.shape != ():
@@ -200,9 +201,11 @@ def _has_weights(layer: Any) -> bool:
 
 
 def _alike(x1: Any, x2: Any) -> Any:
-    """Whether both sets of inputs are one; a JAX number where they are traced."""
+    """Whether both sets of inputs are one; a JAX number where they are traced. `Masked` ones are so only if given once."""
     if x2 is None or x2 is x1:
         return True
+    if isinstance(x1, Masked | Graphs) or isinstance(x2, Masked | Graphs):
+        return False
     if getattr(x1, "shape", ()) != getattr(x2, "shape", None):
         return False
     if precision.is_traced(x1) or precision.is_traced(x2):

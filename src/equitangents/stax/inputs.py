@@ -53,9 +53,12 @@ class Given(NamedTuple):
     x: Any
     mask: Any = None
     graphs: Any = None
+    own: Any = None  # `Masked` or `Graphs` as they were given
 
     def of_network(self) -> Any:
         """What a network of `nn` takes; None if it does not take graphs on grids."""
+        if self.own is not None:
+            return self.own
         if self.graphs is not None:
             if np.ndim(self.x) != 3:
                 return None
@@ -67,7 +70,7 @@ def given(x: Any, axes: Axes | None, mask_constant: float | None, pattern: Any) 
     """Inputs with the batch first and channels last; entries that are `mask_constant` are zeros, and positions all of
     whose entries are so are missing."""
     if isinstance(x, Masked | Graphs):
-        return Given(x.x, x.mask, x.adjacency)
+        return Given(x.x, x.mask, x.adjacency, x)
     if not hasattr(x, "shape"):
         raise InvalidTypeError(f"x is of type {type(x).__name__}; expected an array, or a Kernel of kernel_fn")
     x = moved(x, axes)
@@ -85,6 +88,16 @@ def given(x: Any, axes: Axes | None, mask_constant: float | None, pattern: Any) 
             f"pattern has shape {np.shape(pattern)}; expected ({len(x)}, {count}, {count}), as many as nodes"
         )
     return Given(x, mask, xp.asarray(pattern).reshape((len(x), count, count)))
+
+
+def check_convention(*inputs: Any) -> None:
+    """Raise NotImplementedError for masks of another convention than neural-tangents', which layers one by one have."""
+    for x in inputs:
+        if isinstance(x, Masked | Graphs) and x.mask is not None and x.convention != NEURAL_TANGENTS:
+            raise NotImplementedError(
+                f"masks of convention={x.convention!r} go into networks that end on one vector; give mask_constant=, "
+                f"convention={NEURAL_TANGENTS!r}, or use kernel_fn.network.kernel_field"
+            )
 
 
 def refuse_keywords(name: str, keywords: dict[str, Any]) -> None:
