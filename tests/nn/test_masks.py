@@ -49,7 +49,10 @@ def masked(x, sizes, convention="smaller"):
     return et.Masked(np.where(mask[..., None], x, np.nan), mask, convention)
 
 
-@pytest.mark.parametrize("name", CASES)
+QUICK = ("circular", "blocks")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_kernels_and_outputs_are_those_of_the_smaller_inputs(name):
     x, sizes, layers = CASES[name]
     net = nn.Sequential(*layers)
@@ -63,6 +66,7 @@ def test_kernels_and_outputs_are_those_of_the_smaller_inputs(name):
         assert np.max(np.abs(outputs[i] - net.apply(params, small)[0])) <= 1e-11
 
 
+@pytest.mark.slow
 def test_kernels_between_inputs_of_equal_size_are_those_of_the_smaller_ones():
     for name in ("circular", "valid, strides", "zeros and strides"):
         net = nn.Sequential(*CASES[name][2])
@@ -71,6 +75,7 @@ def test_kernels_between_inputs_of_equal_size_are_those_of_the_smaller_ones():
         assert np.max(np.abs(found.ntk / own.ntk - 1)) <= 1e-11
 
 
+@pytest.mark.slow
 def test_the_order_of_engines_does_not_matter_where_windows_stay():
     net = nn.Sequential(
         nn.Conv(3, 3, 2, "valid", 1.2, 0.3), nn.Relu(), nn.AvgPool(2), nn.Attention(2), nn.GlobalAvgPool()

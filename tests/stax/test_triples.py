@@ -43,6 +43,7 @@ def test_each_layer_is_one_entry_of_the_parameters(name):
             apply_fn(wrong, V)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", [partial(stax.Dense, 8), partial(stax.Conv, 8, (1,))])
 def test_a_bias_of_deviation_0_is_trained_in_standard_parametrisation(layer):
     x = V[:, None]
@@ -60,6 +61,7 @@ def test_a_bias_of_deviation_0_is_trained_in_standard_parametrisation(layer):
     assert np.max(np.abs(kernels[0.0].ntk - kernels[None].ntk - 1 - slope / k)) <= 1e-12
 
 
+@pytest.mark.slow
 def test_width_scales_count_the_inputs_that_the_tangent_kernel_sees():
     _, params = stax.Dense(8, s=(1, 4), parameterization="standard").init_fn(KEY, (-1, 3))
     assert params["w"].shape == (3, 32)
@@ -75,7 +77,7 @@ def test_width_scales_count_the_inputs_that_the_tangent_kernel_sees():
 NORMS = {(1, -1): (0,), (2, 3): (1,), (1, 2, 3): (0, 1), (3,): (), -1: ()}
 
 
-@pytest.mark.parametrize("axis", NORMS)
+@pytest.mark.parametrize("axis", [(2, 3), *(pytest.param(a, marks=pytest.mark.slow) for a in NORMS if a != (2, 3))])
 def test_normalisation_takes_the_axes_that_it_is_given(axis):
     layers = stax.Conv(8, (2, 2), padding="SAME", b_std=0.3), stax.LayerNorm(axis)
     found = stax.serial(*layers, stax.Flatten()).kernel_fn(G, None, "nngp")
@@ -92,6 +94,7 @@ def test_normalisation_without_channels_is_refused():
         stax.serial(stax.Conv(3, (2, 2)), stax.LayerNorm(1), stax.Flatten()).kernel_fn(G)
 
 
+@pytest.mark.slow
 def test_kernels_of_positions_are_those_of_nn():
     layers = stax.Conv(4, (2, 2), b_std=0.2), stax.Relu(), stax.Conv(4, (2, 1))
     _, _, kernel_fn = stax.serial(*layers)
@@ -114,6 +117,7 @@ def test_kernels_of_positions_are_those_of_nn():
     )
 
 
+@pytest.mark.slow
 def test_a_kernel_of_a_kernel_is_that_of_the_joined_network():
     first = stax.serial(stax.Conv(8, (2, 2), b_std=0.1), stax.Relu())
     for last in (
@@ -145,6 +149,7 @@ def test_kernels_are_replaced_traced_and_asked_for_by_name():
         kernel_fn(V, W, "cov3")
 
 
+@pytest.mark.slow
 def test_axes_may_be_in_any_order():
     spec = ("CWNH", "IOWH", "CWNH")
     turned = stax.serial(
@@ -177,6 +182,7 @@ def test_edges_divide_by_what_lies_on_the_grid():
     assert stax.AvgPool((2,), None, "SAME").apply_fn((), x).tolist()[0][-1] == [0.5]
 
 
+@pytest.mark.slow
 def test_several_inputs_have_a_kernel_each_until_they_are_summed():
     read = stax.parallel(stax.Dense(8, b_std=0.1), stax.Dense(8))
     init_fn, apply_fn, kernel_fn = stax.serial(read, stax.FanInSum(), stax.Relu(), stax.Dense(1))
@@ -193,6 +199,7 @@ def test_several_inputs_have_a_kernel_each_until_they_are_summed():
     assert apply_fn(params, one).shape == (4, 1)
 
 
+@pytest.mark.slow
 def test_finite_networks_run_where_ranks_must_agree():
     layers = (
         stax.Conv(3, (2, 2), b_std=0.1),
@@ -206,6 +213,7 @@ def test_finite_networks_run_where_ranks_must_agree():
         assert apply_fn(params, jnp.asarray(G, jnp.float32)).shape == shape
 
 
+@pytest.mark.slow
 def test_masks_are_those_of_neural_tangents():
     x = G.copy()
     missing = RNG.random((3, 4, 3)) < 0.3
@@ -226,6 +234,7 @@ def test_masks_are_those_of_neural_tangents():
     assert np.max(np.abs(by_layer.ntk - expected.ntk)) <= 1e-12
 
 
+@pytest.mark.slow
 def test_blocks_of_kernels_are_joined():
     block = stax.serial(stax.Dense(8), stax.Relu())
     blocks = et.batch(block.kernel_fn, 2)

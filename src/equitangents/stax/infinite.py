@@ -201,7 +201,7 @@ def _has_weights(layer: Any) -> bool:
 
 
 def _alike(x1: Any, x2: Any) -> Any:
-    """Whether both sets of inputs are one; a JAX number where they are traced. `Masked` ones are so only if given once."""
+    """Whether both sets of inputs are one; a JAX number where they are traced; of `Masked` ones only if given once."""
     if x2 is None or x2 is x1:
         return True
     if isinstance(x1, Masked | Graphs) or isinstance(x2, Masked | Graphs):
