@@ -142,12 +142,17 @@ def through(
         with precision.scope(dtype):
             return tuple(jnp.asarray(v.astype(dtype)) if jaxed else v.astype(dtype) for v in found)
 
+    # What is known stays in its own precision; only what is traced goes through the program.
+    traced = [precision.is_traced(v) for v in given]
+    dtype = jax.dtypes.canonicalize_dtype(dtype)
+
     def called(*arrays: Any) -> tuple[np.ndarray, ...]:
         held = iter(arrays)
-        return tuple(v.astype(dtype) for v in run(*(None if v is None else np.asarray(next(held)) for v in given)))
+        found = run(*(np.asarray(next(held)) if t else v for v, t in zip(given, traced, strict=True)))
+        return tuple(v.astype(dtype) for v in found)
 
     wanted = tuple(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)
-    arrays = [jnp.asarray(v) for v in given if v is not None]
+    arrays = [v for v, t in zip(given, traced, strict=True) if t]
     return jax.pure_callback(called, wanted, *arrays, vmap_method="sequential")
 
 
