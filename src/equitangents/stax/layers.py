@@ -85,4 +85,4 @@ def node_of(name: str, layer: Any) -> Node:
             f"{name} is {layer!r}; expected a triple of equitangents.stax. A layer of your own is a class: see "
             "equitangents.nn.Layer"
         )
-    return found  # type: ignore[no-any-return]
+    return found

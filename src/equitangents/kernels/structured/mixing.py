@@ -75,7 +75,8 @@ def fitted_means(op: Fitted, state: State, carry: Carry) -> State:
     count = i1.shape[-1]
 
     def own(values: Any, i: Any, ok: Any) -> Any:
-        n, total = np.arange(values.shape[-1]), 0.0
+        n = np.arange(values.shape[-1])
+        total: Any = 0.0
         for u in range(count):
             part = values[i[:, None, :, u], i[None, :, :, u], n]
             total = total + jnp.where(ok[:, None, :, u] & ok[None, :, :, u], part, 0)
@@ -84,7 +85,8 @@ def fitted_means(op: Fitted, state: State, carry: Carry) -> State:
     def cross(values: Any) -> Any:
         if values is None:
             return None
-        n, m, total = np.arange(values.shape[-2])[:, None], np.arange(values.shape[-1]), 0.0
+        n, m = np.arange(values.shape[-2])[:, None], np.arange(values.shape[-1])
+        total: Any = 0.0
         for u in range(count):
             a, b = i1[:, None, :, None, u], i2[None, :, None, :, u]
             total = total + jnp.where(ok1[:, None, :, None, u] & ok2[None, :, None, :, u], values[a, b, n, m], 0)
@@ -110,7 +112,7 @@ def _spread(matrix: np.ndarray, state: State) -> tuple[Any, Any]:
 
 def _by_matrices(state: State, matrices: tuple[Any, ...], masks: tuple[Any, ...], carry: Carry) -> State:
     ks, ts = mixed(covariances(state, carry), *matrices), mixed(thetas(state), *matrices)
-    return of_covariances(ks, ts, mixed_means(state, *matrices), masks, carry)  # type: ignore[arg-type]
+    return of_covariances(ks, ts, mixed_means(state, *matrices), masks, carry)
 
 
 def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any], carry: Carry) -> State:
