@@ -112,12 +112,14 @@ def _moments(
     prior: Any, compute_cov: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
     """Means, and covariances, at all times."""
-    double = [None if v is None else layout.matrix(np.asarray(v, np.float64)) for v in (nngp, cross, cross_nngp, prior)]
+    k, b, c, p = (
+        None if v is None else layout.matrix(np.asarray(v, np.float64)) for v in (nngp, cross, cross_nngp, prior)
+    )
     shape = layout.shape if cross is None else layout.test_shape(cross)
     rows = layout.rows(np.asarray(y, np.float64))
     means, covariances = [], []
     for time in [np.inf] if t is None else np.asarray(t, np.float64).ravel():
-        mean, covariance = _at(name, spectrum, flow, time, rows, *double, compute_cov, t is None)
+        mean, covariance = _at(name, spectrum, flow, time, rows, k, b, c, p, compute_cov, t is None)
         means.append(layout.outputs(mean, shape))
         if compute_cov:
             covariances.append(layout.covariance(covariance, shape))

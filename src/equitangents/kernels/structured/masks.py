@@ -60,15 +60,15 @@ def fitted_windows(op: Fitted, mask: Any) -> tuple[Any, Any, Any]:
     there are, (N, out, |S|), and which windows, (N, out)."""
     box, count = op.box, len(mask)
     grid = mask.reshape((count, *box.in_shape))
-    index = jnp.zeros((count, 1, 1), np.int32)
+    index: Any = jnp.zeros((count, 1, 1), np.int32)
     reads, there = jnp.ones((count, 1, 1), bool), jnp.ones((count, 1), bool)
     for axis, (n, w, s) in enumerate(zip(box.in_shape, box.window, box.stride, strict=True)):
         others = tuple(i + 1 for i in range(len(box.in_shape)) if i != axis)
         size = grid.any(axis=others).sum(axis=1).astype(np.int32)[:, None, None]
-        out = -(-size // s) if op.padding != "valid" else jnp.maximum((size - w) // s + 1, 0)
-        low = 0 if op.padding == "valid" else jnp.maximum((out - 1) * s + w - size, 0) // 2
+        out: Any = -(-size // s) if op.padding != "valid" else jnp.maximum((size - w) // s + 1, 0)
+        low: Any = 0 if op.padding == "valid" else jnp.maximum((out - 1) * s + w - size, 0) // 2
         window = np.arange(box.out_shape[axis], dtype=np.int32)[None, :, None]
-        at = s * window - low + np.arange(w, dtype=np.int32)
+        at: Any = s * window - low + np.arange(w, dtype=np.int32)
         inside = (window < out) & (((at >= 0) & (at < size)) | (op.padding == "circular")) & (size > 0)
         at = jnp.where(inside, at % jnp.maximum(size, 1), 0)
         index = _joined(index * n, at, jnp.add)
@@ -101,7 +101,7 @@ def check_boxes(name: str, program: StructuredProgram, mask: Any) -> None:
     for axis in range(1, grid.ndim):
         along = grid.any(axis=tuple(i for i in range(1, grid.ndim) if i != axis)).sum(axis=1)
         sizes.append((np.arange(grid.shape[axis]) < along[:, None]).reshape(_place(grid.shape, axis)))
-    box = np.ones(grid.shape, bool)
+    box: Any = np.ones(grid.shape, bool)
     for along in sizes:
         box = box & along
     wrong = np.flatnonzero((box != grid).reshape((len(grid), -1)).any(axis=1))
