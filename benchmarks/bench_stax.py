@@ -43,9 +43,10 @@ def _layers(library: str, python: str, values: Path) -> tuple[list[dict], dict[s
     return found, dict(np.load(values))
 
 
-def run_worker(python: str, script: str, *arguments: str) -> Any:
-    """What a script of this folder prints as JSON, in an interpreter, on one thread."""
-    one = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
+def run_worker(python: str, script: str, *arguments: str, flags: str = "") -> Any:
+    """What a script of this folder prints as JSON, in an interpreter, on one thread; with further flags of XLA."""
+    threads = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    one = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": f"{flags} {threads}".strip()}
     command = [python, str(_HERE / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **one})
     if done.returncode:

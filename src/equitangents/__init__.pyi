@@ -45,6 +45,8 @@ from .functional import (
     taylor_expand,
 )
 from .planning.members import plan_ensemble
+from .stax.kernel import Kernel
+from .stax.missing import experimental, utils
 from .structured import Graphs, Masked
 
 audit: _audit.AuditPackage
@@ -56,6 +58,7 @@ __all__ = [
     "Graphs",
     "InfiniteEnsemble",
     "InfiniteEnsembleClassifier",
+    "Kernel",
     "Masked",
     "NtkImplementation",
     "__version__",
@@ -69,6 +72,7 @@ __all__ = [
     "empirical_ntk_fn",
     "ensembles",
     "errors",
+    "experimental",
     "functional",
     "groups",
     "inference",
@@ -92,4 +96,5 @@ __all__ = [
     "taylor_expand",
     "testing",
     "torch",
+    "utils",
 ]

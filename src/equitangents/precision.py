@@ -30,9 +30,13 @@ def working_dtype(*arrays: Any) -> np.dtype:
 
 @contextlib.contextmanager
 def scope(dtype: np.dtype | type | str) -> Iterator[None]:
-    """Within it, JAX computes in float64 if `dtype` is float64; otherwise nothing changes."""
-    if np.dtype(dtype) == np.float64:
-        with jax.enable_x64(True):
+    """Within it, JAX computes in float64 if `dtype` is float64, and arrays of different rank meet as in NumPy.
+
+    The latter is JAX's default; programs of this package need it also where a user's setting forbids it.
+    """
+    with jax.numpy_rank_promotion("allow"):
+        if np.dtype(dtype) == np.float64:
+            with jax.enable_x64(True):
+                yield
+        else:
             yield
-    else:
-        yield

@@ -14,8 +14,15 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike
-from equitangents.errors import ShapeError
+from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.validation import check_array, check_same_length
+
+SMALLER, NEURAL_TANGENTS = CONVENTIONS = ("smaller", "neural-tangents")
+
+
+def _check_convention(value: object) -> None:
+    if value not in CONVENTIONS:
+        raise InvalidArgumentError(f"convention is {value!r}; expected one of {', '.join(map(repr, CONVENTIONS))}")
 
 
 @jax.tree_util.register_pytree_node_class
@@ -23,14 +30,19 @@ from equitangents.validation import check_array, check_same_length
 class Masked:
     """Inputs x, (N, *positions, C), and which of their positions exist: mask (N, *positions), True where one does.
 
-    What stands at missing positions has no effect. A network on masked inputs does what it does on smaller ones: sums,
-    pools and attention leave missing positions out, and windows read zeros there.
+    What stands at missing positions has no effect. A network on masked inputs does what it does on the smaller inputs
+    that are left: sums, pools and attention leave missing positions out, and windows, paddings and strides are those of
+    the smaller size. Where a network has windows (other than with zero padding and stride 1), that takes masks that
+    leave the first positions along each axis. `convention="neural-tangents"` takes any: there every window reads zeros
+    at missing positions, divides by its whole size, and is there where the position that it is centred on is.
     """
 
     x: ArrayLike
     mask: ArrayLike
+    convention: str = SMALLER
 
     def __post_init__(self) -> None:
+        _check_convention(self.convention)
         if hasattr(self.x, "shape") and hasattr(self.mask, "shape"):
             self._check()
 
@@ -60,18 +72,18 @@ class Masked:
         return len(self.x)
 
     def __getitem__(self, rows: Any) -> Masked:
-        return Masked(self.x[rows], self.mask[rows])
+        return Masked(self.x[rows], self.mask[rows], self.convention)
 
-    def tree_flatten(self) -> tuple[tuple[Any, Any], None]:
+    def tree_flatten(self) -> tuple[tuple[Any, Any], str]:
         """Both arrays, for JAX."""
-        return (self.x, self.mask), None
+        return (self.x, self.mask), self.convention
 
     @classmethod
-    def tree_unflatten(cls, _: None, parts: tuple[Any, Any]) -> Masked:
+    def tree_unflatten(cls, convention: str, parts: tuple[Any, Any]) -> Masked:
         """From both arrays, without checks."""
         found = object.__new__(cls)
-        object.__setattr__(found, "x", parts[0])
-        object.__setattr__(found, "mask", parts[1])
+        for name, part in zip(("x", "mask", "convention"), (*parts, convention), strict=True):
+            object.__setattr__(found, name, part)
         return found
 
 
@@ -81,13 +93,16 @@ class Graphs:
     """Nodes x, (N, P, C), the graph of each input, adjacency (N, P, P), and which nodes exist, mask (N, P) or None.
 
     adjacency[n, p, r] is what node p receives of node r: 0 or 1, or a weight. Entries of missing nodes have no effect.
+    `convention`: as in `Masked`.
     """
 
     x: ArrayLike
     adjacency: ArrayLike
     mask: ArrayLike | None = None
+    convention: str = SMALLER
 
     def __post_init__(self) -> None:
+        _check_convention(self.convention)
         if all(hasattr(part, "shape") for part in (self.x, self.adjacency)):
             self._check()
 
@@ -117,17 +132,18 @@ class Graphs:
         return len(self.x)
 
     def __getitem__(self, rows: Any) -> Graphs:
-        return Graphs(self.x[rows], self.adjacency[rows], None if self.mask is None else self.mask[rows])
+        mask = None if self.mask is None else self.mask[rows]
+        return Graphs(self.x[rows], self.adjacency[rows], mask, self.convention)
 
-    def tree_flatten(self) -> tuple[tuple[Any, Any, Any], None]:
+    def tree_flatten(self) -> tuple[tuple[Any, Any, Any], str]:
         """All arrays, for JAX."""
-        return (self.x, self.adjacency, self.mask), None
+        return (self.x, self.adjacency, self.mask), self.convention
 
     @classmethod
-    def tree_unflatten(cls, _: None, parts: tuple[Any, Any, Any]) -> Graphs:
+    def tree_unflatten(cls, convention: str, parts: tuple[Any, Any, Any]) -> Graphs:
         """From all arrays, without checks."""
         found = object.__new__(cls)
-        for name, part in zip(("x", "adjacency", "mask"), parts, strict=True):
+        for name, part in zip(("x", "adjacency", "mask", "convention"), (*parts, convention), strict=True):
             object.__setattr__(found, name, part)
         return found
 
@@ -165,9 +181,9 @@ def checked(name: str, x: Any) -> Any:
         values = xp.where(mask[..., None], values, 0)
     values = check_array(f"{name}.x", values, min_rank=2)
     if not isinstance(x, Graphs):
-        return Masked(values, mask)
+        return Masked(values, mask, x.convention)
     adjacency = check_array(f"{name}.adjacency", x.adjacency, rank=3)
     check_same_length(f"{name}.x", values, f"{name}.adjacency", adjacency)
     if mask is not None:
         adjacency = xp.where(mask[:, :, None] & mask[:, None, :], adjacency, 0)
-    return Graphs(values, adjacency, mask)
+    return Graphs(values, adjacency, mask, x.convention)

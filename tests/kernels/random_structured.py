@@ -152,7 +152,9 @@ def grids(draw):
 
     def inputs(n):
         return et.Masked(
-            rng.standard_normal((n, *shape, 2)), rng.random((n, *shape)) < draw(st.sampled_from([0.4, 0.8]))
+            rng.standard_normal((n, *shape, 2)),
+            rng.random((n, *shape)) < draw(st.sampled_from([0.4, 0.8])),
+            "neural-tangents",
         )
 
     return nn.Sequential(*layers), inputs(draw(st.integers(1, 11))), inputs(draw(st.integers(1, 19)))

@@ -176,12 +176,12 @@ def run_structured(rng):
 
     def batch():
         x = rng.standard_normal((int(rng.integers(1, 20)), *shape, 2))
-        return et.Masked(x, rng.random(x.shape[:-1]) < 0.7) if masked else x
+        return et.Masked(x, rng.random(x.shape[:-1]) < 0.7, "neural-tangents") if masked else x
 
     masked = bool(rng.integers(2))
     x, y = batch(), batch()
     program, engine = (
-        net.lowered(et.Masked(x, np.ones(x.shape[:-1], bool)) if not masked else x)[1],
+        net.lowered(et.Masked(x, np.ones(x.shape[:-1], bool), "neural-tangents") if not masked else x)[1],
         CompiledStructured(),
     )
     one, other = (batch_of(program, v) for v in (x, y))

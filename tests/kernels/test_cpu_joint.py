@@ -164,7 +164,7 @@ def test_an_input_without_positions_has_a_kernel_of_zero(mixed):
 
 def test_strides_are_a_choice_among_positions(mixed):
     """A strided window is there where the position that it is centred on is."""
-    x = et.Masked(mixed[1].x[:, :5], mixed[1].mask[:, ::-1][:, :5])
+    x = et.Masked(mixed[1].x[:, :5], mixed[1].mask[:, ::-1][:, :5], convention="neural-tangents")
     end = nn.Relu(), nn.Flatten(), nn.Dense(1)
     strided, every = (nn.Conv(4, 3, stride=s, padding="zero", b_std=0.3) for s in (2, 1))
     found = nn.Sequential(nn.Dense(4), strided, *end).kernel(x)
@@ -224,8 +224,8 @@ def test_what_the_engine_lacks_it_names(mixed):
     assert ENGINE.obstacle(large.lower((500, 1))[1]) is None
     with pytest.raises(MemoryLimitError, match=r"9000² pairs of positions.*attention"):
         large.kernel(np.zeros((2, 9000, 1)))
-    with pytest.raises(et.errors.NetworkError, match="where its windows are blocks"):
-        nn.Sequential(nn.Dense(1), nn.AvgPool(2, 1, "valid"), nn.Flatten()).kernel(et.Masked(x.x, x.mask))
+    fitted = nn.Sequential(nn.Dense(1), nn.AvgPool(2, 1, "circular"), nn.Flatten()).lowered(et.Masked(x.x, x.mask))[1]
+    assert ENGINE.obstacle(fitted) == "it has no Fitted over all pairs of positions"
 
 
 def test_costs_count_sums_over_positions(mixed):

@@ -123,7 +123,7 @@ def test_training_inputs_are_fitted_and_the_largest_learning_rate_is_that_of_des
 
 
 def test_what_has_no_counterpart_names_our_own_way():
-    with pytest.raises(NotImplementedError, match="trace_axes"):
+    with pytest.raises(ShapeError, match=r"expected \(6, 6, 2, 2\).*trace_axes"):
         predict.gradient_descent(None, DD.ntk, Y, trace_axes=())
     with pytest.raises(et.errors.NotPositiveDefiniteError, match="ridge"):
         predict.gradient_descent_mse(np.ones((6, 6)), Y)(None, 0.0, 0.0, np.ones((3, 6)))
@@ -212,3 +212,72 @@ def test_times_before_the_start_and_targets_of_other_inputs_are_refused():
             many(t, x[:2], "ntk")
     with pytest.raises(ShapeError, match=r"kernel has 6 rows, which y_train of shape \(4, 2\) does not fit"):
         predict.gradient_descent_mse_ensemble(kernel_fn, x, Y[:4])(None, x[:2], "ntk")
+
+
+def test_a_tangent_kernel_is_not_taken_for_the_nngp():
+    run = predict.gp_inference(DD.ntk, Y)
+    assert np.max(np.abs(run("ntk", TD.ntk) - TD.ntk @ np.linalg.solve(DD.ntk, Y))) <= 1e-11
+    for train, test in ((DD.ntk, TD), (DD, TD.ntk)):
+        with pytest.raises(InvalidArgumentError, match="needs NNGP and NTK"):
+            predict.gp_inference(train, Y)("ntk", test, TT)
+    _, covariance = predict.gp_inference(DD.nngp, Y)("nngp", TD.nngp, TT.nngp)
+    assert np.max(np.abs(covariance - (TT.nngp - TD.nngp @ np.linalg.solve(DD.nngp, TD.nngp.T)))) <= 1e-12
+
+
+def test_kernels_in_single_precision_may_be_asymmetric_by_rounding():
+    kernel = DD.ntk.astype(np.float32)
+    kernel[0, 1] = np.nextafter(kernel[1, 0], np.float32(10))
+    found = predict.gradient_descent_mse(kernel, Y)(2.0)
+    assert np.max(np.abs(found - predict.gradient_descent_mse(DD.ntk, Y)(2.0))) <= 1e-5
+    assert predict.max_learning_rate(kernel) == pytest.approx(predict.max_learning_rate(DD.ntk), rel=1e-6)
+    kernel[0, 1] += 0.1
+    with pytest.raises(InvalidArgumentError, match="not symmetric"):
+        predict.gradient_descent_mse(kernel, Y)
+
+
+def test_predictions_inside_of_programs_are_those_outside():
+    single = [v.astype(np.float32) for v in (DD.ntk, Y, TD.ntk)]
+    run = predict.gradient_descent_mse(*single[:2], learning_rate=0.7)
+    start = np.ones((3, 2), np.float32)
+    for t in (2.0, np.array([0.5, 3.0], np.float32)):
+        for inside, outside in zip(jax.jit(run)(t, 0.0, start, single[2]), run(t, 0.0, start, single[2]), strict=True):
+            assert inside.shape == outside.shape
+            assert np.max(np.abs(inside - outside)) <= 1e-6
+    kernels_of = jnp.stack([single[0], 2 * single[0]])
+    each = jax.vmap(lambda k: predict.gradient_descent_mse(k, single[1])(1.0))(kernels_of)
+    assert np.max(np.abs(each[1] - predict.gradient_descent_mse(2 * single[0], single[1])(1.0))) <= 1e-6
+    both = predict.gp_inference(DD, Y)
+    cross = jnp.asarray(TD.ntk, jnp.float32), jnp.asarray(TD.nngp, jnp.float32)
+    inside = jax.jit(lambda k, n: both("ntk", Kernel(n, k), TT.nngp))(*cross)
+    assert np.max(np.abs(inside.covariance - both("ntk", TD, TT.nngp).covariance)) <= 1e-4
+
+
+@pytest.mark.parametrize("trace_axes", [(), (-1,), (1, 2), (-2,)])
+def test_outputs_of_any_axes_are_those_of_one_matrix(trace_axes):
+    y = RNG.normal(size=(3, 2, 2))
+    kept = [a for a in range(3) if a not in {a % 3 for a in trace_axes}]
+    size = int(np.prod([y.shape[a] for a in kept]))
+    root = RNG.normal(size=(size, size))
+    matrix = root @ root.T / size + 0.1 * np.eye(size)
+    split = matrix.reshape([y.shape[a] for a in kept] * 2)
+    kernel = split.transpose([axis for i in range(len(kept)) for axis in (i, len(kept) + i)])
+    found = predict.gradient_descent_mse(kernel, y, trace_axes=trace_axes)(3.0)
+    order = kept + [a for a in range(3) if a not in kept]
+    rows = y.transpose(order).reshape(size, -1)
+    expected = rows - scipy.linalg.expm(-3.0 * matrix / y.size) @ rows
+    assert np.max(np.abs(found.transpose(order).reshape(size, -1) - expected)) <= 1e-12
+
+
+@pytest.mark.slow
+def test_states_go_on_where_they_were():
+    single = [v.astype(np.float32) for v in (DD.ntk, Y, TD.ntk)]
+    loss = lambda f, y: ((f - y) ** 2).mean() / 2
+    start = predict.ODEState(np.ones((6, 2), np.float32), np.ones((3, 2), np.float32))
+    for momentum in (None, 0.5):
+        run = predict.gradient_descent(loss, *single[:2], momentum=momentum)
+        half = run(1.0, start, None, single[2])
+        whole, once = run(2.0, start, None, single[2]), run(1.0, half, None, single[2])
+        outside = run(2.0, start.fx_train, start.fx_test, single[2])
+        for a, b, c in ((whole.fx_train, once.fx_train, outside[0]), (whole.fx_test, once.fx_test, outside[1])):
+            assert np.max(np.abs(a - b)) <= 1e-5
+            assert np.max(np.abs(a - c)) <= 1e-5

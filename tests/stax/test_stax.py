@@ -92,15 +92,16 @@ def test_masks_and_graphs_come_as_arguments():
     ("make", "own"),
     [
         (lambda: stax.ConvTranspose(3, (2,)), "Aggregate"),
-        (lambda: stax.AvgPool((2,), None, "SAME", normalize_edges=True), "Aggregate"),
-        (lambda: stax.Dense(3, channel_axis=1), "positions, channels"),
+        (lambda: stax.Conv(3, (2, 2), dimension_numbers=("NHWC", "HWIO", "NWHC")), "positions, channels"),
+        (lambda: stax.serial(stax.Dense(3), stax.LayerNorm((0, -1))).kernel_fn(X[:, 0]), "batch"),
         (lambda: stax.serial((None, None, None)), "nn.Layer"),
         (lambda: stax.layer(lambda: None), "nn.Layer"),
         (lambda: stax.Slice[:, 1:], "Aggregate"),
         (lambda: stax.Aggregate(implementation=stax.AggregateImplementation.SPARSE.value), "dense adjacency"),
         (lambda: stax.MaxPool((2,)), "AvgPool"),
         (lambda: stax.GlobalSelfAttention(3, 3, 3, 2, pos_emb_type="SUM"), "channels of the input"),
-        (lambda: stax.serial(stax.Conv(3, (3,)), stax.Relu()).kernel_fn(X, None, "ntk"), "kernel_field.*Flatten"),
+        (lambda: et.utils.x1_is_x2(X), "equitangents.utils"),
+        (lambda: et.experimental.empirical_ntk_fn_tf, "torch.EmpiricalKernel"),
     ],
 )
 def test_what_is_not_there_names_our_own_way(make, own):

@@ -19,39 +19,75 @@ def batch(
     """kernel_fn in blocks of `batch_size` inputs of each side; 0 is all at once.
 
     Kernels of `equitangents` go in blocks by themselves, so that this is for functions of one's own. All run on one
-    device, whatever `device_count` says. The number of inputs need not be a multiple of `batch_size`.
+    device, whatever `device_count` and `store_on_device` say. The number of inputs need not be a multiple of
+    `batch_size`. Inputs may be trees of arrays, or the `Kernel` of another kernel_fn; graphs (`pattern=`) are cut, too.
     """
     size = check_whole("batch_size", batch_size, 0)
-    if device_count not in (-1, 0, 1):
-        raise NotImplementedError(
-            f"device_count={device_count} is not here; large kernels are spread by scale.GramStore"
-        )
 
     def batched(x1: Any, x2: Any = None, *args: Any, **keywords: Any) -> Any:
-        if not size or (len(x1) <= size and (x2 is None or len(x2) <= size)):
+        n1 = _count(x1)
+        joined = hasattr(jax.tree.leaves(x1, is_leaf=_is_kernel)[0], "nngp")
+        n2 = _count(x2) if jax.tree.leaves(x2) else _count(x1, second=True)
+        if not size or (n1 <= size and n2 <= size):
             return kernel_fn(x1, x2, *args, **keywords)
-        for name in ("pattern",):
-            if keywords.get(name) is not None:
-                raise NotImplementedError(f"batch does not cut {name}; give Graphs in place of x")
-        other = x1 if x2 is None else x2
+        alone = not jax.tree.leaves(x2)
         rows = []
-        for i in range(0, len(x1), size):
+        for i in range(0, n1, size):
             row = []
-            for j in range(0, len(other), size):
-                same = x2 is None and i == j
-                row.append(kernel_fn(x1[i : i + size], None if same else other[j : j + size], *args, **keywords))
+            for j in range(0, n2, size):
+                here = slice(i, i + size), slice(j, j + size)
+                parts = _cut_keywords(keywords, *here)
+                if joined:
+                    row.append(kernel_fn(_cut_kernels(x1, *here), None, *args, **parts))
+                    continue
+                other = _cut(x1 if alone else x2, here[1])
+                same = alone and i == j
+                row.append(kernel_fn(_cut(x1, here[0]), None if same else other, *args, **parts))
             rows.append(row)
-        return _assembled(rows)
+        return _assembled(rows, alone and not joined)
 
     return batched
 
 
-def _assembled(rows: list[list[Any]]) -> Any:
-    """One kernel, or one named tuple of kernels, of the blocks."""
+def _is_kernel(value: Any) -> bool:
+    return hasattr(value, "nngp") and hasattr(value, "cov1")
+
+
+def _count(x: Any, second: bool = False) -> int:
+    leaf = jax.tree.leaves(x, is_leaf=_is_kernel)[0]
+    return int(leaf.nngp.shape[1 if second else 0] if _is_kernel(leaf) else leaf.shape[0])
+
+
+def _cut(x: Any, at: slice) -> Any:
+    return jax.tree.map(lambda v: v[at], x)
+
+
+def _cut_kernels(x: Any, rows: slice, columns: slice) -> Any:
+    return jax.tree.map(lambda k: k.cut(rows, columns), x, is_leaf=_is_kernel)
+
+
+def _cut_keywords(keywords: dict[str, Any], rows: slice, columns: slice) -> dict[str, Any]:
+    """Graphs of the inputs at hand."""
+    pattern = keywords.get("pattern")
+    if pattern is None:
+        return keywords
+    pair = pattern if isinstance(pattern, tuple | list) else (pattern, pattern)
+    cut = tuple(None if p is None else p[at] for p, at in zip(pair, (rows, columns), strict=True))
+    return {**keywords, "pattern": cut}
+
+
+def _assembled(rows: list[list[Any]], alone: bool) -> Any:
+    """One kernel of the blocks; of trees, named tuples and `Kernel`s one for each of them."""
     first = rows[0][0]
-    if hasattr(first, "_fields"):
-        if any(name in first._fields for name in ("cov1", "cov2")):
+    if _is_kernel(first):
+        return type(first).joined(rows, alone)
+    if isinstance(first, tuple | list | dict):
+        if any(name in getattr(first, "_fields", ()) for name in ("cov1", "cov2")):
             raise InvalidArgumentError("batch joins kernels between inputs: ask for get=('nngp', 'ntk')")
-        return type(first)(*(_assembled([[getattr(b, f) for b in row] for row in rows]) for f in first._fields))
+        keys = list(first) if isinstance(first, dict) else range(len(first))
+        parts = [_assembled([[block[k] for block in row] for row in rows], alone) for k in keys]
+        if isinstance(first, dict):
+            return dict(zip(keys, parts, strict=True))
+        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
     xp = jnp if isinstance(first, jax.Array) else np
     return xp.concatenate([xp.concatenate(row, axis=1) for row in rows], axis=0)

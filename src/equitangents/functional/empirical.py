@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,9 @@ def empirical_ntk_fn(
     diagonal_axes: int | Sequence[int] = (),
     vmap_axes: Any = None,
     implementation: int | str = "auto",
+    _j_rules: object = None,
+    _s_rules: object = None,
+    _fwd: object = None,
 ) -> Callable[..., Any]:
     """ntk_fn(x1, x2, params) of f(params, x), (N, outputs): the tangent kernel of one finite network.
 
@@ -35,44 +39,95 @@ def empirical_ntk_fn(
     diagonal_axes=(-1,) with trace_axes=() each output with itself, (N1, N2, outputs). `implementation`: "jacobians"
     holds all derivatives of both sets; "vectors" multiplies by one output's unit vector at a time, and holds none;
     "structured" holds both factors of the derivatives by weights that f multiplies by once; "auto" takes the one with
-    the least counted work. In neural-tangents they are 1, 2, 3 and 0. f must treat inputs one by one.
+    the least counted work. In neural-tangents they are 1, 2, 3 and 0. f must treat inputs one by one. Names that begin
+    with an underscore choose rules of derivatives there, and have no effect here.
+
+    Inputs and outputs may be trees of arrays, and outputs (N, …): then a kernel comes for each of them, with two axes
+    for each of its own, without those of `trace_axes` (means), and with one for each of `diagonal_axes`. Such kernels
+    are taken from that of all outputs.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[1.0, 2.0]])
     >>> empirical_ntk_fn(lambda w, x: x @ w)(x, None, jnp.ones((2, 3))).tolist()
     [[5.0]]
     """
-    form = _form(trace_axes, diagonal_axes)
+    axes = Axes.of(trace_axes, diagonal_axes)
     way = _NUMBERED.get(implementation, implementation) if isinstance(implementation, int) else implementation
     if way not in _WAYS:
         raise NotImplementedError(f"implementation={implementation!r} is not here; use one of {', '.join(_WAYS)}")
-    if vmap_axes not in (None, 0):
+    if any(a != 0 for a in jax.tree.leaves(vmap_axes)):
         raise NotImplementedError(f"vmap_axes={vmap_axes!r} is not here; f reads inputs along the first axis")
 
     def ntk_fn(x1: Any, x2: Any, params: Any, **keywords: Any) -> Any:
-        at = partial(_outputs, f, keywords)
-        other = x1 if x2 is None else x2
-        outputs = _check_outputs(at, params, x1)
-        known = structure(at, params, x1) if way in ("auto", "structured") else None
-        chosen = cheapest(params, len(x1), len(other), outputs, known, form) if known and way == "auto" else way
-        if known and chosen == "structured":
-            return by_structure(known, params, x1, None if x2 is None else other, form)
-        run = _by_jacobians if chosen == "jacobians" else _by_vectors
-        return run(at, params, x1, None if x2 is None else other, form)
+        first, second = _sides(keywords)
+        at = partial(_outputs, f, first)
+        x2 = None if not jax.tree.leaves(x2) else x2
+        _check_params(params)
+        if keywords.get("rng") is not None or first is not second:
+            other = partial(_outputs, f, second)
+            return _of_batches(axes, params, (at, x1), (other, x1 if x2 is None else x2))
+        found = jax.eval_shape(at, params, x1)
+        if _is_matrix(found) and hasattr(x1, "shape") and axes.form is not None:
+            return _ntk(at, params, x1, x2, axes.form, way)
+        _check_rows(found, jax.tree.leaves(x1)[0])
+        sizes = [leaf.shape[1:] for leaf in jax.tree.leaves(found)]
+        flat = partial(_side_by_side, at)
+        whole = _ntk(flat, params, x1, x2, "full", way if hasattr(x1, "shape") else "jacobians")
+        parts, start = [], 0
+        for size in sizes:
+            stop = start + int(np.prod(size, dtype=np.int64))
+            block = whole[:, :, start:stop, start:stop].reshape((*whole.shape[:2], *size, *size))
+            parts.append(axes.of_full(block))
+            start = stop
+        return jax.tree.unflatten(jax.tree.structure(found), parts)
 
     return ntk_fn
+
+
+def _of_batches(axes: Axes, params: Any, one: Any, other: Any) -> Any:
+    """That of functions whose outputs at an input depend on its place among others, as with dropout: all at a time."""
+
+    def jacobians(side: Any) -> Any:
+        at, x = side
+        found = jax.jacrev(lambda p: at(p, x))(params)
+        shapes = jax.eval_shape(at, params, x)
+        outer: Any = jax.tree.structure(shapes)
+
+        def flat(leaf: Any, tree: Any) -> Any:
+            parts = [v.reshape((*leaf.shape, -1)) for v in jax.tree.leaves(tree)]
+            return jnp.concatenate(parts, axis=-1)
+
+        parts = outer.flatten_up_to(found)
+        return jax.tree.unflatten(outer, [flat(s, t) for s, t in zip(jax.tree.leaves(shapes), parts, strict=True)])
+
+    return jax.tree.map(axes.product_of_rows, jacobians(one), jacobians(other))
+
+
+def _ntk(at: Any, params: Any, x1: Any, x2: Any, form: str, way: str) -> Any:
+    """That of outputs (N, outputs), in one of three forms."""
+    n1, n2 = (len(jax.tree.leaves(x)[0]) for x in (x1, x1 if x2 is None else x2))
+    outputs = int(jax.eval_shape(at, params, x1).shape[1])
+    readable = hasattr(x1, "shape") and way in ("auto", "structured")
+    known = structure(at, params, x1) if readable else None
+    chosen = cheapest(params, n1, n2, outputs, known, form) if known and way == "auto" else way
+    if known and chosen == "structured":
+        return by_structure(known, params, x1, x2, form)
+    run = _by_vectors if chosen == "vectors" else _by_jacobians
+    return run(at, params, x1, x2, form)
 
 
 def empirical_nngp_fn(
     f: Callable[..., Any], trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = ()
 ) -> Callable[..., Any]:
     """nngp_fn(x1, x2, params): the product of outputs f(x1) f(x2)ᵀ, its mean over outputs with trace_axes=(-1,)."""
-    form = _form(trace_axes, diagonal_axes)
+    axes = Axes.of(trace_axes, diagonal_axes)
 
     def nngp_fn(x1: Any, x2: Any, params: Any, **keywords: Any) -> Any:
-        a = _outputs(f, keywords, params, x1)
-        b = a if x2 is None else _outputs(f, keywords, params, x2)
-        return _contracted(a[..., None], b[..., None], form)
+        x2 = None if not jax.tree.leaves(x2) else x2
+        first, second = _sides(keywords)
+        a = f(params, x1, **first)
+        b = a if x2 is None and first is second else f(params, x1 if x2 is None else x2, **second)
+        return jax.tree.map(axes.product, a, b)
 
     return nngp_fn
 
@@ -141,28 +196,94 @@ def cheapest(params: Params, n1: int, n2: int, outputs: int, known: Structure, f
 _HELD = 1 << 26  # numbers of derivatives that are held at once
 
 
-def _form(trace_axes: Any, diagonal_axes: Any) -> str:
-    trace, diagonal = (((a,) if isinstance(a, int) else tuple(a)) for a in (trace_axes, diagonal_axes))
-    found = {((-1,), ()): "mean", ((1,), ()): "mean", ((), ()): "full", ((), (-1,)): "each", ((), (1,)): "each"}
-    if (trace, diagonal) not in found:
-        raise NotImplementedError(
-            f"trace_axes={trace_axes!r} with diagonal_axes={diagonal_axes!r} is not here; outputs are (N, outputs): "
-            "use trace_axes=(-1,) or (), and with the latter diagonal_axes=(-1,) or ()"
-        )
-    return found[trace, diagonal]
+@dataclass(frozen=True)
+class Axes:
+    """Axes of outputs, the first being inputs: kernels are means over `trace`, and both outputs share `diagonal`."""
+
+    trace: tuple[int, ...]
+    diagonal: tuple[int, ...]
+
+    @classmethod
+    def of(cls, trace_axes: Any, diagonal_axes: Any) -> Axes:
+        """From numbers, or tuples of them."""
+        found = cls(*(((a,) if isinstance(a, int) else tuple(a)) for a in (trace_axes, diagonal_axes)))
+        if set(found.trace) & set(found.diagonal):
+            raise InvalidArgumentError(
+                f"trace_axes={trace_axes!r} and diagonal_axes={diagonal_axes!r} have axes in common"
+            )
+        return found
+
+    @property
+    def form(self) -> str | None:
+        """That of outputs (N, outputs), if it is one that the ways have."""
+        known = {((-1,), ()): "mean", ((1,), ()): "mean", ((), ()): "full", ((), (-1,)): "each", ((), (1,)): "each"}
+        return known.get((self.trace, self.diagonal))
+
+    def _letters(self, rank: int) -> tuple[str, str, str, list[int]]:
+        trace, diagonal = ({a % rank for a in axes} for axes in (self.trace, self.diagonal))
+        first = [chr(ord("a") + i) for i in range(rank)]
+        shared = trace | diagonal
+        second = [first[i] if i in shared else chr(ord("A") + i) for i in range(rank)]
+        out = [c for i in range(rank) if i not in trace for c in dict.fromkeys((first[i], second[i]))]
+        return "".join(first), "".join(second), "".join(out), sorted(trace)
+
+    def product(self, a: Any, b: Any) -> Any:
+        """That of outputs."""
+        first, second, out, trace = self._letters(a.ndim)
+        size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
+        return jnp.einsum(f"{first},{second}->{out}", a, b, precision="highest") / size
+
+    def product_of_rows(self, a: Any, b: Any) -> Any:
+        """That of derivatives, whose last axis are the parameters."""
+        first, second, out, trace = self._letters(a.ndim - 1)
+        size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
+        return jnp.einsum(f"{first}z,{second}z->{out}", a, b, precision="highest") / size
+
+    def of_full(self, whole: Any) -> Any:
+        """From the kernel of all pairs, (N1, N2, *outputs, *outputs)."""
+        rank = whole.ndim // 2
+        first, second, out, trace = self._letters(rank)
+        size = int(np.prod([whole.shape[0] if i == 0 else whole.shape[1 + i] for i in trace], dtype=np.int64))
+        return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", whole) / size
+
+
+_EACH_SIDE = ("rng", "pattern")  # arguments of which there may be two, one for each set of inputs
+
+
+def _sides(keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of f for the first and for the second inputs."""
+    pairs = [name for name in _EACH_SIDE if isinstance(keywords.get(name), tuple) and len(keywords[name]) == 2]
+    if not pairs:
+        return keywords, keywords
+    first = {name: value[0] if name in pairs else value for name, value in keywords.items()}
+    second = {name: value[1] if name in pairs else value for name, value in keywords.items()}
+    return first, {name: first[name] if second[name] is None else second[name] for name in second}
 
 
 def _outputs(f: Callable[..., Any], keywords: dict[str, Any], params: Params, x: Any) -> Any:
     return f(params, x, **keywords)
 
 
-def _check_outputs(at: Callable[[Any, Any], Any], params: Params, x: Any) -> int:
+def _side_by_side(at: Any, params: Any, x: Any) -> Any:
+    """All outputs of each input in one row."""
+    return jnp.concatenate([leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(params, x))], axis=1)
+
+
+def _check_params(params: Params) -> None:
     if not jax.tree.leaves(params):
         raise NetworkError("params holds no parameters, so there is no tangent kernel")
-    found = jax.eval_shape(at, params, x)
-    if not hasattr(found, "shape") or len(found.shape) != 2:
-        raise ShapeError(f"f(params, x) gives {found}; expected one array (N, outputs)")
-    return int(found.shape[1])
+
+
+def _is_matrix(found: Any) -> bool:
+    return hasattr(found, "shape") and len(found.shape) == 2
+
+
+def _check_rows(found: Any, x: Any) -> None:
+    for leaf in jax.tree.leaves(found):
+        if len(leaf.shape) < 2 or leaf.shape[0] != x.shape[0]:
+            raise ShapeError(
+                f"f(params, x) gives outputs of shape {leaf.shape}; expected (N, outputs) or (N, …), N={x.shape[0]}"
+            )
 
 
 def _by_jacobians(at: Callable[[Any, Any], Any], params: Params, x1: Any, x2: Any, form: str) -> Any:
@@ -174,10 +295,10 @@ def _jacobian(at: Callable[[Any, Any], Any], params: Params, x: Any) -> Any:
     """(N, outputs, parameters)."""
 
     def one(example: Any) -> Any:
-        found = jax.jacrev(lambda p: at(p, example[None])[0])(params)
+        found = jax.jacrev(lambda p: at(p, jax.tree.map(lambda v: v[None], example))[0])(params)
         return jnp.concatenate([leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(found)], axis=1)
 
-    return jax.vmap(one)(jnp.asarray(x))
+    return jax.vmap(one)(jax.tree.map(jnp.asarray, x))
 
 
 def _contracted(a: Any, b: Any, form: str) -> Any:

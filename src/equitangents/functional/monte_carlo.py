@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from operator import index
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
+from equitangents.functional.batching import batch
 from equitangents.functional.empirical import empirical_kernel_fn
 
 
@@ -28,10 +31,9 @@ def monte_carlo_kernel_fn(
     """kernel_fn(x1, x2=None, get=None): means of "nngp" and "ntk" over `n_samples` networks drawn by init_fn.
 
     `n_samples` may be several numbers, such as [1, 2, 4, 8]: then the result is an iterator of the means of so many.
-    Standard errors come with `kernels.monte_carlo`.
+    Standard errors come with `kernels.monte_carlo`. With `batch_size` each network's kernels go in blocks (`batch`).
+    All run on one device, whatever `device_count` says.
     """
-    if batch_size or device_count not in (-1, 0, 1):
-        raise NotImplementedError("batch_size and device_count are not here; wrap the result in equitangents.batch")
     empirical = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, vmap_axes, implementation)
 
     def kernel_fn(x1: Any, x2: Any = None, get: str | Sequence[str] | None = None, **keywords: Any) -> Any:
@@ -39,18 +41,19 @@ def monte_carlo_kernel_fn(
 
         @jax.jit
         def sample(one: jax.Array) -> Any:
-            _, params = init_fn(one, x1.shape)
-            return tuple(empirical(x1, x2, names, params, **keywords))
+            _, params = init_fn(one, jax.tree.map(lambda v: v.shape, x1))
+            at = partial(empirical, get=names, params=params, **_with_key(apply_fn, keywords, one, x2 is None))
+            return tuple(batch(at, batch_size)(x1, x2))
 
         def named(totals: Any, count: int) -> Any:
-            means = [total / count for total in totals]
+            means = [jax.tree.map(lambda v: v / count, total) for total in totals]
             return means[0] if isinstance(get, str) else namedtuple("Kernel", names)(*means)
 
         def estimates(counts: list[int]) -> Iterator[Any]:
             totals: Any = None
             for i in range(max(counts)):
                 values = sample(jax.random.fold_in(key, i))
-                totals = values if totals is None else tuple(t + v for t, v in zip(totals, values, strict=True))
+                totals = values if totals is None else jax.tree.map(jnp.add, totals, values)
                 if i + 1 in counts:
                     yield named(totals, i + 1)
 
@@ -59,3 +62,12 @@ def monte_carlo_kernel_fn(
         return next(estimates([index(n_samples)]))
 
     return kernel_fn
+
+
+def _with_key(apply_fn: Any, keywords: dict[str, Any], key: jax.Array, same: bool) -> dict[str, Any]:
+    """With keys for each set of inputs, of functions that draw and are given none."""
+    draws = getattr(apply_fn, "draws", False)
+    if not draws or "rng" in keywords:
+        return keywords
+    first, second = jax.random.split(jax.random.fold_in(key, 1))
+    return {**keywords, "rng": (first, first if same else second)}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jax
 
 from equitangents._types import DType, Params
 from equitangents.kernels.program import Op
 from equitangents.nn.compiled_windows import why_not, window_product
-from equitangents.nn.layer import Weights, check_parametrisation, described
 from equitangents.nn.patches import patches, taps
 from equitangents.nn.signal import Signal
 from equitangents.nn.window_layer import WindowLayer
@@ -20,23 +19,9 @@ class Conv(WindowLayer):
     """A convolution: K'(p,p') = W_std² mean over u of K(p+u, p'+u) + b_std², and Θ' = K' + W_std² mean of Θ.
 
     Grids of one to three dimensions. `padding`: "circular" (a torus), "zero" (the mean still divides by the whole
-    window at borders) or "valid". `window` and `stride`: a number or one for each dimension. `parametrisation`: as
-    in `Dense`, with n the inputs of a window, |S| times the channels.
+    window at borders) or "valid". `window` and `stride`: a number or one for each dimension. `parametrisation`,
+    `bias` and `width_scale`: as in `Dense`, with n the inputs of a window, |S| times the channels.
     """
-
-    parametrisation: str = field(default="ntk", repr=False)
-
-    def __repr__(self) -> str:
-        return described(self)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_parametrisation(self.parametrisation)
-
-    @property
-    def weights(self) -> Weights:
-        """The scales of weights and bias."""
-        return Weights(self.W_std, self.b_std, self.parametrisation)
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (|S|·n, channels), b (channels,)."""
@@ -49,7 +34,11 @@ class Conv(WindowLayer):
         if why_not(box, x.dtype) is None:
             w = self.weights.scaled(params, taps(box) * signal.channels)
             return self.weights.add_bias(params, window_product(x, w, box))
-        return self.weights.multiply(params, patches(x, box))
+        return self.combined(params, patches(x, box), signal)
+
+    def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
+        """What windows read times the weights, plus the bias."""
+        return self.weights.multiply(params, cut)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """Mean over the window, then weights and bias."""

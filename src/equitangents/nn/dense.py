@@ -20,13 +20,17 @@ class Dense(Layer):
 
     Signals on positions are mapped at each position alike. `parametrisation="standard"`: weights are drawn from
     N(0, W_std²/n) and biases from N(0, b_std²), which leaves K and makes Θ ← n K + 1 (with a bias) + W_std² Θ of n
-    inputs (Sohl-Dickstein et al. 2020).
+    inputs (Sohl-Dickstein et al. 2020). There only: `bias=True` with b_std = 0 is a bias that starts at 0 and is
+    trained (None: one where b_std > 0), and a `width_scale` s counts n/s inputs in Θ, the weights being √s larger and
+    divided by √s where they multiply.
     """
 
     channels: int
     W_std: float = 1.0
     b_std: float = 0.0
     parametrisation: str = field(default="ntk", repr=False)
+    bias: bool | None = field(default=None, repr=False)
+    width_scale: float = field(default=1.0, repr=False)
 
     def __repr__(self) -> str:
         return described(self)
@@ -35,12 +39,12 @@ class Dense(Layer):
         check_whole("channels", self.channels, 1)
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
-        check_parametrisation(self.parametrisation)
+        check_parametrisation(self.parametrisation, self.bias, self.width_scale)
 
     @property
     def weights(self) -> Weights:
         """The scales of weights and bias."""
-        return Weights(self.W_std, self.b_std, self.parametrisation)
+        return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
 
     def signal(self, signal: Signal) -> Signal:
         """The same positions, Gaussian."""

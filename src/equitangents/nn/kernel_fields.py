@@ -81,21 +81,21 @@ def cost_of_field(
 ) -> KernelCost:
     """`Sequential.kernel_field_cost` of inputs of a shape that is checked."""
     signals = net.signals(shape)
-    given, program = _lower(net.layers, signals, False)
+    given, program = _lower(net.layers, signals)
     part = part_of(positions, signals[-1].positions.count)
     return field_cost(program, signals[given].channels, n1, n2, part, dtype, engine)
 
 
 def described_field(net: _Network, shape: tuple[int, ...]) -> str:
     """A text that is equal for networks with equal kernel fields on inputs of `shape`, and for no others."""
-    given, program = _lower(net.layers, net.signals(shape), False)
+    given, program = _lower(net.layers, net.signals(shape))
     probe = np.random.default_rng(0).normal(size=(2, *shape))
     return f"{described(np.asarray(net.after_given(given, probe)))}{described(program)}"
 
 
 def _asked(net: _Network, x: Any, positions: Any) -> tuple[int, Any, Part]:
     signals = net.signals(x.shape[1:])
-    given, program = _lower(net.layers, signals, is_structured(x))
+    given, program = _lower(net.layers, signals, x.convention if is_structured(x) else None)
     return given, program, part_of(positions, signals[-1].positions.count)
 
 
@@ -125,7 +125,7 @@ def _named(net: _Network, found: KernelField, x: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _lower(
-    layers: tuple[Layer, ...], signals: tuple[Signal, ...], structured: bool
+    layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None
 ) -> tuple[int, Program | RotationProgram | StructuredProgram | SteerableProgram]:
     """(how many leading layers are functions of the input alone, the program of the rest, unfolded)."""
     if isinstance(layers[-1], PointFeatures):
@@ -152,5 +152,6 @@ def _lower(
             "finite group or on its cosets"
         )
     given = count_given(layers, signals)
-    of = structured_program_of if structured else program_of
-    return given, of(layers[given:], signals[given:])
+    if not masks:
+        return given, program_of(layers[given:], signals[given:])
+    return given, structured_program_of(layers[given:], signals[given:], masks)

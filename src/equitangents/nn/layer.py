@@ -40,6 +40,10 @@ class Layer(CheckedKeywords, abc.ABC):
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Operations on kernels (`Op`, or `RotationOp` on rotations)."""
 
+    def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
+        """The same of inputs with missing positions, whose windows are those of the smaller inputs that are left."""
+        return self.lower(signal)
+
     @property
     def lifts_to(self) -> Group | RotationGroup | None:
         """The group on which the layer's output lives, for a layer that lifts; None for all others."""
@@ -125,44 +129,59 @@ def described(layer: Any) -> str:
     return f"{type(layer).__name__}({', '.join(f'{f.name}={getattr(layer, f.name)!r}' for f in shown)})"
 
 
-def check_parametrisation(value: Any) -> None:
-    """Raise InvalidArgumentError unless it is known."""
+def check_parametrisation(value: Any, bias: Any = None, width_scale: Any = 1.0) -> None:
+    """Raise InvalidArgumentError unless it is known, and what goes with it fits."""
     if value not in PARAMETRISATIONS:
         raise InvalidArgumentError(f"parametrisation is {value!r}; expected 'ntk' or 'standard'")
+    if bias not in (None, True, False):
+        raise InvalidTypeError(f"bias is {bias!r}; expected True, False, or None for one where b_std > 0")
+    if not check_number("width_scale", width_scale) > 0:
+        raise InvalidArgumentError(f"width_scale is {width_scale!r}; expected a number above 0")
 
 
 @dataclass(frozen=True)
 class Weights:
     """Weights and bias of a linear map: in NTK parametrisation y = W_std/√fan_in · W x + b_std · b, all N(0, 1).
 
-    In the standard one y = W x + b with W ~ N(0, W_std²/fan_in) and b ~ N(0, b_std²).
+    In the standard one y = W x/√s + b with W ~ N(0, s W_std²/fan_in), b ~ N(0, b_std²) and s the `width_scale`, 1
+    unless said otherwise. There is a bias where b_std > 0, or as `bias` says: one of b_std = 0 starts at 0, and is
+    trained.
     """
 
     W_std: float
     b_std: float
     parametrisation: str = "ntk"
+    bias: bool | None = None
+    width_scale: float = 1.0
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether there is a bias that has any effect: in NTK parametrisation it is multiplied by b_std."""
+        if self.parametrisation == "ntk" or self.bias is None:
+            return self.b_std > 0
+        return self.bias
 
     def affine(self, fan_in: int) -> Affine:
-        """What the map does to kernels; in the standard parametrisation Θ' = fan_in K + 1 (with a bias) + W_std² Θ."""
+        """What the map does to kernels; in standard parametrisation Θ' = fan_in/s K + 1 (with a bias) + W_std² Θ."""
         if self.parametrisation == "ntk":
             return Affine(self.W_std**2, self.b_std**2)
-        return RatedAffine(self.W_std**2, self.b_std**2, float(fan_in), float(self.b_std > 0))
+        return RatedAffine(self.W_std**2, self.b_std**2, fan_in / self.width_scale, float(self.has_bias))
 
     def init(self, key: jax.Array, shape: tuple[int, ...], bias_shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
         """Standard normal weights, and a bias if it has any effect."""
         w_key, b_key = jax.random.split(key)
         params = {"w": standard_normal(w_key, shape, dtype)}
-        if self.b_std:
+        if self.has_bias:
             params["b"] = standard_normal(b_key, bias_shape, dtype)
         if self.parametrisation == "standard":
-            scales = {"w": self.W_std / math.sqrt(shape[-2]), "b": self.b_std}
+            scales = {"w": self.W_std * math.sqrt(self.width_scale / shape[-2]), "b": self.b_std}
             params = {name: value * scales[name] for name, value in params.items()}
         return params
 
     def scaled(self, params: dict[str, Any], fan_in: int) -> Any:
         """The weights as they multiply inputs, W_std/√fan_in · W."""
         if self.parametrisation == "standard":
-            return params["w"]
+            return params["w"] if self.width_scale == 1 else params["w"] / math.sqrt(self.width_scale)
         return params["w"] * (self.W_std / math.sqrt(fan_in))
 
     def multiply(self, params: dict[str, Any], x: Any) -> Any:
@@ -179,7 +198,8 @@ class Weights:
         """What the weights made of the inputs, plus the bias b_std · b."""
         if "b" not in params:
             return y
-        return y + (params["b"] if self.parametrisation == "standard" else self.b_std * params["b"])
+        b = params["b"] if self.parametrisation == "standard" else self.b_std * params["b"]
+        return y + b.reshape((1,) * (y.ndim - b.ndim) + b.shape)  # the same rank, as some settings of JAX ask for
 
 
 def check_number(name: str, value: Any) -> float:

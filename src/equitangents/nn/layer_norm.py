@@ -7,15 +7,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from equitangents._types import Params
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.duals import Normalised
-from equitangents.kernels.program import Dual
+from equitangents.kernels.program import Dual, FrozenArray
 from equitangents.kernels.structured import Normalise
 from equitangents.nn.layer import ParameterFree, check_number
-from equitangents.nn.signal import Signal
+from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure
 
 
@@ -23,22 +24,41 @@ from equitangents.nn.structure import Structure
 class LayerNorm(ParameterFree):
     """(x - mean)/√(variance + eps), mean and variance over channels, or with `positions=True` over positions as well.
 
+    `positions` may also be the dimensions of a grid that are taken together, such as (0,) for the rows of an image.
+
     At infinite width these are numbers: K' = K/√((q + eps)(q' + eps)) after a linear layer, with q the variance at the
     position, or its mean over positions; Θ' has the same factor. After a nonlinearity of mean m, K is centred first.
     """
 
-    positions: bool = False
+    positions: bool | tuple[int, ...] = False
     eps: float = 1e-12
 
     def __post_init__(self) -> None:
-        if not isinstance(self.positions, bool):
-            raise InvalidTypeError(f"positions is {self.positions!r}; expected True or False")
+        dimensions = self.positions
+        if isinstance(dimensions, tuple | list) and all(isinstance(d, int) and d >= 0 for d in dimensions):
+            object.__setattr__(self, "positions", tuple(sorted(set(dimensions))))
+        elif not isinstance(dimensions, bool):
+            raise InvalidTypeError(f"positions is {dimensions!r}; expected True, False, or dimensions such as (0, 1)")
         if not check_number("eps", self.eps) >= 0:
             raise InvalidArgumentError(f"eps is {self.eps!r}; expected a number, at least 0")
 
     def signal(self, signal: Signal) -> Signal:
         """The kind of signal that comes in."""
+        self._dimensions(signal)
         return signal
+
+    def _dimensions(self, signal: Signal) -> bool | tuple[int, ...]:
+        """Whether all positions are taken together, or each by itself, or which dimensions of a grid."""
+        if isinstance(self.positions, bool):
+            return self.positions
+        count = len(signal.positions.shape)
+        if any(d >= count for d in self.positions):
+            raise NetworkError(f"positions is {self.positions}, but the signal has {count} dimensions")
+        if not isinstance(signal.positions, Grid):
+            raise NetworkError(
+                f"positions={self.positions} are dimensions of a grid; the signal is on {signal.positions}"
+            )
+        return len(self.positions) == count if len(self.positions) in (0, count) else self.positions
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Entries less their mean, divided by their standard deviation."""
@@ -49,17 +69,25 @@ class LayerNorm(ParameterFree):
         return structure.after(self._normalised(x, structure.mask), structure.mask)
 
     def _normalised(self, x: Any, mask: Any) -> Any:
-        axes = tuple(range(1, x.ndim)) if self.positions else (x.ndim - 1,)
-        where = None if mask is None or not self.positions else jnp.broadcast_to(mask[..., None], x.shape)
+        along = self.positions if isinstance(self.positions, tuple) else range(x.ndim - 2) if self.positions else ()
+        axes = (*(d + 1 for d in along), x.ndim - 1)
+        where = None if mask is None or not along else jnp.broadcast_to(mask[..., None], x.shape)
         mean = jnp.mean(x, axis=axes, keepdims=True, where=where)
         variance = jnp.mean((x - mean) ** 2, axis=axes, keepdims=True, where=where)
         return (x - mean) / jnp.sqrt(variance + self.eps)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """A factor at each pair of positions, or one for each pair of inputs."""
-        if signal.gaussian and not self.positions:
+        dimensions = self._dimensions(signal)
+        if signal.gaussian and not dimensions:
             return (Dual(Normalised(float(self.eps))),)
-        return (Normalise(self.positions, float(self.eps), signal.gaussian),)
+        groups = None
+        if isinstance(dimensions, tuple):
+            shape = signal.positions.shape
+            kept = tuple(1 if d in dimensions else n for d, n in enumerate(shape))
+            numbers = np.arange(np.prod(kept), dtype=np.int32).reshape(kept)
+            groups = FrozenArray(np.ascontiguousarray(np.broadcast_to(numbers, shape)).ravel())
+        return (Normalise(bool(dimensions), float(self.eps), signal.gaussian, groups),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Any, ...] | None:
         """The same at every position, so also at every rotation."""

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import DType, Params
-from equitangents.kernels.program import Affine, Decouple, Op
+from equitangents.kernels.program import Decouple, Op
 from equitangents.nn.patches import patches, taps
 from equitangents.nn.signal import Signal
 from equitangents.nn.window_layer import WindowLayer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LocallyConnected(WindowLayer):
     """As Conv where p = p'; K' = Θ' = 0 where p ≠ p', for different positions share neither weights nor bias."""
 
@@ -28,12 +28,17 @@ class LocallyConnected(WindowLayer):
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Each position's patch times its own weights."""
+        return self.combined(params, patches(x, self.box(signal)), signal)
+
+    def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
+        """What windows read times the weights of their positions."""
         box = self.box(signal)
         fan_in = taps(box) * signal.channels
-        cut = patches(x, box).reshape((x.shape[0], -1, fan_in))
-        y = self.weights.add_bias(params, jnp.einsum("npi,pio->npo", cut, self.weights.scaled(params, fan_in)))
-        return y.reshape((x.shape[0], *box.out_shape, self.channels))
+        flat = cut.reshape((cut.shape[0], -1, fan_in))
+        y = self.weights.add_bias(params, jnp.einsum("npi,pio->npo", flat, self.weights.scaled(params, fan_in)))
+        return y.reshape((cut.shape[0], *box.out_shape, self.channels))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """A convolution, then nothing shared between positions."""
-        return (self.box(signal), Affine(self.W_std**2, self.b_std**2), Decouple())
+        box = self.box(signal)
+        return (box, self.weights.affine(taps(box) * signal.channels), Decouple())

@@ -13,6 +13,7 @@ from equitangents.kernels.structured import StructuredProgram, in_fields, is_str
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.signal import Signal
 from equitangents.steerable.positions import OnPoints, OnWhole
+from equitangents.structured import SMALLER
 
 
 def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
@@ -42,12 +43,20 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Progra
     return Program(shape, with_fitting_padding(tuple(ops))) if lift is None else lift.program(shape, tuple(ops))
 
 
-def structured_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> StructuredProgram:
+def structured_program_of(
+    layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str = SMALLER
+) -> StructuredProgram:
     """The same for inputs with masks or graphs, which always run over all pairs of positions."""
     if any(layer.lifts_to is not None for layer in layers):
         raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
-    ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
-    return StructuredProgram(signals[0].positions.shape, ops)
+    ops = lowered(layers, signals, masked=masks == SMALLER)
+    return StructuredProgram(signals[0].positions.shape, ops, masks)
+
+
+def lowered(layers: tuple[Layer, ...], signals: tuple[Signal, ...], *, masked: bool) -> tuple[Any, ...]:
+    """The operations of layers one after another; `masked`: with windows that fit each input's mask."""
+    pairs = zip(layers, signals, strict=False)
+    return tuple(op for layer, s in pairs for op in (layer.lower_masked(s) if masked else layer.lower(s)))
 
 
 def steerable_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> SteerableProgram:

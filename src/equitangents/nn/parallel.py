@@ -18,6 +18,7 @@ from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.structured import Add, Join, Split
 from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.lowering import lowered
 from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.sums import check_passed_on, check_summands, shape_of, summed
@@ -142,12 +143,16 @@ class Parallel(Layer):
 
     def lower(self, signal: Any) -> tuple[Any, ...]:
         """One operation that holds those of all branches."""
+        return self._lowered(signal, masked=False)
+
+    def lower_masked(self, signal: Any) -> tuple[Any, ...]:
+        """The same, with the branches' windows of smaller inputs."""
+        return self._lowered(signal, masked=True)
+
+    def _lowered(self, signal: Any, *, masked: bool) -> tuple[Any, ...]:
         inputs, _, _ = self._inputs(signal)
-        branches = []
-        for branch, before in zip(self._branches, inputs, strict=True):
-            signals = chain(branch, before)
-            branches.append(tuple(op for la, s in zip(branch, signals, strict=False) for op in la.lower(s)))
-        return (Split(tuple(branches)),)
+        pairs = zip(self._branches, inputs, strict=True)
+        return (Split(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs)),)
 
 
 class _Joining(ParameterFree):

@@ -14,25 +14,35 @@ from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.program import Box, FrozenArray, Op, Pool, WindowPool
 from equitangents.kernels.program import Flatten as FlattenOp
-from equitangents.kernels.structured import BlockSums
+from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, is_padded, keeps_windows
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, per_dimension
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure, pooled
+from equitangents.structured import SMALLER
 
 
 class _Pool(ParameterFree):
     """What pools share: under a mask they average over the positions that exist."""
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """As `apply`; under a mask over the positions of each block that exist."""
+        """As `apply`; under a mask as on the smaller input, or as the mask's convention says."""
         if structure.mask is None:
             return self.apply(params, x, signal), structure
-        op = self.lower(signal)[0]
-        if not isinstance(op, Pool | BlockSums):
-            raise NetworkError(f"{self!r} does not take masks")
-        y, mask = pooled(x, structure.mask, op, self.signal(signal).positions.shape)
-        return y, replace(structure, mask=mask)
+        op = self.lower_masked(signal)[0] if structure.masks == SMALLER else self.lower(signal)[0]
+        shape = self.signal(signal).positions.shape
+        if isinstance(op, Pool | BlockSums) and op.box is None:
+            y, mask = pooled(x, structure.mask, op, shape)
+            return y, replace(structure, mask=mask)
+        count = len(x)
+        flat = structure.mask.reshape((count, -1))
+        if isinstance(op, Fitted):
+            weights, mask = averages(op, flat, x.dtype)
+            values = x.reshape((count, -1, x.shape[-1]))
+            y = jnp.einsum("prn,nrc->npc", weights, values, precision="highest").reshape((count, *shape, -1))
+        else:
+            y, mask = self.apply(params, x, signal), flat[:, deciding(op.box, structure.masks)]
+        return structure.after(y, mask.reshape((count, *shape)))
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,13 @@ class AvgPool(_Pool):
             labels = labels * n + along
         labels = np.where(labels < 0, -1, labels).astype(np.int32)
         return (Pool(FrozenArray(labels.ravel()), int(np.prod(out)), box),)
+
+    def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
+        """The same, over windows of smaller inputs where they are others."""
+        box = self._box(signal)
+        if keeps_windows(box, self.padding) and not is_padded(box):
+            return self.lower(signal)
+        return (Fitted(box, self.padding, pools=True),)
 
 
 def _in_blocks(box: Box) -> bool:
@@ -165,7 +182,9 @@ class GlobalAvgPool(_Pool):
         return tuple(slice(None, None, s) for s in per_dimension("every", self.every, len(shape)))
 
     def signal(self, signal: Signal) -> Signal:
-        """A plain vector; a Gaussian field stays Gaussian."""
+        """A plain vector; a Gaussian field stays Gaussian. A vector stays as it is."""
+        if signal.positions.shape == ():
+            return signal
         grid_shape(signal)
         self._steps(signal)
         return replace(signal, positions=Grid(()))

@@ -12,6 +12,7 @@ from equitangents.groups import Group
 from equitangents.kernels.program import Branch, Op
 from equitangents.nn.folding import fold_layers
 from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.lowering import lowered
 from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.sums import check_passed_on, check_summands, shape_of, summed
@@ -97,8 +98,11 @@ class Residual(Layer):
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One operation that holds those of the branch."""
-        signals = self.signals(signal)
-        return (Branch(tuple(op for la, s in zip(self.layers, signals, strict=False) for op in la.lower(s))),)
+        return (Branch(lowered(self.layers, self.signals(signal), masked=False)),)
+
+    def lower_masked(self, signal: Signal) -> tuple[Op, ...]:
+        """The same, with the branch's windows of smaller inputs."""
+        return (Branch(lowered(self.layers, self.signals(signal), masked=True)),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """A branch, if all of its layers fold."""

@@ -32,7 +32,7 @@ from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.nn.steerable.outputs import turning_dimension
 from equitangents.nn.structure import Structure
 from equitangents.steerable.positions import OnPoints, OnWhole
-from equitangents.structured import Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
+from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array
 
 AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
@@ -106,6 +106,7 @@ class Sequential(CheckedKeywords):
 
         x may be `Masked` or `Graphs`. A network with dropout in training takes a `key`, from which it draws.
         """
+        check_entries("params", params, self._layers)
         if key is not None or is_structured(x) or any(layer.needs_structure for layer in self._layers):
             return self._apply_structured(params, x, key)
         x = cast(ArrayLike, x)
@@ -129,7 +130,8 @@ class Sequential(CheckedKeywords):
             values = jnp.asarray(getattr(x, "x", x), dtype)
             graphs = getattr(x, "adjacency", None)
             graphs = None if graphs is None else jnp.asarray(graphs, dtype)
-            structure = Structure(getattr(x, "mask", None), graphs, key)
+            convention = getattr(x, "convention", SMALLER)
+            structure = Structure(getattr(x, "mask", None), graphs, key, convention)
             return run_layers(self._layers, params, values, self.signals(values.shape[1:]), structure)[0]
 
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
@@ -164,6 +166,8 @@ class Sequential(CheckedKeywords):
                 raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
             if is_structured(x1) != is_structured(x2):
                 raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
+            if getattr(x1, "convention", None) != getattr(x2, "convention", None):
+                raise NetworkError(f"x1 has masks of convention {x1.convention!r}, x2 of {x2.convention!r}")
         if x2 is None:
             return (*without_empty_masks(x1), None)
         return without_empty_masks(x1, x2)
@@ -234,7 +238,7 @@ class Sequential(CheckedKeywords):
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
         program: AnyProgram
         if is_structured(x):
-            given, program = _lower_structured(self._layers, _check_input_shape(x.shape[1:]))
+            given, program = _lower_structured(self._layers, _check_input_shape(x.shape[1:]), x.convention)
         else:
             given, program = self.lower(x.shape[1:])
         return self.after_given(given, x), program
@@ -273,11 +277,13 @@ class Sequential(CheckedKeywords):
             y = jnp.asarray(getattr(x, "x", x), dtype)
             signals = self.signals(x.shape[1:])
             if is_structured(x):
-                structure = Structure(x.mask, x.adjacency)
+                structure = Structure(x.mask, x.adjacency, masks=x.convention)
                 y, after = run_layers(self._layers[:count], ((),) * count, y, signals, structure)
                 if after.mask is None and x.adjacency is None:
                     return np.asarray(y) if isinstance(x.x, np.ndarray) else y
-                return Masked(y, after.mask) if x.adjacency is None else Graphs(y, x.adjacency, after.mask)
+                if x.adjacency is None:
+                    return Masked(y, after.mask, x.convention)
+                return Graphs(y, x.adjacency, after.mask, x.convention)
             for layer, s in zip(self._layers[:count], signals, strict=False):
                 y = layer.apply((), y, s)
             return np.asarray(y) if isinstance(x, np.ndarray) else y
@@ -296,6 +302,21 @@ def _check_input_shape(input_shape: Any) -> tuple[int, ...]:
 def _check_inputs(name: str, x: Any) -> Any:
     """Arrays (N, *positions, C), or inputs with masks or graphs."""
     return checked(name, x) if is_structured(x) else check_array(name, x, min_rank=2)
+
+
+def check_entries(name: str, params: Any, layers: tuple[Layer, ...]) -> None:
+    """Raise ShapeError unless `params` has one entry for each layer, and so within each branch."""
+    if not isinstance(params, tuple | list) or len(params) != len(layers):
+        held = f"{len(params)} entries" if isinstance(params, tuple | list) else f"a {type(params).__name__}"
+        raise ShapeError(f"{name} is {held}; expected one entry for each of the {len(layers)} layers, as init gives")
+    for i, (layer, entry) in enumerate(zip(layers, params, strict=True)):
+        if layer.inner and not layer.joins:
+            check_entries(f"{name}[{i}]", entry, layer.inner[0])
+        elif layer.inner:
+            if not isinstance(entry, tuple | list) or len(entry) != len(layer.inner):
+                raise ShapeError(f"{name}[{i}] is not one entry for each of the {len(layer.inner)} branches")
+            for j, (inner, part) in enumerate(zip(layer.inner, entry, strict=True)):
+                check_entries(f"{name}[{i}][{j}]", part, inner)
 
 
 def run_layers(layers: tuple[Layer, ...], params: Params, x: Any, signals: Any, structure: Any) -> tuple[Any, Any]:
@@ -362,13 +383,13 @@ def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int
 
 @lru_cache(maxsize=256)
 def _lower_structured(
-    layers: tuple[Layer, ...], input_shape: tuple[int, ...]
+    layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str = SMALLER
 ) -> tuple[int, StructuredProgram | SteerableProgram]:
     """The same for inputs with masks or graphs, which always run over all pairs of positions."""
     signals, given = _ends_on_vector(layers, input_shape)
     if isinstance(signals[-1].positions, OnWhole):
         return given, steerable_program_of(layers[given:], signals[given:])
-    return given, structured_program_of(layers[given:], signals[given:])
+    return given, structured_program_of(layers[given:], signals[given:], masks)
 
 
 def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[tuple[Signal, ...], int]:

@@ -10,15 +10,20 @@ import jax.numpy as jnp
 
 from equitangents.kernels.program import Pool
 from equitangents.kernels.structured import BlockSums
+from equitangents.structured import SMALLER
 
 
 @dataclass(frozen=True)
 class Structure:
-    """mask (N, *positions) of the signal or None, graphs (N, P, P) or None, and a key or None."""
+    """mask (N, *positions) of the signal or None, graphs (N, P, P) or None, and a key or None.
+
+    `masks` is what windows make of missing positions (`kernels.structured.masks`).
+    """
 
     mask: Any = None
     graphs: Any = None
     key: Any = None
+    masks: str = SMALLER
 
     def within(self, i: int) -> Structure:
         """The same with the key of part i."""

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import abc
+from dataclasses import dataclass, field
+from typing import Any
 
-from equitangents._types import ArrayLike
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents._types import Params
 from equitangents.kernels.program import Box
-from equitangents.kernels.structured import centres
-from equitangents.nn.layer import Layer, Weights, check_scale
+from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
+from equitangents.nn.layer import Layer, Weights, check_parametrisation, check_scale, described
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape
 from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.structure import Structure
+from equitangents.structured import SMALLER
 from equitangents.validation import check_whole
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WindowLayer(Layer):
     """A linear layer that reads a window about each position of a grid of one to three dimensions.
 
     `padding`: "circular" (a torus), "zero" (means still divide by the whole window at borders) or "valid". `window` and
-    `stride`: a number, or one for each dimension.
+    `stride`: a number, or one for each dimension. `parametrisation`, `bias` and `width_scale`: as in `Dense`, with n
+    the inputs of a window, |S| times the channels.
     """
 
     channels: int
@@ -27,6 +36,12 @@ class WindowLayer(Layer):
     padding: str = "circular"
     W_std: float = 1.0
     b_std: float = 0.0
+    parametrisation: str = field(default="ntk", repr=False)
+    bias: bool | None = field(default=None, repr=False)
+    width_scale: float = field(default=1.0, repr=False)
+
+    def __repr__(self) -> str:
+        return described(self)
 
     def __post_init__(self) -> None:
         check_whole("channels", self.channels, 1)
@@ -35,22 +50,42 @@ class WindowLayer(Layer):
         check_padding(self.padding)
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
+        check_parametrisation(self.parametrisation, self.bias, self.width_scale)
 
     @property
     def weights(self) -> Weights:
         """The scales of weights and bias."""
-        return Weights(self.W_std, self.b_std)
+        return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
 
     def box(self, signal: Signal) -> Box:
         """Where the window reads on the signal's grid."""
         return Window(self.window, self.stride, self.padding).box(grid_shape(signal))
 
-    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
-        """A window's output exists where the position that it is centred on does."""
+    @abc.abstractmethod
+    def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
+        """The layer's output, of what each window reads: (N, *out, |S|·n) to (N, *out, channels)."""
+
+    def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
+        """As `lower`, with the windows of smaller inputs in place of its first operation where they are others."""
+        box, *rest = self.lower(signal)
+        if keeps_windows(box, self.padding):
+            return (box, *rest)
+        return (Fitted(box, self.padding, pools=False), *rest)
+
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
+        """As `apply`; under a mask as on the smaller input that it leaves, or as the mask's convention says."""
+        box, mask = self.box(signal), structure.mask
         if mask is None:
-            return None
-        box = self.box(signal)
-        return mask.reshape((len(mask), -1))[:, centres(box)].reshape((len(mask), *box.out_shape))
+            return structure.after(self.apply(params, x, signal), None)
+        count = len(x)
+        flat = mask.reshape((count, -1))
+        if structure.masks != SMALLER or keeps_windows(box, self.padding):
+            there = flat[:, deciding(box, structure.masks)]
+            return structure.after(self.apply(params, x, signal), there.reshape((count, *box.out_shape)))
+        index, reads, there = fitted_windows(Fitted(box, self.padding, pools=False), flat)
+        values = x.reshape((count, -1, x.shape[-1]))[np.arange(count)[:, None, None], index]
+        cut = jnp.where(reads[..., None], values, 0).reshape((count, *box.out_shape, -1))
+        return structure.after(self.combined(params, cut, signal), there.reshape((count, *box.out_shape)))
 
     def signal(self, signal: Signal) -> Signal:
         """The grid that the windows leave, Gaussian."""

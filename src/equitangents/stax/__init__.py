@@ -31,6 +31,7 @@ from equitangents.stax.elementwise import (
     Sin,
 )
 from equitangents.stax.enumerations import AggregateImplementation, AttentionMechanism, PositionalEmbedding
+from equitangents.stax.kernel import Kernel
 from equitangents.stax.layers import StaxLayer
 from equitangents.stax.linear import (
     Aggregate,
@@ -101,6 +102,7 @@ __all__ = [
     "Identity",
     "ImageResize",
     "Index",
+    "Kernel",
     "LayerNorm",
     "LeakyRelu",
     "MaxPool",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from equitangents.stax.nodes import Axes
+
 
 def only(name: str, value: Any, *allowed: Any, instead: str) -> None:
     """Raise NotImplementedError, which names our own way, unless `value` is one of `allowed`."""
@@ -18,8 +20,6 @@ def setting(value: Any) -> Any:
     return value.name if isinstance(value, Enum) else value
 
 
-def channel_last(batch_axis: int, channel_axis: int) -> None:
-    """Inputs are (N, *positions, channels)."""
-    instead = "move the axes of the inputs: here they are (N, *positions, channels)"
-    only("batch_axis", batch_axis, 0, instead=instead)
-    only("channel_axis", channel_axis, -1, instead=instead)
+def axes(batch_axis: int, channel_axis: int) -> Axes | None:
+    """The axes of inputs, None where they are the usual ones: batch first, channels last."""
+    return None if (batch_axis, channel_axis) == (0, -1) else (batch_axis, channel_axis)

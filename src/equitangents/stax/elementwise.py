@@ -17,75 +17,77 @@ _SIGMOID = 2.4020563531719796  # 0.5 erf(x / _SIGMOID) + 0.5 is near to the logi
 
 def Relu(do_stabilize: bool = False) -> StaxLayer:
     """`nn.Relu`, which is stable in any case."""
-    return triple(nn.Relu())
+    return triple("Relu", nn.Relu())
 
 
 def LeakyRelu(alpha: float, do_stabilize: bool = False) -> StaxLayer:
     """`nn.LeakyRelu`: slope alpha for negative numbers."""
-    return triple(nn.LeakyRelu(alpha))
+    return triple("LeakyRelu", nn.LeakyRelu(alpha))
 
 
 def ABRelu(a: float, b: float, do_stabilize: bool = False) -> StaxLayer:
     """a·min(x, 0) + b·max(x, 0): `nn.LeakyRelu` times b, of -x where b is 0."""
     if b:
-        return triple(*_times(1.0, nn.LeakyRelu(a / b), b))
-    return triple(nn.Scale(-1.0), nn.Relu(), nn.Scale(-a))
+        return triple("ABRelu", *_times(1.0, nn.LeakyRelu(a / b), b))
+    return triple("ABRelu", nn.Scale(-1.0), nn.Relu(), nn.Scale(-a))
 
 
 def Abs(do_stabilize: bool = False) -> StaxLayer:
     """`nn.Abs`: the absolute value."""
-    return triple(nn.Abs())
+    return triple("Abs", nn.Abs())
 
 
 def Erf(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
     """a·erf(b x) + c: `nn.Erf`, with `nn.Scale` before and after, and the constant c."""
     if not c:
-        return triple(*_times(b, nn.Erf(), a))
-    return triple(*_times(b, closed_forms.Raised(nn.Erf(), c / a), a)) if a else triple(nn.Polynomial((c,)))
+        return triple("Erf", *_times(b, nn.Erf(), a))
+    return (
+        triple("Erf", *_times(b, closed_forms.Raised(nn.Erf(), c / a), a)) if a else triple("Erf", nn.Polynomial((c,)))
+    )
 
 
 def Sigmoid_like() -> StaxLayer:
     """0.5 erf(x/2.402) + 0.5, near to the logistic sigmoid, whose own dual is `nn.Elementwise(jax.nn.sigmoid)`."""
-    return Erf(0.5, 1 / _SIGMOID, 0.5)
+    return triple("Sigmoid_like", *_times(1 / _SIGMOID, closed_forms.Raised(nn.Erf(), 1.0), 0.5))
 
 
 def Gelu(approximate: bool = False) -> StaxLayer:
     """`nn.Gelu`, exact; approximate=True by quadrature."""
     if approximate:
-        return triple(nn.Elementwise(lambda x: jax.nn.gelu(x, approximate=True)))
-    return triple(nn.Gelu())
+        return triple("Gelu", nn.Elementwise(lambda x: jax.nn.gelu(x, approximate=True)))
+    return triple("Gelu", nn.Gelu())
 
 
 def Sin(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
     """a·sin(b x + c): `nn.Sin`, with `nn.Scale` before and after, and the phase c."""
-    return triple(*_times(b, closed_forms.Wave(c) if c else nn.Sin(), a))
+    return triple("Sin", *_times(b, closed_forms.Wave(c) if c else nn.Sin(), a))
 
 
 def Cos(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
     """a·cos(b x + c): `nn.Cos`, with `nn.Scale` before and after, and the phase c."""
     if c:
-        return Sin(a, b, c + math.pi / 2)
-    return triple(*_times(b, nn.Cos(), a))
+        return triple("Cos", *_times(b, closed_forms.Wave(c + math.pi / 2), a))
+    return triple("Cos", *_times(b, nn.Cos(), a))
 
 
 def Rbf(gamma: float = 1.0) -> StaxLayer:
     """`nn.Rbf`: the kernel exp(-gamma |x - x'|²)."""
-    return triple(nn.Rbf(gamma))
+    return triple("Rbf", nn.Rbf(gamma))
 
 
 def Sign() -> StaxLayer:
     """`nn.Sign`: the NNGP alone. Asking for "ntk" raises NetworkError, where neural-tangents returns zeros."""
-    return triple(nn.Sign())
+    return triple("Sign", nn.Sign())
 
 
 def Exp(a: float = 1, b: float = 1) -> StaxLayer:
     """The exponential a·exp(b x): `nn.Exp`."""
-    return triple(nn.Exp(a, b))
+    return triple("Exp", nn.Exp(a, b))
 
 
 def Gaussian(a: float = 1, b: float = -1) -> StaxLayer:
     """The Gaussian bump a·exp(b x²): `nn.Gaussian`."""
-    return triple(nn.Gaussian(a, b))
+    return triple("Gaussian", nn.Gaussian(a, b))
 
 
 def ExpNormalized(gamma: float = 1, shift: float = -1, do_clip: bool = False) -> StaxLayer:
@@ -93,7 +95,7 @@ def ExpNormalized(gamma: float = 1, shift: float = -1, do_clip: bool = False) ->
     layers: tuple[Layer, ...] = (nn.Exponential(gamma),)
     if shift != -1:
         layers += (nn.Scale(math.exp(gamma * (shift + 1) / 2)),)
-    return triple(*layers)
+    return triple("ExpNormalized", *layers)
 
 
 def Hermite(degree: int) -> StaxLayer:
@@ -101,17 +103,17 @@ def Hermite(degree: int) -> StaxLayer:
 
     Kernels of neural-tangents are K^degree whatever the variance, which is the function's own for variance 1 alone.
     """
-    return triple(nn.Hermite(degree))
+    return triple("Hermite", nn.Hermite(degree))
 
 
 def Monomial(degree: int) -> StaxLayer:
     """`nn.Monomial`: x to this power."""
-    return triple(nn.Monomial(degree))
+    return triple("Monomial", nn.Monomial(degree))
 
 
 def Polynomial(coef: Sequence[float]) -> StaxLayer:
     """`nn.Polynomial`: coefficients from the lowest power on."""
-    return triple(nn.Polynomial(tuple(float(c) for c in coef)))
+    return triple("Polynomial", nn.Polynomial(tuple(float(c) for c in coef)))
 
 
 def Elementwise(
@@ -123,7 +125,7 @@ def Elementwise(
             "Elementwise takes a function fn alone, and integrates its dual; a dual in closed form is the property "
             "`dual` of a class derived from equitangents.nn.Nonlinearity"
         )
-    return triple(nn.Elementwise(fn))
+    return triple("Elementwise", nn.Elementwise(fn))
 
 
 def ElementwiseNumerical(
@@ -134,12 +136,12 @@ def ElementwiseNumerical(
     The sums of neural-tangents, of as many nodes, depend on the order of the inputs: the two differ by the rules'
     errors, and both converge to the integral as `deg` grows.
     """
-    return triple(nn.Elementwise(fn, order=deg))
+    return triple("ElementwiseNumerical", nn.Elementwise(fn, order=deg))
 
 
 def Gabor() -> StaxLayer:
     """exp(-x²) sin(x), a wave under a bump."""
-    return triple(closed_forms.Gabor())
+    return triple("Gabor", closed_forms.Gabor())
 
 
 def RectifiedMonomial(degree: int) -> StaxLayer:
@@ -147,7 +149,9 @@ def RectifiedMonomial(degree: int) -> StaxLayer:
 
     Kernels of neural-tangents are NaN between an input and itself; here they are finite.
     """
-    return triple(nn.RectifiedMonomial(degree) if degree > 1 else nn.Relu() if degree else nn.Heaviside())
+    return triple(
+        "RectifiedMonomial", nn.RectifiedMonomial(degree) if degree > 1 else nn.Relu() if degree else nn.Heaviside()
+    )
 
 
 def _times(before: float, phi: Layer, after: float) -> tuple[Layer, ...]:

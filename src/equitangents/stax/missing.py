@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 _LAYERS = "a layer of your own is a class here: see nn.Layer, and the guide on architectures of your own"
 _INSTEAD = {
@@ -14,9 +15,18 @@ _INSTEAD = {
     "BatchNorm": "it has no kernel, since what it does to an input depends on the batch; use LayerNorm",
     "MaxPool": "it has no kernel in closed form; use AvgPool, or a convolution with strides",
     "Slice": "use nn.Aggregate(matrix) with a row of the identity matrix for each position kept",
+    "utils": "there are no helpers to import: arrays are NumPy's and JAX's own",
+    "experimental": "kernels of TensorFlow functions are not here; torch.EmpiricalKernel has those of PyTorch modules",
     **dict.fromkeys(("layer", "requires", "supports_masking", "Bool", "Diagonal"), _LAYERS),
-    "unmask_fn": "outputs come without masks; give masks with the inputs, as Masked(x, mask) or mask_constant=",
 }
+
+
+_MODULES = ("utils", "experimental")
+
+
+def unmask_fn(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` itself: outputs are arrays, zero at missing positions, where neural-tangents' have masks beside them."""
+    return fn
 
 
 class Missing:
@@ -25,10 +35,16 @@ class Missing:
     def __init__(self, name: str, instead: str) -> None:
         self.__name__ = self.__qualname__ = name
         self.__doc__ = f"Not here: {instead}."
-        self._message = f"stax.{name}: {instead}"
+        self._message = f"{'equitangents' if name in _MODULES else 'stax'}.{name}: {instead}"
 
     def __call__(self, *args: object, **keywords: object) -> NoReturn:
         """Say what to use instead."""
+        raise NotImplementedError(self._message)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what to use instead; tools that ask for what they know are told that it is not there."""
+        if name.startswith("_"):
+            raise AttributeError(name)
         raise NotImplementedError(self._message)
 
     def __getitem__(self, index: object) -> NoReturn:
@@ -40,7 +56,7 @@ ConvTranspose, ImageResize, Index, DotGeneral, FanInProd, BatchNorm, MaxPool = (
     Missing(name, _INSTEAD[name])
     for name in ("ConvTranspose", "ImageResize", "Index", "DotGeneral", "FanInProd", "BatchNorm", "MaxPool")
 )
-Slice, layer, requires, supports_masking, Bool, Diagonal, unmask_fn = (
-    Missing(name, _INSTEAD[name])
-    for name in ("Slice", "layer", "requires", "supports_masking", "Bool", "Diagonal", "unmask_fn")
+Slice, layer, requires, supports_masking, Bool, Diagonal = (
+    Missing(name, _INSTEAD[name]) for name in ("Slice", "layer", "requires", "supports_masking", "Bool", "Diagonal")
 )
+utils, experimental = (Missing(name, _INSTEAD[name]) for name in _MODULES)

@@ -1,11 +1,19 @@
 """Structured programs: networks with branches, masks, graphs, attention or dropout, over all pairs of positions."""
 
-from equitangents.kernels.structured.masks import centres
+from equitangents.kernels.structured.masks import (
+    averages,
+    check_boxes,
+    deciding,
+    fitted_windows,
+    is_padded,
+    keeps_windows,
+)
 from equitangents.kernels.structured.program import (
     Add,
     Attend,
     BlockSums,
     Drop,
+    Fitted,
     Join,
     Mix,
     Normalise,
@@ -21,14 +29,20 @@ __all__ = [
     "Attend",
     "BlockSums",
     "Drop",
+    "Fitted",
     "Join",
     "Mix",
     "Normalise",
     "Split",
     "StructuredProgram",
     "Times",
-    "centres",
+    "averages",
+    "check_boxes",
+    "deciding",
+    "fitted_windows",
     "in_fields",
+    "is_padded",
     "is_structured",
+    "keeps_windows",
     "simplified",
 ]

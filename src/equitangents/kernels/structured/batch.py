@@ -7,8 +7,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents import precision
 from equitangents._types import DType
 from equitangents.errors import NetworkError
+from equitangents.kernels.structured.masks import check_boxes
 from equitangents.kernels.structured.program import Mix, StructuredProgram, flat
 
 
@@ -40,6 +42,9 @@ def check_alike(program: StructuredProgram, one: Batch, other: Batch) -> None:
     """Raise NetworkError unless both sets of inputs have masks, and graphs where the program reads them."""
     if (one.mask is None) != (other.mask is None):
         raise NetworkError("one of x1 and x2 has a mask, the other none; give both one (all True where all is there)")
+    for name, batch in (("x1", one), ("x2", other)):
+        if not precision.is_traced(batch.mask):
+            check_boxes(name, program, batch.mask)
     if reads_graphs(program):
         for name, batch in (("x1", one), ("x2", other)):
             if batch.graphs is None:

@@ -26,18 +26,21 @@ from equitangents.kernels.structured.fields import (
     right,
     thetas,
 )
-from equitangents.kernels.structured.masks import centres, check_windows
+from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
     Add,
     Attend,
     BlockSums,
     Drop,
+    Fitted,
     Join,
     Mix,
     Normalise,
     Split,
     Times,
+    flat,
 )
+from equitangents.structured import SMALLER
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,18 @@ class Context:
     graphs: tuple[Any, Any]
     same: Any  # (N1, N2) bool, or None where no input of one set is one of the other
     carry: Carry = DISTANCE
+    masks: str = SMALLER  # what windows make of missing positions
+
+
+def tables_of(ops: tuple[Any, ...]) -> dict[str, Any]:
+    """The tables that operations name by their keys."""
+    found = {}
+    for op in flat(ops):
+        if hasattr(op, "index"):
+            found[op.index.key] = jnp.asarray(op.index.array)
+        elif isinstance(op, Pool | BlockSums):
+            found[op.labels.key] = jnp.asarray(op.labels.array)
+    return found
 
 
 def execute(ops: tuple[Any, ...], states: tuple[State, ...], context: Context) -> tuple[State, ...]:
@@ -86,10 +101,12 @@ def _one(op: Any, state: State, context: Context) -> State:
         return mixing.attended(op, state, carry)
     if isinstance(op, Mix):
         return mixing.aggregated(op, state, context.graphs, carry)
+    if isinstance(op, Fitted):
+        return mixing.fitted_pools(op, state, carry) if op.pools else mixing.fitted_means(op, state, carry)
+    if isinstance(op, Pool | BlockSums | WindowPool) and state.one.mask is not None and op.box is not None:
+        return mixing.window_pooled(op, state, context.masks, carry)
     if isinstance(op, BlockSums) or (isinstance(op, Pool) and state.one.mask is not None):
         return mixing.pooled(op, state, context.tables, carry)
-    if isinstance(op, WindowPool):
-        check_windows(state.one.mask is not None)
     if isinstance(op, Pool | WindowPool | Flatten):
         return _pooled(op, state, context)
     return _plain(op, state, context)
@@ -99,7 +116,7 @@ def _plain(op: Op, state: State, context: Context) -> State:
     """An operation of field programs that leaves positions apart."""
     steps = [field_moments((op,), s.q, s.mean, context.tables) for s in (state.one, state.other)]
     one, other = (
-        Side(step.q[1], step.mean[1], _mask_after(op, s.mask))
+        Side(step.q[1], step.mean[1], _mask_after(op, s.mask, context.masks))
         for step, s in zip(steps, (state.one, state.other), strict=True)
     )
 
@@ -111,12 +128,12 @@ def _plain(op: Op, state: State, context: Context) -> State:
     return pointwise(state, one, other, rule, context.carry)
 
 
-def _mask_after(op: Op, mask: Any) -> Any:
-    """A window's output is there where the position that it is centred on is."""
+def _mask_after(op: Op, mask: Any, convention: str) -> Any:
+    """A window's output is there where the position that decides it is."""
     if mask is None or not isinstance(op, Box | Table):
         return mask
     assert isinstance(op, Box)  # layers refuse masks on groups
-    return mask[centres(op)]
+    return mask[deciding(op, convention)]
 
 
 def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
@@ -186,9 +203,16 @@ def _normalised(op: Normalise, state: State, carry: Carry) -> State:
         if not op.positions:
             return side.mean, side.q - side.mean**2
         mask = jnp.ones_like(side.q) if side.mask is None else side.mask.astype(side.q.dtype)
-        count = jnp.maximum(mask.sum(axis=0, keepdims=True), 1)
-        mean = (mask * side.mean).sum(axis=0, keepdims=True) / count
-        return mean, (mask * side.q).sum(axis=0, keepdims=True) / count - mean**2
+        count = jnp.maximum(together(mask), 1)
+        mean = together(mask * side.mean) / count
+        return mean, together(mask * side.q) / count - mean**2
+
+    def together(values: Any) -> Any:
+        """Sums over all positions, or over those of each position's group."""
+        if op.groups is None:
+            return values.sum(axis=0, keepdims=True)
+        alike = op.groups.array[:, None] == op.groups.array
+        return jnp.tensordot(jnp.asarray(alike, values.dtype), values, axes=1, precision="highest")
 
     sides = state.one, state.other
     found = [statistics(side) for side in sides]

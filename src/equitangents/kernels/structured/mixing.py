@@ -8,11 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from equitangents.kernels.engines.reference.carry import Carry
-from equitangents.kernels.program import Pool
+from equitangents.kernels.engines.reference.windows import window_averages
+from equitangents.kernels.program import Pool, WindowPool
 from equitangents.kernels.structured.fields import Side, State, covariances, of_covariances, thetas
-from equitangents.kernels.structured.program import Attend, BlockSums, Mix
+from equitangents.kernels.structured.masks import averages, deciding, fitted_windows
+from equitangents.kernels.structured.program import Attend, BlockSums, Fitted, Mix
 
 _Three = tuple[Any, Any, Any]
 
@@ -39,15 +42,77 @@ def mixed_means(state: State, a1: Any, a2: Any) -> tuple[Any, Any]:
 def aggregated(op: Mix, state: State, graphs: tuple[Any, Any], carry: Carry) -> State:
     """Sums over neighbours, by a given matrix or by each input's graph."""
     if op.matrix is not None:
-        matrix = jnp.asarray(op.matrix.array, state.one.q.dtype)
-        a1, a2 = (jnp.broadcast_to(matrix[:, :, None], (*matrix.shape, s.q.shape[1])) for s in (state.one, state.other))
+        a1, a2 = _spread(op.matrix.array, state)
     else:
         a1, a2 = (g.astype(state.one.q.dtype) for g in graphs)
     masks = state.one.mask, state.other.mask
     if op.matrix is not None and op.matrix.array.shape[0] != op.matrix.array.shape[1]:
         masks = None, None
-    ks, ts = mixed(covariances(state, carry), a1, a2), mixed(thetas(state), a1, a2)
-    return of_covariances(ks, ts, mixed_means(state, a1, a2), masks, carry)
+    return _by_matrices(state, (a1, a2), masks, carry)
+
+
+def window_pooled(op: Pool | BlockSums | WindowPool, state: State, convention: str, carry: Carry) -> State:
+    """Means over whole windows, or sums: zeros stand at missing positions."""
+    box = op.box
+    assert box is not None
+    matrix = window_averages(box) * (np.prod(box.window) if isinstance(op, BlockSums) else 1)
+    at = deciding(box, convention)
+    masks = tuple(None if s.mask is None else s.mask[at] for s in (state.one, state.other))
+    return _by_matrices(state, _spread(matrix, state), masks, carry)
+
+
+def fitted_pools(op: Fitted, state: State, carry: Carry) -> State:
+    """Means over windows of each smaller input."""
+    found = [averages(op, jnp.swapaxes(s.mask, 0, 1), s.q.dtype) for s in (state.one, state.other)]
+    masks = tuple(jnp.swapaxes(there, 0, 1) for _, there in found)
+    return _by_matrices(state, tuple(a for a, _ in found), masks, carry)
+
+
+def fitted_means(op: Fitted, state: State, carry: Carry) -> State:
+    """K'(p, p') = mean over u of K at what the windows of both smaller inputs read u-th."""
+    tables = [fitted_windows(op, jnp.swapaxes(s.mask, 0, 1)) for s in (state.one, state.other)]
+    (i1, ok1), (i2, ok2) = (((jnp.moveaxis(t, 0, 1)) for t in table[:2]) for table in tables)
+    count = i1.shape[-1]
+
+    def own(values: Any, i: Any, ok: Any) -> Any:
+        n = np.arange(values.shape[-1])
+        total: Any = 0.0
+        for u in range(count):
+            part = values[i[:, None, :, u], i[None, :, :, u], n]
+            total = total + jnp.where(ok[:, None, :, u] & ok[None, :, :, u], part, 0)
+        return total / count
+
+    def cross(values: Any) -> Any:
+        if values is None:
+            return None
+        n, m = np.arange(values.shape[-2])[:, None], np.arange(values.shape[-1])
+        total: Any = 0.0
+        for u in range(count):
+            a, b = i1[:, None, :, None, u], i2[None, :, None, :, u]
+            total = total + jnp.where(ok1[:, None, :, None, u] & ok2[None, :, None, :, u], values[a, b, n, m], 0)
+        return total / count
+
+    def all_three(values: _Three) -> _Three:
+        return own(values[0], i1, ok1), own(values[1], i2, ok2), cross(values[2])
+
+    means = tuple(
+        jnp.where(ok, s.mean[i, np.arange(s.mean.shape[1])[:, None]], 0).mean(axis=-1)
+        for s, i, ok in ((state.one, i1, ok1), (state.other, i2, ok2))
+    )
+    masks = tuple(jnp.swapaxes(table[2], 0, 1) for table in tables)
+    ks, ts = all_three(covariances(state, carry)), all_three(thetas(state))
+    return of_covariances(ks, ts, means, masks, carry)  # type: ignore[arg-type]
+
+
+def _spread(matrix: np.ndarray, state: State) -> tuple[Any, Any]:
+    """One matrix for all inputs of both sets."""
+    values = jnp.asarray(matrix, state.one.q.dtype)[:, :, None]
+    return tuple(jnp.broadcast_to(values, (*matrix.shape, s.q.shape[1])) for s in (state.one, state.other))  # type: ignore[return-value]
+
+
+def _by_matrices(state: State, matrices: tuple[Any, ...], masks: tuple[Any, ...], carry: Carry) -> State:
+    ks, ts = mixed(covariances(state, carry), *matrices), mixed(thetas(state), *matrices)
+    return of_covariances(ks, ts, mixed_means(state, *matrices), masks, carry)
 
 
 def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any], carry: Carry) -> State:
@@ -62,8 +127,7 @@ def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any], carry: Ca
 
     a1, a2 = matrix(state.one), matrix(state.other)
     masks = tuple(None if s.mask is None else (a != 0).any(axis=1) for a, s in ((a1, state.one), (a2, state.other)))
-    ks, ts = mixed(covariances(state, carry), a1, a2), mixed(thetas(state), a1, a2)
-    return of_covariances(ks, ts, mixed_means(state, a1, a2), masks, carry)  # type: ignore[arg-type]
+    return _by_matrices(state, (a1, a2), masks, carry)
 
 
 def attended(op: Attend, state: State, carry: Carry) -> State:

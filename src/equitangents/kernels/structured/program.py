@@ -57,12 +57,13 @@ class BlockSums:
 class Normalise:
     """Subtracts the mean and divides by √(variance + eps), both over channels, or over channels and positions.
 
-    A `centred` field has the mean 0 anyway.
+    A `centred` field has the mean 0 anyway. With `groups` each group of positions is taken by itself.
     """
 
     positions: bool
     eps: float
     centred: bool = False
+    groups: FrozenArray | None = None  # int32 (positions,), the number of each position's group
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,21 @@ class Drop:
     keep: float
 
 
-StructuredOp = Split | Add | Join | Times | BlockSums | Normalise | Attend | Mix | Drop
+@dataclass(frozen=True)
+class Fitted:
+    """Windows that differ from input to input, each those of the smaller input that its mask leaves (see `masks`)."""
+
+    box: Box  # of an input without missing positions
+    padding: str  # "zero", "circular", "valid"
+    pools: bool  # K over all pairs of a window's positions; or one mean, K(p + u, p' + u), as before weights
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The grid of windows."""
+        return self.box.out_shape
+
+
+StructuredOp = Split | Add | Join | Times | BlockSums | Normalise | Attend | Mix | Drop | Fitted
 AnyOp = Op | StructuredOp
 
 
@@ -100,6 +115,7 @@ class StructuredProgram:
 
     shape: tuple[int, ...]
     ops: tuple[Any, ...]
+    masks: str = "smaller"  # what windows make of missing positions, if any are: see `masks`
 
     @property
     def why(self) -> str:
@@ -112,6 +128,7 @@ class StructuredProgram:
 _SAID = {
     Split: "parallel branches", Add: "sums", Join: "concatenation", Times: "scaling", BlockSums: "sums over positions",
     Normalise: "normalisation over positions", Attend: "attention", Mix: "aggregation", Drop: "dropout",
+    Fitted: "windows that fit each input's mask",
 }  # fmt: skip
 
 

@@ -18,14 +18,14 @@ from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import Choice, Engine, choose_where
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
 from equitangents.kernels.engines.reference.sizes import TILE_ELEMENTS
-from equitangents.kernels.program import Pool
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.scales import check_representable, norms
 from equitangents.kernels.size import check_result
 from equitangents.kernels.structured.batch import Batch, batch_of, check_alike, typed
-from equitangents.kernels.structured.execute import Context, execute
-from equitangents.kernels.structured.fields import Pairs, Side, State
-from equitangents.kernels.structured.program import BlockSums, Mix, StructuredProgram, flat
+from equitangents.kernels.structured.execute import Context, execute, tables_of
+from equitangents.kernels.structured.fields import State
+from equitangents.kernels.structured.program import Mix, StructuredProgram, flat
+from equitangents.kernels.structured.states import start, state_of_inputs
 from equitangents.structured import Inputs
 
 logger = logging.getLogger("equitangents")
@@ -259,11 +259,8 @@ def _tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, carry
 def field_tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, carry: Carry) -> tuple[Any, Any]:
     """(NNGP, NTK) of a tile at all pairs of positions, (P, P', N1, N2); zero where a mask leaves no position."""
     x1, x2 = (_by_position(b.x) for b in (one, other))
-    side1, own1 = _start(x1, one.mask)
-    side2, own2 = _start(x2, other.mask)
-    d = carry.start(x1[:, None, :, None], x2[None, :, None, :])
-    state = State(side1, side2, own1, own2, Pairs(d, jnp.zeros_like(d)))
-    context = Context(_tables(program), (_graph(one), _graph(other)), same, carry)
+    state = state_of_inputs(x1, x2, one.mask, other.mask, carry)
+    context = Context(tables_of(program.ops), (_graph(one), _graph(other)), same, carry, program.masks)
     end = execute(program.ops, (state,), context)[0]
     assert end.cross is not None
     q1, q2 = end.one.q[:, None, :, None], end.other.q[None, :, None, :]
@@ -283,11 +280,12 @@ def _own(program: StructuredProgram, batch: Batch) -> tuple[Any, Any]:
 
 def own_field(program: StructuredProgram, batch: Batch) -> tuple[Any, Any]:
     """(NNGP, NTK) of inputs with themselves at all pairs of positions, (P, P', N)."""
-    side, own = _start(_by_position(batch.x), batch.mask)
+    side, own = start(_by_position(batch.x), batch.mask)
     # One input stands for the second set, which nobody reads.
     other, its = (jax.tree.map(lambda v: v[..., :1], part) for part in (side, own))
     graphs = _graph(batch)
-    context = Context(_tables(program), (graphs, None if graphs is None else graphs[..., :1]), None)
+    few = None if graphs is None else graphs[..., :1]
+    context = Context(tables_of(program.ops), (graphs, few), None, DISTANCE, program.masks)
     end = execute(program.ops, (State(side, other, own, its, None),), context)[0]
     nngp = DISTANCE.covariance(end.own1.d, end.one.q[:, None], end.one.q[None])
     if end.one.mask is None:
@@ -302,20 +300,3 @@ def _by_position(x: Any) -> Any:
 
 def _graph(batch: Batch) -> Any:
     return None if batch.graphs is None else jnp.moveaxis(jnp.asarray(batch.graphs), 0, -1)
-
-
-def _start(x: Any, mask: Any) -> tuple[Side, Pairs]:
-    """What is known of the inputs (P, N, C) alone."""
-    d = jnp.mean((x[:, None] - x[None]) ** 2, axis=-1)
-    side = Side(jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1), None if mask is None else jnp.swapaxes(mask, 0, 1))
-    return side, Pairs(d, jnp.zeros_like(d))
-
-
-def _tables(program: StructuredProgram) -> dict[str, Any]:
-    found = {}
-    for op in flat(program.ops):
-        if hasattr(op, "index"):
-            found[op.index.key] = jnp.asarray(op.index.array)
-        elif isinstance(op, Pool | BlockSums):
-            found[op.labels.key] = jnp.asarray(op.labels.array)
-    return found

@@ -48,7 +48,7 @@ def in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
                 found.append(Split(branches))
         elif isinstance(before, Split) and isinstance(op, Add | Join) and op.groups == (_all_of(before),):
             found[-1] = Parallel(before.branches, op.shares[0] if isinstance(op, Join) else None)
-        elif isinstance(op, Normalise) and op.positions and op.centred:
+        elif isinstance(op, Normalise) and op.positions and op.centred and op.groups is None:
             found.append(Standardise(op.eps))
         else:
             found.append(with_inside(op, in_fields))

@@ -14,7 +14,7 @@ from equitangents.formatting import memory_size
 from equitangents.kernels.engines.cpu.joint_plan import Described, describe, why_not
 from equitangents.kernels.engines.cpu.library import library, threads
 from equitangents.kernels.engines.cpu.run import Arrays, called
-from equitangents.kernels.program import Table, WindowPool
+from equitangents.kernels.program import Table
 from equitangents.kernels.structured.batch import Batch
 from equitangents.kernels.structured.program import StructuredProgram, flat
 from equitangents.kernels.structured.rules import Pair, StructuredRules
@@ -79,7 +79,7 @@ class CompiledStructured(StructuredRules):
 
 def _sized(program: StructuredProgram) -> Described:
     """Of inputs with masks, which take more, where the program can have them."""
-    masked = bool(program.shape) and not any(isinstance(op, WindowPool | Table) for op in flat(program.ops))
+    masked = bool(program.shape) and not any(isinstance(op, Table) for op in flat(program.ops))
     return describe(program, 1, masked)
 
 

@@ -15,7 +15,7 @@ from equitangents.kernels.engines.cpu.joint_steps import Field, Kind, Mixing, Re
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Flatten, Pool, Table, WindowPool
 from equitangents.kernels.structured.batch import reads_graphs
-from equitangents.kernels.structured.masks import centres, check_windows
+from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
     Add,
     Attend,
@@ -50,6 +50,8 @@ def why_not(program: StructuredProgram) -> str | None:
             return f"it has no dual of {name_of(op.activation)}"
         if isinstance(op, Affine) and op.rates is not None and not op.W_var:
             return "it has no weights of variance 0 but in the NTK parametrisation"
+        if isinstance(op, Normalise) and op.groups is not None:
+            return "it has no normalisation over some dimensions of a grid"
         if type(op) not in _STEPS and not isinstance(op, Affine | Split | Add | Join | Branch):
             return f"it has no {type(op).__name__} over all pairs of positions"
     return None
@@ -60,7 +62,7 @@ def describe(program: StructuredProgram, channels: int, masked: bool) -> Describ
     """The steps of a program that has all of them; raises NetworkError where masks meet windows they do not fit."""
     positions = int(np.prod(program.shape, dtype=np.int64))
     registers = Registers([positions] if masked else [])
-    writer = _Writer(registers)
+    writer = _Writer(registers, program.masks)
     found = writer.run(program.ops, [registers.take(positions, 0 if masked else -1)])
     assert len(found) == 1
     end = found[0]
@@ -75,8 +77,9 @@ def describe(program: StructuredProgram, channels: int, masked: bool) -> Describ
 class _Writer:
     """Operations to steps; each takes fields, which it may overwrite, and returns what they have become."""
 
-    def __init__(self, registers: Registers) -> None:
+    def __init__(self, registers: Registers, convention: str) -> None:
         self.to = registers
+        self.convention = convention  # what windows make of masks
         self.masks: dict[tuple[int, Any], int] = {}  # made of others, by what made them
 
     def run(self, ops: tuple[Any, ...], fields: list[Field]) -> list[Field]:
@@ -184,10 +187,7 @@ class _Writer:
         return field
 
     def box(self, op: Box, field: Field) -> Field:
-        at = centres(op)
-        mask = field.mask
-        if mask >= 0 and not np.array_equal(at, np.arange(self.to.masks[mask])):
-            mask = self.mask_of(Kind.CENTRES, mask, at, len(at))
+        mask = self.mask_after(op, field)
         return self.window(field, _reads(op), np.full(int(np.prod(op.window)), 1 / np.prod(op.window)), mask)
 
     def table(self, op: Table, field: Field) -> Field:
@@ -216,14 +216,14 @@ class _Writer:
         labels = op.labels.array
         member = labels == np.arange(op.blocks)[:, None]
         sums = isinstance(op, BlockSums)
-        if field.mask < 0:
-            return self.by_matrix(field, member / (1 if sums else member.sum(axis=1, keepdims=True)), -1)
+        if field.mask < 0 or op.box is not None:
+            mask = field.mask if op.box is None else self.mask_after(op.box, field)
+            return self.by_matrix(field, member / (1 if sums else member.sum(axis=1, keepdims=True)), mask)
         mask = self.mask_of(Kind.PRESENT, field.mask, labels, op.blocks)
         return self.mixed(field, op.blocks, member, mixing=Mixing.SUM if sums else Mixing.MEAN, mask=mask)
 
     def window_pool(self, op: WindowPool, field: Field) -> Field:
-        check_windows(field.mask >= 0)
-        return self.by_matrix(field, window_averages(op.box), -1)
+        return self.by_matrix(field, window_averages(op.box), self.mask_after(op.box, field))
 
     def mix(self, op: Mix, field: Field) -> Field:
         if op.matrix is None:
@@ -276,6 +276,13 @@ class _Writer:
         self.to.widest = max(self.to.widest, after)
         self.to.step(Kind.DISTANCE, found)
         return _touched(found)
+
+    def mask_after(self, box: Box, field: Field) -> int:
+        """The mask of a field's windows."""
+        at = deciding(box, self.convention)
+        if field.mask < 0 or np.array_equal(at, np.arange(self.to.masks[field.mask])):
+            return field.mask
+        return self.mask_of(Kind.CENTRES, field.mask, at, len(at))
 
     def mask_of(self, kind: Kind, mask: int, table: np.ndarray, positions: int) -> int:
         """A mask made of another, once."""

@@ -1,0 +1,150 @@
+"""One network under gradient flow on any loss, with or without momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental.ode import odeint
+
+from equitangents import precision
+from equitangents.errors import InvalidArgumentError
+from equitangents.inference import pull_over_time
+from equitangents.precision import scope
+from equitangents.predict.outputs import Layout, checked, precision_of, symmetric, targets, through
+
+_TOLERANCE = 1.4e-8  # of the integration inside JAX programs, relative and absolute
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ODEState:
+    """Outputs on the way, at training and at test inputs, and with momentum their velocities."""
+
+    fx_train: Any = None
+    fx_test: Any = None
+    qx_train: Any = None
+    qx_test: Any = None
+
+
+def gradient_descent(
+    loss: Callable[[Any, Any], Any],
+    k_train_train: Any,
+    y_train: Any,
+    learning_rate: float = 1.0,
+    momentum: float | None = None,
+    trace_axes: int | Sequence[int] = (-1,),
+) -> Callable[..., Any]:
+    """Outputs of one wide network under gradient flow on any loss(outputs, y_train), such as cross entropy.
+
+    The flow in the space of outputs is integrated with controlled error (`inference.pull_over_time`; inside JAX
+    programs and from an `ODEState` by JAX's own integrator). With momentum it is of second order, in times
+    √learning_rate · t. Returns predict_fn(t, fx_train_0=0.0, fx_test_0=None, k_test_train=None) as
+    `gradient_descent_mse` does; times are finite. In place of fx_train_0 it takes an `ODEState`, and then gives one.
+    """
+    y, kernel = targets(y_train), checked("the kernel", k_train_train)
+    layout = Layout.of(y, trace_axes)
+    layout.check("k_train_train", kernel, train=True)
+    rate = learning_rate if momentum is None else learning_rate**0.5
+    friction = None if momentum is None else (1.0 - momentum) / rate
+    dtype = precision_of(k_train_train)
+
+    def run(kernel: Any, y: Any, t: Any, train_0: Any, test_0: Any, cross: Any) -> tuple[np.ndarray, ...]:
+        with scope(np.float64):
+            slope = jax.jit(jax.grad(lambda f: loss(f, jnp.asarray(y))))
+
+        def gradient(rows: np.ndarray) -> np.ndarray:
+            with scope(np.float64):
+                return layout.rows(np.asarray(slope(jnp.asarray(layout.outputs(rows, layout.shape)))))
+
+        start = np.broadcast_to(0.0 if train_0 is None else np.asarray(train_0, np.float64), layout.shape)
+        times = rate * np.asarray(np.inf if t is None else t, np.float64)
+        matrix = symmetric(layout.matrix(np.asarray(kernel)), dtype)
+        pulls = pull_over_time(gradient, matrix, layout.rows(start), times.ravel(), friction=friction)
+        found = []
+        if train_0 is not None:
+            found.append([start - layout.outputs(matrix @ pull, layout.shape) for pull in pulls])
+        if test_0 is not None:
+            m, shape = layout.matrix(np.asarray(cross, np.float64)), layout.test_shape(cross)
+            found.append([np.asarray(test_0, np.float64) - layout.outputs(m @ pull, shape) for pull in pulls])
+        return tuple(np.reshape(v, (*times.shape, *v[0].shape)) for v in found)
+
+    def predict_fn(t: Any, fx_train_0: Any = 0.0, fx_test_0: Any = None, k_test_train: Any = None) -> Any:
+        state = fx_train_0 if isinstance(fx_train_0, ODEState) else None
+        if (fx_test_0 if state is None else state.fx_test) is not None and k_test_train is None:
+            raise InvalidArgumentError("fx_test_0 is given without k_test_train, the kernel between test and training")
+        cross = None if k_test_train is None else checked("k_test_train", k_test_train)
+        given = (kernel, y, t, fx_train_0, fx_test_0, None if fx_test_0 is None else cross)
+        if state is None and not any(precision.is_traced(v) for v in given):
+            found = through(run, [], k_train_train, *given)
+            return found[0] if len(found) == 1 else found
+        start = state or ODEState(0.0 if fx_train_0 is None else fx_train_0, fx_test_0)
+        end = _integrated(
+            loss, layout, jnp.asarray(kernel, dtype), jnp.asarray(y, dtype), cross, rate, friction, t, start
+        )
+        if state is not None:
+            return end
+        found = [v for v, wanted in ((end.fx_train, fx_train_0), (end.fx_test, fx_test_0)) if wanted is not None]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return predict_fn
+
+
+def _integrated(
+    loss: Any,
+    layout: Layout,
+    kernel: Any,
+    y: Any,
+    cross: Any,
+    rate: float,
+    friction: float | None,
+    t: Any,
+    state: ODEState,
+) -> ODEState:
+    """The flow from a state to each of the times, inside JAX programs; each time by itself, over a unit of time."""
+    train = jnp.broadcast_to(jnp.asarray(state.fx_train, y.dtype), layout.shape)
+    fields = [(train, state.qx_train, kernel)]
+    if state.fx_test is not None:
+        shape = layout.test_shape(cross)
+        fields.append(
+            (jnp.broadcast_to(jnp.asarray(state.fx_test, y.dtype), shape), state.qx_test, jnp.asarray(cross, y.dtype))
+        )
+    start = [f for f, _, _ in fields]
+    if friction is not None:
+        start += [jnp.zeros_like(f) if q is None else q for f, q, _ in fields]
+    slope = jax.grad(loss)
+
+    def speed(values: Any, _: Any, time: Any) -> Any:
+        pull = slope(values[0], y)
+        forces = [-_product(layout, k, pull, f.shape) for f, _, k in fields]
+        count = len(fields)
+        found = (
+            forces
+            if friction is None
+            else [*values[count:], *(g - friction * q for g, q in zip(forces, values[count:], strict=True))]
+        )
+        return [time * v for v in found]
+
+    def at(time: Any) -> Any:
+        ends = odeint(
+            partial(speed), start, jnp.array([0.0, 1.0], y.dtype), rate * time, rtol=_TOLERANCE, atol=_TOLERANCE
+        )
+        return [v[-1] for v in ends]
+
+    times = jnp.asarray(t, y.dtype)
+    found = jax.vmap(at)(times.ravel())
+    shaped = [v.reshape((*times.shape, *v.shape[1:])) for v in found]
+    names = ["fx_train", "fx_test"][: len(fields)]
+    if friction is not None:
+        names += ["qx_train", "qx_test"][: len(fields)]
+    return ODEState(**dict(zip(names, shaped, strict=True)))
+
+
+def _product(layout: Layout, kernel: Any, values: Any, shape: tuple[int, ...]) -> Any:
+    """Θ v, of outputs v; the layout's methods are those of JAX arrays too."""
+    return layout.outputs(layout.matrix(kernel) @ layout.rows(values), shape)

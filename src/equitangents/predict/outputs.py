@@ -1,0 +1,166 @@
+"""How outputs and kernels lie in arrays: which axes of outputs kernels have, and in which precision results come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.inference import Spectrum, decompose
+from equitangents.validation import check_array
+
+Get = str | Sequence[str]
+_ROUNDED = 1e3  # units in the last place of the largest entry, by which entries ij and ji may differ
+
+
+class Gaussian(NamedTuple):
+    """Mean and covariance of outputs."""
+
+    mean: Any
+    covariance: Any
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Outputs y, (N, …), whose axes `traced` kernels are without: Θ has two of each other axis, (N, N, …)."""
+
+    shape: tuple[int, ...]
+    traced: tuple[int, ...]
+
+    @classmethod
+    def of(cls, y: Any, trace_axes: int | Sequence[int]) -> Layout:
+        """That of targets."""
+        rank = np.ndim(y)
+        axes = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
+        if any(not -rank <= a < rank for a in axes):
+            raise InvalidArgumentError(f"trace_axes is {trace_axes!r}; expected axes of y_train, which has {rank}")
+        return cls(tuple(np.shape(y)), tuple(sorted({a % rank for a in axes})))
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes that kernels have."""
+        return tuple(a for a in range(len(self.shape)) if a not in self.traced)
+
+    def check(self, name: str, kernel: Any, *, train: bool) -> None:
+        """Raise ShapeError unless a kernel has two of each axis, with y_train's sizes."""
+        sizes = [self.shape[a] for a in self.kept]
+        found = tuple(np.shape(kernel))
+        fits = len(found) == 2 * len(sizes) and list(found[1::2]) == sizes and (not train or list(found[::2]) == sizes)
+        if not fits and train and len(found) == 2 * len(sizes) == 2 and found[0] == found[1]:
+            raise ShapeError(
+                f"the training kernel has {found[0]} rows, which y_train of shape {self.shape} does not fit"
+            )
+        if not fits:
+            first = [str(n) if train else "…" for n in sizes]
+            wanted = ", ".join(part for a, b in zip(first, sizes, strict=True) for part in (a, str(b)))
+            raise ShapeError(
+                f"{name} has shape {found}; expected ({wanted}), with y_train of shape {self.shape} and trace_axes="
+                f"{self.traced}"
+            )
+
+    def matrix(self, kernel: np.ndarray) -> np.ndarray:
+        """(rows, columns): the first of each two axes, and the second ones."""
+        order = [*range(0, kernel.ndim, 2), *range(1, kernel.ndim, 2)]
+        rows = int(np.prod(kernel.shape[::2], dtype=np.int64))
+        return kernel.transpose(order).reshape((rows, -1))
+
+    def rows(self, values: np.ndarray) -> np.ndarray:
+        """Outputs as (rows, traced)."""
+        moved = values.transpose((*self.kept, *self.traced))
+        return moved.reshape((int(np.prod([values.shape[a] for a in self.kept], dtype=np.int64)), -1))
+
+    def outputs(self, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """The same the other way, outputs of a shape."""
+        order = (*self.kept, *self.traced)
+        return rows.reshape([shape[a] for a in order]).transpose(np.argsort(order))
+
+    def test_shape(self, cross: Any) -> tuple[int, ...]:
+        """Outputs at test inputs, whose kernel with the training inputs this is."""
+        shape = list(self.shape)
+        for axis, size in zip(self.kept, np.shape(cross)[::2], strict=True):
+            shape[axis] = size
+        return tuple(shape)
+
+    def covariance(self, matrix: np.ndarray, like: tuple[int, ...]) -> np.ndarray:
+        """A covariance (rows, rows) as kernels have their axes, of a kernel's first sizes."""
+        sizes = [like[a] for a in self.kept]
+        count = len(sizes)
+        order = [axis for i in range(count) for axis in (i, count + i)]
+        return matrix.reshape((*sizes, *sizes)).transpose(order)
+
+
+def targets(y_train: Any) -> Any:
+    """Targets of numbers, (N, …)."""
+    return y_train if precision.is_traced(y_train) else np.asarray(check_array("y_train", y_train), np.float64)
+
+
+def checked(name: str, kernel: Any) -> Any:
+    """A kernel of numbers."""
+    return kernel if precision.is_traced(kernel) else np.asarray(check_array(name, kernel, allow_empty=True))
+
+
+def decomposed(matrix: np.ndarray, dtype: Any, diag_reg: float, absolute: bool) -> Spectrum:
+    """Eigenvalues and vectors of a training kernel, which may be asymmetric by the rounding of its precision."""
+    matrix = symmetric(matrix, dtype)
+    unit = np.trace(matrix) / len(matrix)
+    ridge = diag_reg / unit if absolute and diag_reg else diag_reg
+    return decompose(matrix, ridge=ridge, precision=dtype if dtype in (np.float32, np.float64) else np.float64)
+
+
+def symmetric(matrix: np.ndarray, dtype: Any) -> np.ndarray:
+    """The mean of a matrix and its transpose, where they differ by rounding in `dtype`; otherwise as it is."""
+    matrix = np.asarray(matrix, np.float64)
+    if matrix.shape[0] != matrix.shape[1] or dtype != np.float32:
+        return matrix
+    gap, most = np.abs(matrix - matrix.T).max(initial=0.0), np.abs(matrix).max(initial=0.0)
+    return (matrix + matrix.T) / 2 if gap <= _ROUNDED * np.finfo(np.float32).eps * most else matrix
+
+
+def precision_of(example: Any) -> Any:
+    """The precision that results come in: that of kernels in single or double precision, else double."""
+    dtype = getattr(getattr(example, "x", example), "dtype", None)
+    return np.dtype(dtype) if dtype in (np.float32, np.float64) else np.dtype(np.float64)
+
+
+def through(
+    run: Callable[..., tuple[np.ndarray, ...]], shapes: Sequence[tuple[int, ...]], example: Any, *given: Any
+) -> Any:
+    """run(*given) in NumPy, also where some are traced; results have these shapes, and are as `example` is.
+
+    `None` among `given` stays.
+    """
+    dtype = precision_of(example)
+    if not any(precision.is_traced(v) for v in given):
+        found = run(*given)
+        jaxed = isinstance(getattr(example, "x", example), jax.Array)
+        with precision.scope(dtype):
+            return tuple(jnp.asarray(v.astype(dtype)) if jaxed else v.astype(dtype) for v in found)
+
+    # What is known stays in its own precision; only what is traced goes through the program.
+    traced = [precision.is_traced(v) for v in given]
+    dtype = jax.dtypes.canonicalize_dtype(dtype)
+
+    def called(*arrays: Any) -> tuple[np.ndarray, ...]:
+        held = iter(arrays)
+        found = run(*(np.asarray(next(held)) if t else v for v, t in zip(given, traced, strict=True)))
+        return tuple(v.astype(dtype) for v in found)
+
+    wanted = tuple(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)
+    arrays = [v for v, t in zip(given, traced, strict=True) if t]
+    return jax.pure_callback(called, wanted, *arrays, vmap_method="sequential")
+
+
+def names_of(get: Get | None, *others: str) -> tuple[str, ...]:
+    """What is asked for, in small letters."""
+    names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
+    known = ("nngp", "ntk", *others)
+    for name in names:
+        if str(name).lower() not in known:
+            raise InvalidArgumentError(f"get is {name!r}; expected one of {', '.join(known)}")
+    return tuple(str(name).lower() for name in names)

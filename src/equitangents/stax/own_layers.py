@@ -1,0 +1,98 @@
+"""Layers that only `stax` names: normalisation over axes by number, pools that divide by what lies on the grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import nn
+from equitangents._types import Params
+from equitangents.errors import NetworkError
+from equitangents.kernels.engines.reference.windows import window_averages
+from equitangents.kernels.program import FrozenArray, Pool
+from equitangents.kernels.structured import Mix
+from equitangents.nn.layer import ParameterFree
+from equitangents.nn.patches import Window, grid_shape
+from equitangents.nn.signal import Signal
+from equitangents.nn.structure import Structure
+
+
+@dataclass(frozen=True)
+class NormOverAxes(ParameterFree):
+    """`nn.LayerNorm` over axes of the array, which have the batch at `batch_axis` and channels at `channel_axis`."""
+
+    axis: tuple[int, ...]
+    eps: float = 1e-12
+    batch_axis: int = 0
+    channel_axis: int = -1
+
+    def _layer(self, signal: Signal) -> nn.LayerNorm:
+        rank = len(signal.positions.shape) + 2
+        batch, channel = self.batch_axis % rank, self.channel_axis % rank
+        for a in self.axis:
+            if not -rank <= a < rank:
+                raise NetworkError(f"axis is {self.axis}, but inputs have {rank} axes")
+        taken = {a % rank for a in self.axis}
+        if batch in taken:
+            raise NotImplementedError(
+                f"axis={self.axis} has the batch in it, which is not here: a kernel of two inputs does not depend on "
+                "others; normalise inputs beforehand"
+            )
+        if channel not in taken:
+            raise NetworkError(f"axis is {self.axis}; it must have the channels in it, axis {channel}")
+        grid = [a for a in range(rank) if a not in (batch, channel)]
+        return nn.LayerNorm(tuple(i for i, a in enumerate(grid) if a in taken), self.eps)
+
+    def signal(self, signal: Signal) -> Signal:
+        """The kind of signal that comes in."""
+        return self._layer(signal).signal(signal)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """As `nn.LayerNorm`."""
+        return self._layer(signal).apply(params, x, signal)
+
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
+        """As `nn.LayerNorm`."""
+        return self._layer(signal).run(params, x, signal, structure)
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """As `nn.LayerNorm`."""
+        return self._layer(signal).lower(signal)
+
+
+@dataclass(frozen=True)
+class InnerPool(ParameterFree):
+    """`nn.AvgPool` with zero padding, divided at borders by how many positions of the window lie on the grid."""
+
+    pool: nn.AvgPool
+
+    def signal(self, signal: Signal) -> Signal:
+        """The grid of windows."""
+        return self.pool.signal(signal)
+
+    def _factors(self, signal: Signal) -> np.ndarray:
+        box = Window(self.pool.window, self.pool.stride or self.pool.window, self.pool.padding).box(grid_shape(signal))
+        return 1 / window_averages(box).sum(axis=1)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Means over what lies on the grid."""
+        y = self.pool.apply(params, x, signal)
+        return y * self._scale(y, signal)
+
+    def _scale(self, y: jax.Array, signal: Signal) -> jax.Array:
+        return jnp.asarray(self._factors(signal), y.dtype).reshape((1, *y.shape[1:-1], 1))
+
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
+        """The same with masks: what they leave out counts as zeros."""
+        y, after = self.pool.run(params, x, signal, structure)
+        return y * self._scale(y, signal), after
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """The pool, and a factor at each position."""
+        pools = self.pool.lower(signal)
+        assert not isinstance(pools[0], Pool) or pools[0].box is not None
+        return (*pools, Mix(FrozenArray(np.diag(self._factors(signal)))))

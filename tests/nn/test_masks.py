@@ -1,0 +1,126 @@
+"""Law: a network on a masked input is the network on the smaller input that is left; or as neural-tangents has it."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import nn
+from equitangents.errors import InvalidArgumentError, NetworkError
+
+RNG = np.random.default_rng(4)
+LINES, IMAGES = RNG.normal(size=(3, 9, 2)), RNG.normal(size=(2, 5, 6, 2))
+END = nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1, b_std=0.1)
+
+CASES = {
+    "valid, strides": (LINES, [(7,), (8,), (9,)], (nn.Conv(3, 3, 2, "valid", 1.2, 0.3), *END)),
+    "circular": (LINES, [(7,), (8,), (9,)], (nn.Conv(3, 4, 1, "circular", 1.2, 0.3), *END)),
+    "a window longer than the circle": (LINES, [(2,), (3,), (9,)], (nn.Conv(3, 5, 1, "circular", 1.2, 0.3), *END)),
+    "zeros and strides": (LINES, [(7,), (8,), (6,)], (nn.Conv(3, 3, 2, "zero", 1.2, 0.3), *END)),
+    "blocks": (LINES, [(7,), (8,), (9,)], (nn.Dense(3, b_std=0.3), nn.Relu(), nn.AvgPool(2), nn.Dense(3), *END)),
+    "sums over blocks": (
+        LINES,
+        [(7,), (8,), (9,)],
+        (nn.Dense(3, b_std=0.3), nn.Relu(), nn.SumPool(3), nn.Dense(3), *END),
+    ),
+    "pools on a circle": (LINES, [(7,), (8,), (9,)], (nn.Dense(3), nn.AvgPool(3, 2, "circular"), nn.Dense(3), *END)),
+    "overlapping pools": (LINES, [(7,), (5,), (9,)], (nn.Dense(3), nn.AvgPool(3, 1), nn.Dense(3, b_std=0.2), *END)),
+    "images, in branches": (
+        IMAGES,
+        [(4, 5), (5, 3)],
+        (
+            nn.Conv(3, 2, 2, "circular", 1.2, 0.3),
+            nn.Residual(nn.Conv(3, 2, padding="circular", b_std=0.2)),
+            nn.Parallel([nn.Relu(), nn.Conv(3, 2, padding="zero")], nn.Conv(3, 1)),
+            nn.Sum(),
+            nn.AvgPool(2, 1, "zero"),
+            *END,
+        ),
+    ),
+}
+
+
+def masked(x, sizes, convention="smaller"):
+    mask = np.zeros(x.shape[:-1], bool)
+    for i, size in enumerate(sizes):
+        mask[(i, *map(slice, size))] = True
+    return et.Masked(np.where(mask[..., None], x, np.nan), mask, convention)
+
+
+QUICK = ("circular", "blocks")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
+def test_kernels_and_outputs_are_those_of_the_smaller_inputs(name):
+    x, sizes, layers = CASES[name]
+    net = nn.Sequential(*layers)
+    whole = net.kernel(masked(x, sizes))
+    params = net.init(jax.random.key(0), x.shape[1:], np.float64)
+    outputs = net.apply(params, masked(x, sizes))
+    for i, size in enumerate(sizes):
+        small = x[(slice(i, i + 1), *map(slice, size))]
+        own = net.kernel(small)
+        assert np.max(np.abs([whole.nngp[i, i] / own.nngp[0, 0] - 1, whole.ntk[i, i] / own.ntk[0, 0] - 1])) <= 1e-11
+        assert np.max(np.abs(outputs[i] - net.apply(params, small)[0])) <= 1e-11
+
+
+@pytest.mark.slow
+def test_kernels_between_inputs_of_equal_size_are_those_of_the_smaller_ones():
+    for name in ("circular", "valid, strides", "zeros and strides"):
+        net = nn.Sequential(*CASES[name][2])
+        found = net.kernel(masked(LINES, [(6,)] * 3), masked(LINES[::-1], [(6,)] * 3))
+        own = net.kernel(LINES[:, :6], LINES[::-1, :6])
+        assert np.max(np.abs(found.ntk / own.ntk - 1)) <= 1e-11
+
+
+@pytest.mark.slow
+def test_the_order_of_engines_does_not_matter_where_windows_stay():
+    net = nn.Sequential(
+        nn.Conv(3, 3, 2, "valid", 1.2, 0.3), nn.Relu(), nn.AvgPool(2), nn.Attention(2), nn.GlobalAvgPool()
+    )
+    x = masked(LINES, [(7,), (8,), (9,)])
+    for convention in ("smaller", "neural-tangents"):
+        here = et.Masked(x.x, x.mask, convention)
+        compiled, exact = net.kernel(here, engine="cpu"), net.kernel(here, engine="reference")
+        assert np.max(np.abs(compiled.ntk - exact.ntk)) <= 1e-11 * exact.ntk.max()
+
+
+def test_masks_without_a_smaller_input_are_refused_where_windows_need_one():
+    mask = np.ones((3, 9), bool)
+    mask[1, 4] = False
+    inside, shifted = et.Masked(LINES, mask), et.Masked(LINES, np.arange(9) > np.array([[0], [1], [2]]))
+    for layers in (CASES["circular"][2], CASES["blocks"][2]):
+        net = nn.Sequential(*layers)
+        for x, first in ((inside, 1), (shifted, 0)):
+            with pytest.raises(NetworkError, match=rf"x1\[{first}\].*convention='neural-tangents'"):
+                net.kernel(x)
+        assert np.isfinite(net.kernel(et.Masked(x.x, x.mask, "neural-tangents")).ntk).all()
+    every = nn.Sequential(nn.Conv(3, 3, padding="zero"), *END)
+    assert np.isfinite(every.kernel(inside).ntk).all()
+    with pytest.raises(InvalidArgumentError, match="'smaller', 'neural-tangents'"):
+        et.Masked(LINES, mask, "centred")
+    with pytest.raises(NetworkError, match="convention"):
+        every.kernel(inside, et.Masked(LINES, mask, "neural-tangents"))
+
+
+def test_pools_of_neural_tangents_divide_by_whole_windows_and_keep_those_whose_centre_is_there():
+    x, mask = LINES[:1, :4], np.array([[True, True, False, True]])
+    net = nn.Sequential(nn.AvgPool(2, 1, "valid"), nn.Flatten())
+    y = np.asarray(net.apply(((), ()), et.Masked(x, mask, "neural-tangents"))).reshape(3, 2)
+    kept = np.where(mask[0][:, None], x[0], 0)
+    expected = (kept[:-1] + kept[1:]) / 2 * mask[0][:3, None]
+    assert np.max(np.abs(y - expected)) <= 1e-6
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda p: p[:2], lambda p: p + p, lambda p: dict(enumerate(p)), lambda p: (*p[:2], p[2][:0], p[3])]
+)
+def test_parameters_of_another_number_of_layers_are_refused(wrong):
+    net = nn.Sequential(nn.Dense(3), nn.Relu(), nn.Parallel(nn.Dense(2), nn.Dense(2)), nn.Sum())
+    params = net.init(jax.random.key(0), (2,))
+    x = LINES[:, 0].astype(np.float32)
+    assert net.apply(params, x).shape == (3, 2)
+    with pytest.raises(et.errors.ShapeError, match="params"):
+        net.apply(wrong(params), x)

@@ -1,0 +1,245 @@
+"""Behaviours of triples that scripts for neural-tangents rely on, a table: parameters, `Kernel`s, axes, positions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import nn, stax
+from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
+
+RNG = np.random.default_rng(8)
+V, W = RNG.normal(size=(4, 3)), RNG.normal(size=(2, 3))
+G, H = RNG.normal(size=(3, 4, 3, 2)), RNG.normal(size=(2, 4, 3, 2))
+KEY = jax.random.key(1)
+
+ENTRIES = {
+    "ABRelu": (lambda: stax.ABRelu(-0.5, 2.0), ()),
+    "Erf": (lambda: stax.Erf(2.0, 0.5, 0.3), ()),
+    "Cos": (lambda: stax.Cos(2.0, 0.5, 0.3), ()),
+    "ExpNormalized": (lambda: stax.ExpNormalized(0.5, 0.2), ()),
+    "Dense": (lambda: stax.Dense(2, b_std=0.1), {"w", "b"}),
+    "serial": (lambda: stax.serial(stax.Dense(2), stax.Relu()), tuple),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_each_layer_is_one_entry_of_the_parameters(name):
+    layer, held = ENTRIES[name]
+    init_fn, apply_fn, _ = stax.serial(stax.Dense(3), layer(), stax.Dense(2))
+    _, params = init_fn(KEY, (-1, 3))
+    assert len(params) == 3
+    assert (
+        isinstance(params[1], tuple) and len(params[1]) == 2 if held is tuple else held in (params[1], set(params[1]))
+    )
+    assert apply_fn(params, V).shape == (4, 2)
+    for wrong in (params[:2], (*params, ())):
+        with pytest.raises(ShapeError, match="3 layers"):
+            apply_fn(wrong, V)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", [partial(stax.Dense, 8), partial(stax.Conv, 8, (1,))])
+def test_a_bias_of_deviation_0_is_trained_in_standard_parametrisation(layer):
+    x = V[:, None]
+    kernels = {}
+    for b in (None, 0.0):
+        last = stax.Flatten(), stax.Dense(1, b_std=b, parameterization="standard")
+        triple = stax.serial(layer(b_std=b, parameterization="standard"), stax.Relu(), *last)
+        kernels[b] = triple.kernel_fn(x, None, ("nngp", "ntk"))
+        params = triple.init_fn(KEY, (-1, 1, 3))[1]
+        assert ("b" in params[0]) == (b is not None)
+    nonlinear = stax.serial(stax.Dense(8), stax.Relu()).kernel_fn(V, None, "nngp")
+    assert np.array_equal(kernels[0.0].nngp, kernels[None].nngp)
+    slope = stax.serial(stax.Dense(8), stax.Relu(), stax.Dense(1)).kernel_fn(V, None, "ntk") - nonlinear
+    k = V @ V.T / 3
+    assert np.max(np.abs(kernels[0.0].ntk - kernels[None].ntk - 1 - slope / k)) <= 1e-12
+
+
+@pytest.mark.slow
+def test_width_scales_count_the_inputs_that_the_tangent_kernel_sees():
+    _, params = stax.Dense(8, s=(1, 4), parameterization="standard").init_fn(KEY, (-1, 3))
+    assert params["w"].shape == (3, 32)
+    wide = stax.serial(
+        stax.Dense(8, s=(1, 4), parameterization="standard"),
+        stax.Relu(),
+        stax.Dense(1, s=(4, 1), parameterization="standard"),
+    )
+    plain = nn.Sequential(nn.Dense(8, parametrisation="standard"), nn.Relu(), nn.Dense(1, parametrisation="standard"))
+    assert np.max(np.abs(wide.kernel_fn(V, None, "ntk") / plain.kernel(V).ntk - 1)) <= 1e-12
+
+
+NORMS = {(1, -1): (0,), (2, 3): (1,), (1, 2, 3): (0, 1), (3,): (), -1: ()}
+
+
+@pytest.mark.parametrize("axis", [(2, 3), *(pytest.param(a, marks=pytest.mark.slow) for a in NORMS if a != (2, 3))])
+def test_normalisation_takes_the_axes_that_it_is_given(axis):
+    layers = stax.Conv(8, (2, 2), padding="SAME", b_std=0.3), stax.LayerNorm(axis)
+    found = stax.serial(*layers, stax.Flatten()).kernel_fn(G, None, "nngp")
+    k = stax.serial(layers[0]).kernel_fn(G, None, "nngp")
+    q = np.einsum("nnhhww->nhw", k)
+    mean = q.mean(axis=tuple(d + 1 for d in NORMS[axis]), keepdims=True) if NORMS[axis] else q
+    scale = np.broadcast_to(1 / np.sqrt(mean), q.shape)
+    expected = np.einsum("nmhhww,nhw,mhw->nm", k, scale, scale) / 12
+    assert np.max(np.abs(found - expected)) <= 1e-11
+
+
+def test_normalisation_without_channels_is_refused():
+    with pytest.raises(NetworkError, match="channels"):
+        stax.serial(stax.Conv(3, (2, 2)), stax.LayerNorm(1), stax.Flatten()).kernel_fn(G)
+
+
+@pytest.mark.slow
+def test_kernels_of_positions_are_those_of_nn():
+    layers = stax.Conv(4, (2, 2), b_std=0.2), stax.Relu(), stax.Conv(4, (2, 1))
+    _, _, kernel_fn = stax.serial(*layers)
+    field = kernel_fn.network.kernel_field(G, H)
+    k = kernel_fn(G, H)
+    expected = np.reshape(field.ntk, (3, 2, 2, 2, 2, 2)).transpose(0, 3, 1, 4, 2, 5)  # of (N1, h, w, N2, h', w')
+    assert np.max(np.abs(k.ntk - expected)) <= 1e-11
+    same = kernel_fn(G, H, diagonal_spatial=True)
+    assert same.diagonal_spatial
+    assert np.max(np.abs(same.ntk - np.einsum("nmhhww->nmhw", k.ntk))) <= 1e-12
+    full = kernel_fn(G, H, diagonal_batch=False)
+    assert np.max(np.abs(full.cov1 - kernel_fn(G, None, "nngp"))) <= 1e-12
+    assert np.max(np.abs(np.einsum("nn...->n...", full.cov2) - k.cov2)) <= 1e-12
+    assert (k.shape1, k.shape2, k.is_gaussian, k.is_reversed, k.is_input) == (
+        (3, 2, 2, 4),
+        (2, 2, 2, 4),
+        True,
+        False,
+        False,
+    )
+
+
+@pytest.mark.slow
+def test_a_kernel_of_a_kernel_is_that_of_the_joined_network():
+    first = stax.serial(stax.Conv(8, (2, 2), b_std=0.1), stax.Relu())
+    for last in (
+        stax.serial(stax.Conv(8, (2, 2)), stax.GlobalAvgPool(), stax.Dense(1)),
+        stax.serial(stax.Flatten(), stax.Dense(1)),
+    ):
+        whole = stax.serial(first, last).kernel_fn(G, H)
+        parts = last.kernel_fn(first.kernel_fn(G, H))
+        for name in ("nngp", "ntk", "cov1", "cov2"):
+            assert np.max(np.abs(getattr(whole, name) - getattr(parts, name))) <= 1e-11
+        assert (parts.shape1, parts.x1_is_x2) == (whole.shape1, whole.x1_is_x2) == ((3, 1), False)
+    diagonal = first.kernel_fn(G, H, diagonal_spatial=True)
+    assert np.max(np.abs(last.kernel_fn(diagonal).ntk - whole.ntk)) <= 1e-11
+    with pytest.raises(InvalidArgumentError, match="diagonal_spatial"):
+        stax.GlobalAvgPool().kernel_fn(diagonal)
+
+
+def test_kernels_are_replaced_traced_and_asked_for_by_name():
+    _, _, kernel_fn = stax.serial(stax.Dense(8), stax.Relu(), stax.Dense(2))
+    k = kernel_fn(V, W)
+    assert np.array_equal(k.replace(ntk=k.nngp).ntk, k.nngp)
+    assert set(kernel_fn(V, W, ("nngp", "shape1", "x1_is_x2"))._asdict()) == {"nngp", "shape1", "x1_is_x2"}
+    assert kernel_fn(V, V.copy(), "x1_is_x2")
+    traced = jax.jit(kernel_fn)(V.astype(np.float32), W.astype(np.float32))
+    assert isinstance(traced, et.Kernel)
+    assert (traced.shape2, traced.diagonal_batch) == ((2, 2), True)
+    assert np.max(np.abs(traced.ntk - k.ntk)) <= 1e-5
+    with pytest.raises(InvalidArgumentError, match="get is 'cov3'"):
+        kernel_fn(V, W, "cov3")
+
+
+@pytest.mark.slow
+def test_axes_may_be_in_any_order():
+    spec = ("CWNH", "IOWH", "CWNH")
+    turned = stax.serial(
+        stax.Conv(3, (2, 1), dimension_numbers=spec, b_std=0.2),
+        stax.Relu(),
+        stax.Flatten(2, 1),
+        stax.Dense(2, batch_axis=1, channel_axis=0),
+    )
+    usual = stax.serial(stax.Conv(3, (1, 2), b_std=0.2), stax.Relu(), stax.Flatten(), stax.Dense(2))
+    x = G.transpose(3, 2, 0, 1)
+    # Their grid is (W, H): the same as ours with both dimensions of x and of windows exchanged.
+    other = stax.serial(stax.Conv(3, (2, 1), b_std=0.2), *(stax.Relu(), stax.Flatten(), stax.Dense(2)))
+    expected = other.kernel_fn(G.transpose(0, 2, 1, 3), None, "ntk")
+    assert np.max(np.abs(turned.kernel_fn(x, None, "ntk") - expected)) <= 1e-12
+    shape, params = turned.init_fn(KEY, x.shape)
+    assert shape == (2, 3)
+    assert turned.apply_fn(params, x).shape == (2, 3)
+    assert usual.init_fn(KEY, G.shape)[0] == (3, 2)
+    with pytest.raises(InvalidArgumentError, match="channel_axis"):
+        stax.serial(stax.Dense(3, channel_axis=1), stax.Relu(), stax.Dense(3, batch_axis=1, channel_axis=0)).kernel_fn(
+            V
+        )
+
+
+def test_edges_divide_by_what_lies_on_the_grid():
+    layer = stax.AvgPool((2,), None, "SAME", normalize_edges=True)
+    x = np.ones((1, 4, 1))
+    assert np.array_equal(layer.apply_fn((), x), x)
+    assert np.max(np.abs(layer.kernel_fn(x, None, "nngp") - 1)) <= 1e-12
+    assert stax.AvgPool((2,), None, "SAME").apply_fn((), x).tolist()[0][-1] == [0.5]
+
+
+@pytest.mark.slow
+def test_several_inputs_have_a_kernel_each_until_they_are_summed():
+    read = stax.parallel(stax.Dense(8, b_std=0.1), stax.Dense(8))
+    init_fn, apply_fn, kernel_fn = stax.serial(read, stax.FanInSum(), stax.Relu(), stax.Dense(1))
+    one, other = (V, V[:, :2]), (W, W[:, :2])
+    k = kernel_fn(one, other)
+    sum_of = stax.Dense(8, b_std=0.1).kernel_fn(V, W, "nngp") + stax.Dense(8).kernel_fn(V[:, :2], W[:, :2], "nngp")
+    parts = read.kernel_fn(one, other)
+    assert isinstance(parts, tuple)
+    assert np.max(np.abs(parts[0].nngp + parts[1].nngp - sum_of)) <= 1e-12
+    after = stax.serial(stax.FanInSum(), stax.Relu(), stax.Dense(1)).kernel_fn(parts)
+    assert np.max(np.abs(after.ntk - k.ntk)) <= 1e-12
+    shape, params = init_fn(KEY, ((4, 3), (4, 2)))
+    assert shape == (4, 1)
+    assert apply_fn(params, one).shape == (4, 1)
+
+
+@pytest.mark.slow
+def test_finite_networks_run_where_ranks_must_agree():
+    layers = (
+        stax.Conv(3, (2, 2), b_std=0.1),
+        stax.LayerNorm((1, 3)),
+        stax.ABRelu(0.1, 2.0),
+        stax.ConvLocal(3, (2, 1), b_std=0.1),
+    )
+    init_fn, apply_fn, _ = stax.serial(*layers, stax.AvgPool((1, 2)), stax.Flatten(), stax.Dense(2, b_std=0.1))
+    with jax.numpy_rank_promotion("raise"):
+        shape, params = init_fn(KEY, G.shape)
+        assert apply_fn(params, jnp.asarray(G, jnp.float32)).shape == shape
+
+
+@pytest.mark.slow
+def test_masks_are_those_of_neural_tangents():
+    x = G.copy()
+    missing = RNG.random((3, 4, 3)) < 0.3
+    x[missing] = 9.0
+    layers = (
+        stax.Conv(4, (2, 2), (1, 2), "CIRCULAR", b_std=0.3),
+        stax.Relu(),
+        stax.AvgPool((2, 1), None, "SAME"),
+        stax.Dense(2),
+    )
+    found = stax.serial(*layers, stax.GlobalAvgPool(), stax.Dense(1)).kernel_fn(x, None, mask_constant=9.0)
+    given = et.Masked(np.where(missing[..., None], 0, x), ~missing, "neural-tangents")
+    expected = stax.serial(*layers, stax.GlobalAvgPool(), stax.Dense(1)).kernel_fn.network.kernel(given)
+    assert np.max(np.abs(found.ntk - expected.ntk)) <= 1e-12
+    by_layer = stax.serial(stax.GlobalAvgPool(), stax.Dense(1)).kernel_fn(
+        stax.serial(*layers).kernel_fn(x, None, mask_constant=9.0)
+    )
+    assert np.max(np.abs(by_layer.ntk - expected.ntk)) <= 1e-12
+
+
+@pytest.mark.slow
+def test_blocks_of_kernels_are_joined():
+    block = stax.serial(stax.Dense(8), stax.Relu())
+    blocks = et.batch(block.kernel_fn, 2)
+    for others in ((), (W,)):
+        whole, parts = block.kernel_fn(block.kernel_fn(V, *others)), blocks(blocks(V, *others))
+        for name in ("nngp", "ntk", "cov1"):
+            assert np.max(np.abs(getattr(whole, name) - getattr(parts, name))) <= 1e-12
+        assert (parts.cov2 is None, parts.shape1, parts.x1_is_x2) == (whole.cov2 is None, whole.shape1, whole.x1_is_x2)
