@@ -34,7 +34,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     elif event in CHANGES:
         inside = arguments[-1] if isinstance(arguments[-1], int) and arguments[-1] >= 0 and len(arguments) > 1 else None
         base = "" if inside is None or event == "os.truncate" else os.readlink(f"/proc/self/fd/{inside}")
-        if _is_elsewhere(os.path.join(base, os.fsdecode(arguments[0]))):
+        if not isinstance(arguments[0], int) and _is_elsewhere(os.path.join(base, os.fsdecode(arguments[0]))):
             _seen.append(f"{event} {arguments[0]!r}")
 
 

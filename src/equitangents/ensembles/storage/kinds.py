@@ -32,6 +32,7 @@ UNIONS = {
 }
 _WEIGHTS = "W_std real; b_std real"
 _WINDOW = f"channels int; window Sizes; stride Sizes; padding text; {_WEIGHTS}"
+_PARAMETRISED = "parametrisation text; bias? none|bool; width_scale? real"  # older files lack the last two
 _GROUP = (
     "name text; order int; identity int; inverses? ints; generators? (int); is_abelian? bool; "
     "conjugacy_classes? (ints); _complex_irreps? (groups.irreps:Irrep); _real_irreps? (groups.irreps:Irrep); "
@@ -72,8 +73,8 @@ _TABLE = {
         "aggregate:Aggregate": "_matrix none|FrozenArray",
         "attention:Attention": "channels int; heads int; key_channels none|int; value_channels none|int; scaling text; "
         "mechanism text; W_query_std real; W_key_std real; W_value_std real; W_out_std real; b_std real",
-        "conv:Conv": f"{_WINDOW}; parametrisation text",
-        "dense:Dense": f"channels int; {_WEIGHTS}; parametrisation text",
+        "conv:Conv": f"{_WINDOW}; {_PARAMETRISED}",
+        "dense:Dense": f"channels int; {_WEIGHTS}; {_PARAMETRISED}",
         "dropout:Dropout": "rate real; mode text",
         "exponentials:Exp": "a real; b real",
         "exponentials:Gaussian": "a real; b real",
@@ -82,9 +83,9 @@ _TABLE = {
         "group_conv:GroupConv": f"channels int; window Window; rotations none|(int); weights none|(real); {_WEIGHTS}",
         "group_pool:GroupPool": "subgroup none|(int); every none|Sizes",
         "group_windows:Elements": "numbers (int)",
-        "layer_norm:LayerNorm": "positions bool; eps real",
+        "layer_norm:LayerNorm": "positions bool|(int); eps real",
         "lift:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
-        "locally_connected:LocallyConnected": _WINDOW,
+        "locally_connected:LocallyConnected": f"{_WINDOW}; parametrisation? text; bias? none|bool; width_scale? real",
         "nonlinearities:Relu": "",
         "nonlinearities:LeakyRelu": "negative_slope real",
         "nonlinearities:Abs": "",
