@@ -19,6 +19,8 @@ int reported(char* message, int message_size, F&& work) {
     std::snprintf(message, message_size, "out of memory");
   } catch (const std::exception& error) {
     std::snprintf(message, message_size, "%s", error.what());
+  } catch (...) {
+    std::snprintf(message, message_size, "an unknown exception");
   }
   return -1;
 }
