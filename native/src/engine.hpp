@@ -33,6 +33,7 @@ template <class T>
 Outcome compute(const Plan& plan, const Problem<T>& problem);
 
 int best_instruction_set();
+void limit_instruction_sets(int number);  // better ones than this, which the machine has, are left alone
 const char* instruction_set_name(int number);  // null past the last
 
 }  // namespace eqt
