@@ -218,7 +218,7 @@ class _Spanned(Prepared):
         values, vectors = scipy.linalg.eigh((apart + apart.T) / 2, overwrite_a=True)
         values = np.maximum(values, 0.0)
         if math.isinf(time):
-            # Without ridge all is learnt, but nothing where rounding made the eigenvalue: entries are rounded as the diagonal.
+            # Without ridge all is learnt, but nothing along what rounding of entries as large as the diagonal made.
             rounded = relative_resolution(len(rows), matrix.dtype) * len(rows) * system.unit * (system.delta == 0)
             learnt = np.divide(values, values + system.delta, out=np.zeros_like(values), where=values > rounded)
         else:

@@ -104,8 +104,8 @@ class _Sweeping(Prepared):
         if not found.solved:
             verb = "diverges and stops" if worst > DIVERGED else "ends"
             raise InvalidArgumentError(
-                f"sketch-and-project {verb} at a relative residual of {worst:.1e} after {found.sweeps} sweeps, above the "
-                f"tolerance {m.tolerance:g}; raise the ridge (now {system.ridge:g}), block (now "
+                f"sketch-and-project {verb} at a relative residual of {worst:.1e} after {found.sweeps} sweeps, above "
+                f"the tolerance {m.tolerance:g}; raise the ridge (now {system.ridge:g}), block (now "
                 f"{m.block_of(system.size)}), max_sweeps or tolerance, or take solver='pcg'"
             )
         passes = found.sweeps + found.checks
