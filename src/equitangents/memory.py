@@ -6,6 +6,7 @@ process is in, and of its own limits on addresses and data (`ulimit -v`, `-d`); 
 
 from __future__ import annotations
 
+import mmap
 import os
 import sys
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ def default_memory_limit() -> int:
 
 
 def check_start() -> None:
-    """Raise MemoryLimitError where `ulimit -v` leaves fewer addresses than JAX, which would end the process, starts with."""
+    """Raise MemoryLimitError where `ulimit -v` leaves fewer addresses than JAX, which ends the process, starts with."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     needed = _START + cores * _START_OF_CORE
     for counted, limit in _own_limits():
@@ -101,7 +102,7 @@ def _held() -> _Held:
         addresses, resident, _, _, _, data, *_ = (int(pages) for pages in _PAGES.read_text().split())
     except (OSError, ValueError):
         return _Held(resident=_peak())
-    page = os.sysconf("SC_PAGE_SIZE")
+    page = mmap.PAGESIZE
     return _Held(resident * page, addresses * page, data * page)
 
 

@@ -143,8 +143,12 @@ def _follow(client: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def dask_client(scheduler: str) -> Any:
-    """A client of the Dask scheduler at an address such as tcp://host:8786, or described in a file."""
+@contextmanager
+def dask_client(scheduler: str) -> Iterator[Any]:
+    """A client of the Dask scheduler at an address such as tcp://host:8786, or described in a file.
+
+    Where it does not answer, or dies, Dask's own loggers would show tracebacks beside the error that says so.
+    """
     try:
         from distributed import Client
     except ImportError:
@@ -152,12 +156,14 @@ def dask_client(scheduler: str) -> Any:
             "a Dask scheduler needs the package distributed, which is not installed: pip install 'equitangents[dask]'"
         ) from None
     where = {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
-    try:
-        with _quiet(_DASK_TALK):
-            return Client(**where, timeout=_CONNECTING)
-    except (OSError, ValueError) as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise InvalidArgumentError(f"scheduler is {scheduler!r}, which does not answer: {said}") from None
+    with _quiet(_DASK_TALK):
+        try:
+            client = Client(**where, timeout=_CONNECTING)
+        except (OSError, ValueError) as error:
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise InvalidArgumentError(f"scheduler is {scheduler!r}, which does not answer: {said}") from None
+        with client:
+            yield client
 
 
 @contextmanager
