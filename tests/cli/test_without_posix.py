@@ -9,10 +9,10 @@ MISSING = ("fcntl", "resource", "termios", "pwd", "grp", "pty", "posix_ipc")
 START = f"import sys\nfor name in {MISSING!r}:\n    sys.modules[name] = None\n"
 HELD = """
 import os, signal
-for holder, names in ((os, ("O_DIRECT", "fork", "sched_getaffinity", "sysconf", "getuid", "geteuid", "killpg",
-                            "posix_fadvise", "posix_fallocate", "O_DIRECTORY", "O_NOFOLLOW", "statvfs", "preadv", "pwritev")),
-                      (signal, ("SIGKILL", "SIGALRM", "setitimer", "pthread_sigmask"))):
-    for name in names:
+of_os = ("O_DIRECT O_DIRECTORY O_NOFOLLOW fork killpg sched_getaffinity sysconf getuid geteuid statvfs preadv pwritev "
+         "posix_fadvise posix_fallocate")
+for holder, names in ((os, of_os), (signal, "SIGKILL SIGALRM setitimer pthread_sigmask")):
+    for name in names.split():
         if hasattr(holder, name):
             delattr(holder, name)
 """
