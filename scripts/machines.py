@@ -150,7 +150,9 @@ def main() -> None:
         parser.error(f"there is no variant {unknown[0]!r}; expected some of {', '.join(VARIANTS)}")
     names = [name for name in available() if not asked.names or name in asked.names]
     if asked.of and names:
-        names = [chosen_by(asked.of, names)]
+        # Sixteen threads on two processors would wait for each other longer than they compute.
+        few = [name for name in names if VARIANTS[name].threads <= 4 * (os.cpu_count() or 1)]
+        names = [chosen_by(asked.of, few or names)]
     if not names:
         print("this machine can imitate none of them", file=sys.stderr)
     failed = [name for name in names if not run(name, SHORT if asked.short else FOLDERS, rest)]
