@@ -31,7 +31,7 @@ def process_memory() -> int:
     """Bytes that this process may take beyond those that it holds, other programs aside."""
     held = _held()
     left = (limit - getattr(held, of) for of, limit in _limits())
-    return max(0, min(left))
+    return max(0, int(min(left)))
 
 
 def machine_memory() -> int:

@@ -30,6 +30,14 @@ void* taken(std::size_t size, std::size_t alignment) {
   if (posix_memalign(&found, alignment < sizeof(void*) ? sizeof(void*) : alignment, size ? size : 1)) throw std::bad_alloc();
   return found;
 }
+
+void* taken_or_null(std::size_t size, std::size_t alignment) noexcept {
+  try {
+    return taken(size, alignment);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 }  // namespace
 
 #define SHOWN __attribute__((visibility("default")))
@@ -58,6 +66,18 @@ SHOWN void* operator new(std::size_t size) { return taken(size, alignof(std::max
 SHOWN void* operator new[](std::size_t size) { return taken(size, alignof(std::max_align_t)); }
 SHOWN void* operator new(std::size_t size, std::align_val_t to) { return taken(size, std::size_t(to)); }
 SHOWN void* operator new[](std::size_t size, std::align_val_t to) { return taken(size, std::size_t(to)); }
+SHOWN void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return taken_or_null(size, alignof(std::max_align_t));
+}
+SHOWN void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return taken_or_null(size, alignof(std::max_align_t));
+}
+SHOWN void* operator new(std::size_t size, std::align_val_t to, const std::nothrow_t&) noexcept {
+  return taken_or_null(size, std::size_t(to));
+}
+SHOWN void* operator new[](std::size_t size, std::align_val_t to, const std::nothrow_t&) noexcept {
+  return taken_or_null(size, std::size_t(to));
+}
 SHOWN void operator delete(void* p) noexcept { std::free(p); }
 SHOWN void operator delete[](void* p) noexcept { std::free(p); }
 SHOWN void operator delete(void* p, std::size_t) noexcept { std::free(p); }
