@@ -19,7 +19,7 @@ ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$(XLA)"
 # A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
-.PHONY: help setup demo test test-all test-docs test-random test-extras test-browser mutate lint wheel rooms format results docs \
+.PHONY: help setup demo test test-all test-docs test-random test-machines test-extras test-browser mutate lint wheel rooms format results docs \
 	bench clean
 
 help: ## this list
@@ -50,6 +50,9 @@ test-docs: $(STAMP) ## every page's examples, the long ones included
 test-random: $(STAMP) ## property tests on new examples; SEED=... repeats a run
 	@echo "make test-random SEED=$(SEED)"
 	@$(PYTEST) -m hypothesis --hypothesis-profile random --hypothesis-seed $(SEED) --timeout 1800
+
+test-machines: $(STAMP) ## numerical tests as other machines compute them; ARGS="zen-sse2" for one of them
+	$(BIN)/python scripts/machines.py $(ARGS) -- -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
 test-extras: $(STAMP) $(EXTRAS) ## tests of PyTorch, ONNX, Keras and transformers models
 	$(PYTEST) tests/audit_extras tests/torch_ensembles

@@ -46,7 +46,7 @@ void distances(const Plan& plan, const Tile<T>& tile) {
   for (int r = 0; r < tile.rows; ++r) store(out + r * L, Vec<T>{});
   for (int64_t c = 0; c < size; c += kSpan) {
     const int64_t n = size - c < kSpan ? size - c : kSpan;
-    if (tile.cancel && *tile.cancel) return;
+    if (is_set(tile.cancel)) return;
     int r = 0;
     const T* a[kTileRows];
     for (int i = 0; i < tile.rows; ++i) a[i] = tile.inputs[i] + c;

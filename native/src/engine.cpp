@@ -24,11 +24,8 @@ class Computation {
     const double cells = pairs / lanes_ * work_of_pair(plan);
     threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
     self_ = plan.vector_dual && !plan.single;
-    for (int t = 0; t < threads_; ++t) {
-      workspaces_.push_back(std::make_unique<Buffer<char>>(loops_.workspace_bytes(plan)));
-      outputs_.push_back(std::make_unique<Buffer<double>>(2 * kTileRows * lanes_));
-      gathered_.push_back(std::make_unique<Buffer<C>>(gathered_size()));
-    }
+    rooms_.reserve(threads_);
+    threads_ = as_many_as_fit(threads_, [&] { rooms_.push_back(std::make_unique<Room>(*this)); });
   }
 
   Outcome run() {
@@ -62,6 +59,16 @@ class Computation {
 
  private:
   static constexpr bool kConverts = !std::is_same_v<C, T>;
+
+  // What one thread works in.
+  struct Room {
+    Buffer<char> workspace;
+    Buffer<double> outputs;  // K and Θ of a tile
+    Buffer<C> gathered;
+
+    explicit Room(const Computation& c)
+        : workspace(c.loops_.workspace_bytes(c.plan_)), outputs(2 * kTileRows * c.lanes_), gathered(c.gathered_size()) {}
+  };
 
   // A range of inputs with what is known of each alone.
   struct Panel {
@@ -98,7 +105,7 @@ class Computation {
                            variance_sums.get() + at,
                            variances.get() + at,
                            means.get() + at};
-      void* workspace = c.workspaces_[thread]->get();
+      void* workspace = c.rooms_[thread]->workspace.get();
       c.loops_.prepare_field(c.plan_, group, workspace);
       if (c.self_) {
         const Tile<C> tile = c.listed_tile(thread, *this, *this, g);
@@ -111,7 +118,7 @@ class Computation {
   };
 
   int64_t signal_size() const { return plan_.positions_in * plan_.channels; }
-  bool cancelled() const { return problem_.cancel && *problem_.cancel; }
+  bool cancelled() const { return is_set(problem_.cancel); }
 
   // Over all fibres, and all stages.
   double work_of_pair(const Plan& plan) const {
@@ -139,9 +146,9 @@ class Computation {
     t.sides2 = second.lanes.get() + g * lanes_ * plan_.side_size;
     t.variance_sums2 = second.variance_sums.get() + g * lanes_;
     t.variances2 = second.variances.get() + g * lanes_;
-    t.k = outputs_[thread]->get();
+    t.k = rooms_[thread]->outputs.get();
     t.theta = t.k + kTileRows * lanes_;
-    t.workspace = workspaces_[thread]->get();
+    t.workspace = rooms_[thread]->workspace.get();
     t.cancel = problem_.cancel;
     return t;
   }
@@ -229,7 +236,7 @@ class Computation {
         odd |= !(row[l] * T(0) == 0);
       }
     }
-    if (odd && problem_.odd) *problem_.odd = 1;
+    if (odd) set(problem_.odd);
     for (int l = 0; symmetric && l < lanes; ++l) {
       T* row = out + (j0 + l) * n + i0;
       const int above = int(std::min<int64_t>(count, j0 + l - i0));
@@ -245,7 +252,7 @@ class Computation {
     to.as_float = std::is_same_v<T, float>;
     to.lanes = lanes;
     to.targets = problem_.targets;
-    to.scratch = gathered_[thread]->get();
+    to.scratch = rooms_[thread]->gathered.get();
     to.gathered = most_gathered();
     to.odd = problem_.odd;
     const bool all = to.kind == FieldKind::all;
@@ -276,9 +283,7 @@ class Computation {
   const int lanes_;
   int threads_ = 1;
   bool self_ = false;  // variances after pooling are kernels of inputs with themselves
-  std::vector<std::unique_ptr<Buffer<char>>> workspaces_;
-  std::vector<std::unique_ptr<Buffer<double>>> outputs_;
-  std::vector<std::unique_ptr<Buffer<C>>> gathered_;
+  std::vector<std::unique_ptr<Room>> rooms_;
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Problem {
   int64_t n2;
   T *nngp, *ntk;  // (n1, n2)
   int threads;
-  const volatile int32_t* cancel;  // computation stops soon after this becomes nonzero; may be null
+  const Flag* cancel;  // computation stops soon after this becomes nonzero; may be null
   bool listed;                     // only of every first input with the second one of its number: nngp and ntk are (n1,)
   int instructions;                // -1: the best that this machine has; else a number as in `instruction_set_name`
   const double* distances;  // null, or the squared distances of all pairs, (n1, n2), for a plan of plain vectors alone
@@ -26,13 +26,14 @@ struct Problem {
   FieldKind field = FieldKind::none;
   int64_t field_numbers = 0;  // of a pair of inputs
   const int32_t* targets = nullptr;
-  volatile int32_t* odd = nullptr;  // becomes 1 where a number of the result is not finite
+  Flag* odd = nullptr;  // becomes 1 where a number of the result is not finite
 };
 
 template <class T>
 Outcome compute(const Plan& plan, const Problem<T>& problem);
 
 int best_instruction_set();
+void limit_instruction_sets(int number);  // better ones than this, which the machine has, are left alone
 const char* instruction_set_name(int number);  // null past the last
 
 }  // namespace eqt

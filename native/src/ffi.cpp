@@ -1,8 +1,8 @@
 // The same computation as custom calls of XLA, so that it runs inside JAX programs.
-#include <exception>
-
 #include "engine.hpp"
 #include "interrupt.hpp"
+#include "reported.hpp"
+#include "reported.hpp"
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -27,15 +27,13 @@ ffi::Error kernel(ffi::Buffer<ffi::S32> code, ffi::Buffer<ffi::S32> reals, ffi::
                                 listed,
                                 -1,
                                 nullptr};
-  try {
+  return eqt::reported([&] {
     const eqt::OwnedPlan plan(description);
     const eqt::InterruptWatch watch;
     if (eqt::compute(plan.plan(), problem) == eqt::Outcome::cancelled)
       return ffi::Error(ffi::ErrorCode::kCancelled, "the CPU engine was interrupted");
-  } catch (const std::exception& error) {
-    return ffi::Error(ffi::ErrorCode::kInternal, error.what());
-  }
-  return ffi::Error::Success();
+    return ffi::Error::Success();
+  });
 }
 
 template <ffi::DataType type>

@@ -172,7 +172,7 @@ void write_fields(const Plan& plan, const Tile<T>& tile) {
                                   static_cast<S*>(to.theta) + r * to.first};
     int member = 0;
     for (int f = 0; f < plan.fibre_count; ++f) {
-      if (tile.cancel && *tile.cancel) return;
+      if (is_set(tile.cancel)) return;
       if (plan.pooled) feed.reach(plan, f);
       find_places(plan, f, work.places, work.partners);
       const int32_t *q = plan.fibres + 3 * f, *next = q + 3;
@@ -193,7 +193,7 @@ void write_fields(const Plan& plan, const Tile<T>& tile) {
       }
     }
     for (int l = 0; l < to.lanes; ++l)
-      if (!(writer.odd[l] == 0)) *to.odd = 1;
+      if (!(writer.odd[l] == 0)) set(to.odd);
   }
   finish_writing();
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "reported.hpp"
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -109,20 +110,22 @@ ffi::Error launch(Handle stream, ffi::AnyBuffer x1, ffi::AnyBuffer x2, ffi::AnyB
                   ffi::AnyBuffer reals, ffi::AnyBuffer tables, Result k, Result theta,
                   ffi::Span<const uint8_t> code, std::string_view digest, std::string_view name,
                   ffi::Span<const int64_t> numbers) {
-  static const Driver driver;
-  if (!driver.found) return ffi::Error(ffi::ErrorCode::kInternal, "CUDA's driver, libcuda.so.1, is not installed");
-  Numbers n;
-  Arguments arguments;
-  if (ffi::Error error = join({x1, x2, sides1, sides2, reals, tables}, k, theta, numbers, n, arguments); error.failure())
-    return error;
-  if (n.blocks == 0) return ffi::Error::Success();
-  Handle function = nullptr;
-  if (ffi::Error error = find_function(driver, stream, digest, code, name, n.bytes, &function); error.failure())
-    return error;
-  void* parameters[] = {&arguments};
-  const int status = driver.launch(function, unsigned(n.blocks), 1, 1, unsigned(n.threads), 1, 1, unsigned(n.bytes),
-                                   stream, parameters, nullptr);
-  return status ? failure(driver, status, "launch the kernel") : ffi::Error::Success();
+  return eqt::reported([&]() -> ffi::Error {
+    static const Driver driver;
+    if (!driver.found) return ffi::Error(ffi::ErrorCode::kInternal, "CUDA's driver, libcuda.so.1, is not installed");
+    Numbers n;
+    Arguments arguments;
+    if (ffi::Error error = join({x1, x2, sides1, sides2, reals, tables}, k, theta, numbers, n, arguments); error.failure())
+      return error;
+    if (n.blocks == 0) return ffi::Error::Success();
+    Handle function = nullptr;
+    if (ffi::Error error = find_function(driver, stream, digest, code, name, n.bytes, &function); error.failure())
+      return error;
+    void* parameters[] = {&arguments};
+    const int status = driver.launch(function, unsigned(n.blocks), 1, 1, unsigned(n.threads), 1, 1, unsigned(n.bytes),
+                                     stream, parameters, nullptr);
+    return status ? failure(driver, status, "launch the kernel") : ffi::Error::Success();
+  });
 }
 
 // The same on the host, for tests: `code` is the path of a library that holds the kernel as a plain function.
@@ -130,17 +133,19 @@ ffi::Error emulate(ffi::AnyBuffer x1, ffi::AnyBuffer x2, ffi::AnyBuffer sides1, 
                    ffi::AnyBuffer reals, ffi::AnyBuffer tables, Result k, Result theta,
                    ffi::Span<const uint8_t> code, std::string_view, std::string_view name,
                    ffi::Span<const int64_t> numbers) {
-  Numbers n;
-  Arguments arguments;
-  if (ffi::Error error = join({x1, x2, sides1, sides2, reals, tables}, k, theta, numbers, n, arguments); error.failure())
-    return error;
-  const std::string path(code.begin(), code.end());
-  Handle library = dlopen(path.c_str(), RTLD_NOW);
-  using Kernel = void (*)(const Arguments*, int64_t, int64_t);
-  const Kernel kernel = library ? reinterpret_cast<Kernel>(dlsym(library, std::string(name).c_str())) : nullptr;
-  if (!kernel) return ffi::Error(ffi::ErrorCode::kInternal, "the emulated kernel cannot be loaded from " + path);
-  kernel(&arguments, n.blocks, n.bytes);
-  return ffi::Error::Success();
+  return eqt::reported([&]() -> ffi::Error {
+    Numbers n;
+    Arguments arguments;
+    if (ffi::Error error = join({x1, x2, sides1, sides2, reals, tables}, k, theta, numbers, n, arguments); error.failure())
+      return error;
+    const std::string path(code.begin(), code.end());
+    Handle library = dlopen(path.c_str(), RTLD_NOW);
+    using Kernel = void (*)(const Arguments*, int64_t, int64_t);
+    const Kernel kernel = library ? reinterpret_cast<Kernel>(dlsym(library, std::string(name).c_str())) : nullptr;
+    if (!kernel) return ffi::Error(ffi::ErrorCode::kInternal, "the emulated kernel cannot be loaded from " + path);
+    kernel(&arguments, n.blocks, n.bytes);
+    return ffi::Error::Success();
+  });
 }
 
 // The arguments after the stream.

@@ -1,6 +1,7 @@
 // Which compiled variant runs here: the best of those that this processor and its operating system support.
 #include "instruction_sets.hpp"
 
+#include <atomic>
 #include <iterator>
 
 #include "engine.hpp"
@@ -65,12 +66,18 @@ const Variant kVariants[] = {
 }  // namespace
 #endif
 
+namespace {
+std::atomic<int> limit{int(std::size(kVariants)) - 1};
+}
+
 int best_instruction_set() {
   int best = 0;
-  for (int i = 0; i < int(std::size(kVariants)); ++i)
+  for (int i = 0; i <= limit.load(std::memory_order_relaxed); ++i)
     if (kVariants[i].supported()) best = i;
   return best;
 }
+
+void limit_instruction_sets(int number) { limit.store(number, std::memory_order_relaxed); }
 
 const char* instruction_set_name(int number) {
   return number >= 0 && number < int(std::size(kVariants)) ? kVariants[number].name : nullptr;

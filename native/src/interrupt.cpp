@@ -10,10 +10,10 @@ std::mutex mutex;
 int watching = 0;  // calls that run
 bool installed = false;
 struct sigaction previous;
-volatile int32_t interrupted = 0;
+Flag interrupted{0};
 
 void take_note(int signal, siginfo_t* information, void* context) {
-  interrupted = 1;
+  set(&interrupted);
   if (previous.sa_flags & SA_SIGINFO) previous.sa_sigaction(signal, information, context);
   else previous.sa_handler(signal);
 }
@@ -32,7 +32,7 @@ bool is_ours(const struct sigaction& action) {
 InterruptWatch::InterruptWatch() {
   const std::lock_guard<std::mutex> lock(mutex);
   if (watching++ > 0) return;
-  interrupted = 0;
+  interrupted.store(0, std::memory_order_relaxed);
   struct sigaction found;
   if (sigaction(SIGINT, nullptr, &found) != 0 || !handled(found) || is_ours(found)) return;
   previous = found;
@@ -51,6 +51,6 @@ InterruptWatch::~InterruptWatch() {
   if (sigaction(SIGINT, nullptr, &found) == 0 && is_ours(found)) sigaction(SIGINT, &previous, nullptr);
 }
 
-const volatile int32_t* InterruptWatch::flag() { return &interrupted; }
+const Flag* InterruptWatch::flag() { return &interrupted; }
 
 }  // namespace eqt

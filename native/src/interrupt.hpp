@@ -2,7 +2,7 @@
 // again, and it has none while it waits for XLA; so for the time of a call the signal is noted here too, and passed on.
 #pragma once
 
-#include <cstdint>
+#include "flag.hpp"
 
 namespace eqt {
 
@@ -13,7 +13,7 @@ class InterruptWatch {
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  static const volatile int32_t* flag();  // nonzero once the signal came during any call that still runs
+  static const Flag* flag();  // set once the signal came during any call that still runs
 };
 
 }  // namespace eqt

@@ -141,10 +141,8 @@ class Computation {
     for (int i = 0; i < plan.step_count; ++i) cells += double(plan.steps[i].after) * plan.steps[i].after;
     cells *= double(problem.n1) * (problem.diagonal ? 1 : problem.n2) / lanes_;
     threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
-    for (int t = 0; t < threads_; ++t) {
-      workspaces_.push_back(std::make_unique<Buffer<char>>(loops_.workspace_bytes(plan)));
-      outputs_.push_back(std::make_unique<Buffer<double>>(2 * lanes_));
-    }
+    rooms_.reserve(threads_);
+    threads_ = as_many_as_fit(threads_, [&] { rooms_.push_back(std::make_unique<Room>(loops_.workspace_bytes(plan), lanes_)); });
   }
 
   Outcome run() {
@@ -163,6 +161,14 @@ class Computation {
   }
 
  private:
+  // What one thread works in.
+  struct Room {
+    Buffer<char> workspace;
+    Buffer<double> outputs;  // K and Θ of a tile
+
+    Room(int64_t bytes, int lanes) : workspace(bytes), outputs(2 * lanes) {}
+  };
+
   struct Inputs {
     const double* x;
     const uint8_t* masks;
@@ -186,20 +192,20 @@ class Computation {
       const JointPlan& plan = c.plan_;
       const int64_t at = g * c.lanes_, positions = plan.positions;
       const int count = int(std::min<int64_t>(c.lanes_, end - begin - at));
-      std::vector<const double*> signal(count), graph(count);
-      std::vector<const uint8_t*> mask(count);
+      const double *signal[kMostLanes], *graph[kMostLanes];  // not vectors: threads that share work take no memory
+      const uint8_t* mask[kMostLanes];
       for (int l = 0; l < count; ++l) {
         const int64_t i = begin + at + l;
         signal[l] = of.x + i * c.signal_size();
         if (of.masks) mask[l] = of.masks + i * positions;
         if (of.graphs) graph[l] = of.graphs + i * positions * positions;
       }
-      double* out = c.outputs_[thread]->get();
+      double* out = c.rooms_[thread]->outputs.get();
       const bool own = c.problem_.diagonal;
-      const JointGroup group{signal.data(), of.masks ? mask.data() : nullptr, of.graphs ? graph.data() : nullptr, count,
+      const JointGroup group{signal, of.masks ? mask : nullptr, of.graphs ? graph : nullptr, count,
                              rows.get() + at * plan.side_size, lanes.get() + at * plan.side_size,
                              signals.get() + at * c.signal_size(), own ? out : nullptr, own ? out + c.lanes_ : nullptr,
-                             c.workspaces_[thread]->get(), c.problem_.cancel};
+                             c.rooms_[thread]->workspace.get(), c.problem_.cancel};
       c.loops_.prepare(plan, group);
       for (int l = 0; own && l < count; ++l) {
         c.problem_.nngp[begin + at + l] = group.k[l];
@@ -209,7 +215,7 @@ class Computation {
   };
 
   int64_t signal_size() const { return plan_.positions * plan_.channels; }
-  bool cancelled() const { return problem_.cancel && *problem_.cancel; }
+  bool cancelled() const { return is_set(problem_.cancel); }
 
   int64_t panel_inputs() const {
     const int64_t each = (2 * plan_.side_size + signal_size()) * int64_t(sizeof(double));
@@ -222,12 +228,12 @@ class Computation {
     share_out(columns.groups * n, threads_, [&](int64_t item, int thread) {
       const int64_t g = item / n, r = item % n, i = rows.begin + r, j = columns.begin + g * lanes_;
       if (cancelled() || (symmetric && j + lanes_ <= i)) return;  // nothing below the diagonal
-      double* out = outputs_[thread]->get();
+      double* out = rooms_[thread]->outputs.get();
       const int same = symmetric && i >= j && i < j + lanes_ ? int(i - j) : -1;
       const JointTile tile{rows.inputs + r * signal_size(), rows.rows.get() + r * plan_.side_size,
                            columns.signals.get() + g * lanes_ * signal_size(),
                            columns.lanes.get() + g * lanes_ * plan_.side_size, same, out, out + lanes_,
-                           workspaces_[thread]->get(), problem_.cancel};
+                           rooms_[thread]->workspace.get(), problem_.cancel};
       loops_.pairs(plan_, tile);
       for (int l = 0; l < lanes_ && j + l < columns.end; ++l) {
         if (symmetric && j + l < i) continue;
@@ -248,8 +254,7 @@ class Computation {
   const JointLoops& loops_;
   const int lanes_;
   int threads_ = 1;
-  std::vector<std::unique_ptr<Buffer<char>>> workspaces_;
-  std::vector<std::unique_ptr<Buffer<double>>> outputs_;
+  std::vector<std::unique_ptr<Room>> rooms_;
 };
 
 }  // namespace

@@ -67,6 +67,8 @@ class OwnedJointPlan {
   std::vector<int64_t> mask_at_, mask_positions_;
 };
 
+constexpr int kMostLanes = 8;  // of a vector of doubles
+
 // As many inputs as a vector has lanes, and what becomes known of each alone, in the layouts of `Group`.
 struct JointGroup {
   const double* const* inputs;
@@ -76,7 +78,7 @@ struct JointGroup {
   double *rows, *lanes, *signals;
   double *k, *theta;  // of each input with itself; null: not asked for
   void* workspace;
-  const volatile int32_t* cancel;
+  const Flag* cancel;
 };
 
 // One first input with a vector of second ones.
@@ -86,7 +88,7 @@ struct JointTile {
   int same;  // the lane whose input is the first one; -1: none
   double *k, *theta;
   void* workspace;
-  const volatile int32_t* cancel;
+  const Flag* cancel;
 };
 
 struct JointLoops {
@@ -107,7 +109,7 @@ struct JointProblem {
   int64_t n2;
   double *nngp, *ntk;  // (n1, n2), or (n1,) where `diagonal`
   int threads;
-  const volatile int32_t* cancel;
+  const Flag* cancel;
   bool diagonal;     // every input with itself
   int instructions;  // as in `Problem`
 };

@@ -7,6 +7,7 @@ namespace {
 // Inputs with themselves: their fields as far as anything depends on them, and what they leave for pairs.
 void prepare(const JointPlan& plan, const JointGroup& group) {
   constexpr int L = kLanes<double>;
+  static_assert(L <= kMostLanes);
   const JointMemory memory(plan, group.workspace);
   const JointSides sides{plan, memory, group.lanes};
   const JointField<true> field{plan, memory, group.signals, group.signals, group.lanes, group.lanes, -1};
@@ -15,7 +16,7 @@ void prepare(const JointPlan& plan, const JointGroup& group) {
   if (fields) field.start();
   int done = 0;  // steps whose fields are there
   for (int s = 0; s < plan.step_count; ++s) {
-    if (group.cancel && *group.cancel) return;
+    if (is_set(group.cancel)) return;
     const JointStep& step = plan.steps[s];
     if (step.kind == JointKind::mix || step.kind == JointKind::square) {
       sides.weights(step, memory.field(step.to));
@@ -49,7 +50,7 @@ void pairs(const JointPlan& plan, const JointTile& tile) {
   const JointField<false> field{plan, memory, tile.input, tile.signals2, tile.sides, tile.sides2, tile.same};
   field.start();
   for (int s = 0; s < plan.step_count;) {
-    if (tile.cancel && *tile.cancel) return;
+    if (is_set(tile.cancel)) return;
     if (in_rows(plan.steps[s])) s = field.rows(s);
     else field.at_once(plan.steps[s++]);
   }

@@ -19,6 +19,8 @@ int reported(char* message, int message_size, F&& work) {
     std::snprintf(message, message_size, "out of memory");
   } catch (const std::exception& error) {
     std::snprintf(message, message_size, "%s", error.what());
+  } catch (...) {
+    std::snprintf(message, message_size, "an unknown exception");
   }
   return -1;
 }
@@ -43,5 +45,6 @@ EQT_EXPORT int eqt_kernel_float(const eqt::Description* d, const eqt::Problem<fl
 EQT_EXPORT int eqt_kernel_double(const eqt::Description* d, const eqt::Problem<double>* p, char* message, int size) {
   return run(*d, *p, message, size);
 }
+EQT_EXPORT void eqt_limit_instruction_sets(int number) { eqt::limit_instruction_sets(number); }
 EQT_EXPORT int eqt_best_instruction_set() { return eqt::best_instruction_set(); }
 EQT_EXPORT const char* eqt_instruction_set_name(int number) { return eqt::instruction_set_name(number); }

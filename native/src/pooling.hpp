@@ -241,10 +241,10 @@ template <class T, bool Own>
 struct Feed {
   const Workspace<T>& work;
   const T *x1, *x2, *sides1, *sides2;
-  const volatile int32_t* cancel;
+  const Flag* cancel;
 
   Feed(const Plan& plan, const Workspace<T>& memory, const T* first, const T* second, const T* first_sides,
-       const T* second_sides, const volatile int32_t* stop)
+       const T* second_sides, const Flag* stop)
       : work(memory), x1(first), x2(second), sides1(first_sides), sides2(second_sides), cancel(stop) {
     for (const Pooled* pooled = plan.pooled; pooled; pooled = pooled->fine->pooled) {
       work.added[pooled->number] = 0;
@@ -259,7 +259,7 @@ struct Feed {
     const int slab = pooled.slab_of_fibre[f], last = pooled.last_of_slab[slab];
     int32_t& next = work.added[pooled.number];
     for (; next <= last; ++next) {
-      if (cancel && *cancel) return;
+      if (is_set(cancel)) return;
       if (fine.pooled) reach(fine, next);
       find_places(fine, next, work.places, work.partners);
       const int32_t* q = fine.fibres + 3 * next;

@@ -68,7 +68,7 @@ void sum_pooled(const Plan& plan, const Tile<T>& tile, const Workspace<T>& work)
     const T *x1 = Own ? tile.signals1 : tile.inputs[r], *sides1 = Own ? tile.sides1 : tile.sides[r];
     const Feed<T, Own> feed(plan, work, x1, tile.signals2, sides1, tile.sides2, tile.cancel);
     for (int f = 0; f < plan.fibre_count; ++f) {
-      if (tile.cancel && *tile.cancel) return;
+      if (is_set(tile.cancel)) return;
       feed.reach(plan, f);
       find_places(plan, f, work.places, work.partners);
       add_readout<T, Own>(plan, tile, work, f, r);
@@ -90,7 +90,7 @@ void readout(const Plan& plan, const Tile<T>& tile) {
     for (int f = 0; f < plan.fibre_count; ++f) {
       find_places(plan, f, work.places, work.partners);
       for (int r = 0; r < tile.rows; ++r) {
-        if (tile.cancel && *tile.cancel) return;
+        if (is_set(tile.cancel)) return;
         add_readout<T, Own>(plan, tile, work, f, r);
       }
     }

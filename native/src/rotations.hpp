@@ -37,12 +37,12 @@ class RotationSum {
       : plan_(plan), rotations_(*plan.rotations), work_(work), sides1_(sides1), sides2_(sides2), d_(d), theta_(theta),
         top_(rotations_.bandlimit - 1), side_(2 * top_ + 1) {}
 
-  void run(const T* x1, const T* x2, const volatile int32_t* cancel) {
+  void run(const T* x1, const T* x2, const Flag* cancel) {
     multiply(x1, x2);
     if (rotations_.azimuths == 0) return single_rotations();
     const int64_t factors = 2 * entries_of_degrees(rotations_.bandlimit);
     for (int r = 0; r < rotations_.count; ++r) {
-      if (cancel && *cancel) return;
+      if (is_set(cancel)) return;
       mix(rotations_.mixing + r * factors);
       ring(rotations_.weights[r]);
     }
@@ -181,7 +181,7 @@ void haar_mean(const Plan& plan, const Tile<T>& tile) {
   }
   for (int i = 0; i < tile.rows * L; ++i) work.d[i] = work.theta[i] = 0;
   for (int r = 0; r < tile.rows; ++r) {
-    if (tile.cancel && *tile.cancel) return;
+    if (is_set(tile.cancel)) return;
     RotationSum<T, Own> sum(plan, work, Own ? tile.sides1 : tile.sides[r], tile.sides2, work.d + r * L,
                             work.theta + r * L);
     sum.run(Own ? tile.signals1 : tile.inputs[r], tile.signals2, tile.cancel);

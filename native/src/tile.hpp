@@ -1,6 +1,7 @@
 // What the dispatcher hands to the code of one instruction set, for one type of numbers: plain pointers only.
 #pragma once
 
+#include "flag.hpp"
 #include "program.hpp"
 
 namespace eqt {
@@ -34,7 +35,7 @@ struct FieldOutput {
   const int32_t* targets;
   void* scratch;
   int gathered;           // fibres that differ in the offset along the last axis, at most
-  volatile int32_t* odd;  // becomes 1 where a number is not finite
+  Flag* odd;  // becomes 1 where a number is not finite
 };
 
 template <class T>
@@ -48,7 +49,7 @@ struct Tile {
   const double *variance_sums2, *variances2;
   double *k, *theta;  // (rows, lanes)
   void* workspace;
-  const volatile int32_t* cancel;
+  const Flag* cancel;
   const double* distances;  // null, or those of the tile's pairs, in rows `distance_stride` apart
   int64_t distance_stride;
   int columns;  // how many lanes hold second inputs

@@ -33,7 +33,7 @@ class TurnedTile {
             tilted(memory_.halfway, n, tilt, memory_.tilted + at * L);
           });
           for (int gamma = 0; gamma < sphere_.azimuths; ++gamma) {
-            if (tile_.cancel && *tile_.cancel) return;
+            if (is_set(tile_.cancel)) return;
             turn(gamma);
             f(sphere_.weights[tilt]);
           }

@@ -1,9 +1,9 @@
 // Products with windows as custom calls of XLA, for one network or many side by side.
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <vector>
 
+#include "reported.hpp"
 #include "window_geometry.hpp"
 #include "xla/ffi/api/ffi.h"
 
@@ -68,12 +68,7 @@ ffi::Error for_members(Sizes numbers, ffi::Buffer<type> left, size_t left_axes, 
   };
   const eqt::WindowGeometry g = geometry(numbers);
   const eqt::WindowLoops<T>& loops = eqt::window_loops<T>(int(instructions));
-  std::unique_ptr<T[]> workspace;
-  try {
-    workspace.reset(new T[loops.workspace(g)]);
-  } catch (const std::exception&) {
-    return ffi::Error(ffi::ErrorCode::kResourceExhausted, "windows: out of memory");
-  }
+  const std::unique_ptr<T[]> workspace(new T[loops.workspace(g)]);
   const int64_t l = own(left.dimensions(), left_axes), r = own(right.dimensions(), right_axes);
   const int64_t o = own(result->dimensions(), result_axes);
   for (int64_t m = 0; m < members.count(); ++m)
@@ -84,20 +79,26 @@ ffi::Error for_members(Sizes numbers, ffi::Buffer<type> left, size_t left_axes, 
 
 template <ffi::DataType type, class T>
 ffi::Error outputs(ffi::Buffer<type> x, ffi::Buffer<type> w, ffi::ResultBuffer<type> y, Sizes numbers, int64_t instructions) {
-  return for_members<T, type>(numbers, x, kImageAxes, w, kWeightAxes, y, kImageAxes, instructions,
+  return eqt::reported([&] {
+    return for_members<T, type>(numbers, x, kImageAxes, w, kWeightAxes, y, kImageAxes, instructions,
                               [](const auto& loops, const auto& g, auto... arrays) { loops.outputs(g, arrays...); });
+  });
 }
 
 template <ffi::DataType type, class T>
 ffi::Error to_inputs(ffi::Buffer<type> y, ffi::Buffer<type> w, ffi::ResultBuffer<type> x, Sizes numbers, int64_t instructions) {
-  return for_members<T, type>(numbers, y, kImageAxes, w, kWeightAxes, x, kImageAxes, instructions,
+  return eqt::reported([&] {
+    return for_members<T, type>(numbers, y, kImageAxes, w, kWeightAxes, x, kImageAxes, instructions,
                               [](const auto& loops, const auto& g, auto... arrays) { loops.to_inputs(g, arrays...); });
+  });
 }
 
 template <ffi::DataType type, class T>
 ffi::Error to_weights(ffi::Buffer<type> x, ffi::Buffer<type> y, ffi::ResultBuffer<type> w, Sizes numbers, int64_t instructions) {
-  return for_members<T, type>(numbers, x, kImageAxes, y, kImageAxes, w, kWeightAxes, instructions,
+  return eqt::reported([&] {
+    return for_members<T, type>(numbers, x, kImageAxes, y, kImageAxes, w, kWeightAxes, instructions,
                               [](const auto& loops, const auto& g, auto... arrays) { loops.to_weights(g, arrays...); });
+  });
 }
 
 template <ffi::DataType type>

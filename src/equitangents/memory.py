@@ -1,13 +1,16 @@
-"""How much memory this process may use, and refusing in time what would take more.
+"""How much memory this process may still use, and refusing in time what would take more.
 
-The least of the machine's physical memory, the limits of the control groups (containers) that the process is in, and
-its own limit on addresses (`ulimit -v`).
+The least of what is left of the machine's physical memory, of the limits of the control groups (containers) that the
+process is in, and of its own limits on addresses and data (`ulimit -v`, `-d`); what it holds already is taken off each.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from numbers import Real
 from pathlib import Path
@@ -16,19 +19,46 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
 
 _UNKNOWN = 16 * 2**30  # bytes, on a platform that does not tell
+# Addresses, far more than memory, with which JAX's first computation ended: 1.6 GB on two processors, each of which
+# brings stacks of threads, 8 MiB each, and an arena of 64 MiB.
+_START, _START_OF_CORE = 1500 * 2**20, 80 * 2**20
 _GROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
+_PAGES = Path("/proc/self/statm")  # numbers of pages that this process holds
 
 
-@cache
 def process_memory() -> int:
-    """Bytes that this process may use at most, other programs aside; found out once."""
-    return min([_physical(), *_group_limits(_GROUPS, _MOUNT), *_address_limit()])
+    """Bytes that this process may take beyond those that it holds, other programs aside."""
+    held = _held()
+    left = (limit - getattr(held, of) for of, limit in _limits())
+    return max(0, int(min(left)))
+
+
+def machine_memory() -> int:
+    """Bytes that a process may use here, with all that it holds."""
+    return min(limit for _, limit in _limits())
 
 
 def default_memory_limit() -> int:
     """Half of `process_memory()`: what one fit may take unless it is told otherwise."""
     return process_memory() // 2
+
+
+def check_start() -> None:
+    """Raise MemoryLimitError where `ulimit -v` leaves fewer addresses than JAX, which ends the process, starts with."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    needed = _START + cores * _START_OF_CORE
+    for counted, limit in _own_limits():
+        if counted == "addresses" and limit < needed:
+            raise MemoryLimitError(
+                f"ulimit -v allows this process {memory_size(limit)} of addresses, of which JAX alone takes about "
+                f"{memory_size(needed)} on {cores} processors; allow more, or use fewer processors (taskset)"
+            )
+
+
+def ran_out(error: BaseException) -> bool:
+    """Whether memory ran out where nobody had foreseen it: Python's error, or that of a program of JAX's."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" in str(error))
 
 
 def check_memory(task: str, needed: int, limit: int | None, remedy: str) -> None:
@@ -56,6 +86,43 @@ def check_fits(task: str, needed: int, remedy: str) -> None:
             f"{task} needs about {memory_size(needed)} of memory, and there are {memory_size(process_memory())}; "
             f"{remedy}"
         )
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Bytes that this process holds: in memory, of addresses, of data; 0 where the system does not tell."""
+
+    resident: int = 0
+    addresses: int = 0
+    data: int = 0
+
+
+def _held() -> _Held:
+    try:
+        addresses, resident, _, _, _, data, *_ = (int(pages) for pages in _PAGES.read_text().split())
+    except (OSError, ValueError):
+        return _Held(resident=_peak())
+    page = mmap.PAGESIZE
+    return _Held(resident * page, addresses * page, data * page)
+
+
+def _peak() -> int:
+    """The most that this process has held in memory, where there is no /proc: macOS counts it in bytes."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return 0
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * (1 if sys.platform == "darwin" else 1024)
+
+
+@cache
+def _inherited() -> tuple[tuple[str, int], ...]:
+    """Limits from outside, which do not change, and what counts towards each."""
+    return tuple(("resident", limit) for limit in (_physical(), *_group_limits(_GROUPS, _MOUNT)))
+
+
+def _limits() -> tuple[tuple[str, int], ...]:
+    return (*_inherited(), *_own_limits())
 
 
 def _physical() -> int:
@@ -90,11 +157,13 @@ def _group_limits(groups: Path, mount: Path) -> Iterator[int]:
                 yield int(text)
 
 
-def _address_limit() -> Iterator[int]:
+def _own_limits() -> Iterator[tuple[str, int]]:
+    """Those that a process may lower for itself."""
     try:
         import resource  # not on Windows
     except ImportError:
         return
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if soft != resource.RLIM_INFINITY:
-        yield soft
+    for counted, kind in (("addresses", resource.RLIMIT_AS), ("data", resource.RLIMIT_DATA)):
+        soft, _ = resource.getrlimit(kind)
+        if soft != resource.RLIM_INFINITY:
+            yield counted, soft

@@ -189,3 +189,11 @@ class TestBadInput:
             action(1, np.zeros((4, 4, 1)))
         with pytest.raises(InvalidTypeError, match="x has dtype complex128"):
             action(1, np.zeros((1, 4, 4, 1), complex))
+
+
+def test_halfway_between_two_points_the_second_is_read_whatever_the_rounding():
+    halves = np.arange(7) + 0.5
+    for moved in (halves, np.nextafter(halves, -1), np.nextafter(halves, 9), halves - 1e-12):
+        index, weights = splines.taps(0, moved, 9)
+        np.testing.assert_array_equal(index[0], np.arange(7) + 1)
+        np.testing.assert_array_equal(weights, 1)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import html as html_text
 import json
 import math
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import equitangents as et
+from audit.example_report import example_report
+from equitangents.audit.report.junit import junit
+from equitangents.audit.report.markdown import Marked, table
+from equitangents.audit.report.page import html
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import outside_resources
 
@@ -156,3 +162,34 @@ def test_what_was_left_out_is_said(reports: dict) -> None:
     assert {m.section for m in reports["forest"].missing} == {"layers", "lie"}
     assert {m.section for m in reports["turns"].missing} == {"ensemble"}
     assert all(m.reason for report in reports.values() for m in report.missing)
+
+
+HOSTILE = (
+    "a|b", "*bold*", "_slanted_", "`code`", "[click](https://x.example)", "![seen](https://x.example/a.png)",
+    "<script>alert(1)</script>", "</script><b>", "two\nlines", "# heading", "~~gone~~", "$x$", "back\\slash", "a & b",
+    "\x00\x1b[31m", "\ud800", "a_b_c",
+)  # fmt: skip
+
+
+def unescaped(text: str) -> str:
+    """What Markdown shows of escaped text."""
+    return html_text.unescape(re.sub(r"\\([\\`*\[\]|~$_])", r"\1", text))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_shown_as_they_are_in_markdown_and_xml(name: str) -> None:
+    report = example_report(order=2, reflections=0, name=name, images=False)
+    heading = report.to_markdown().splitlines()[0]
+    wanted = " ".join(name.splitlines())
+    assert unescaped(heading).startswith(f"## {heading.split()[1]} Equivariance audit: {wanted}, ")
+    assert not re.search(r"(?<!\\)[`*\[|~$<>]", heading)
+    rows = table(["test"], [[name], [Marked("**above**")]]).splitlines()
+    assert unescaped(rows[2]) == f"| {wanted} |"
+    assert len(re.findall(r"(?<!\\)\|", rows[2])) == 2
+    assert rows[3] == "| **above** |"
+    suite = ElementTree.fromstring(junit(report).encode("utf-8"))
+    shown = re.sub("[\x00\x1b\ud800]", "\N{REPLACEMENT CHARACTER}", name)
+    assert " ".join(suite.get("name").split()) == " ".join(f"equitangents audit of {shown} under D16".split())
+    page = html(report)
+    assert "<script>alert" not in page
+    assert "</script><b>" not in page

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from equitangents import memory
@@ -38,8 +41,9 @@ def test_without_groups_there_is_no_limit(tmp_path):
 def test_the_least_counts(monkeypatch):
     monkeypatch.setattr(memory, "_physical", lambda: 1000)
     monkeypatch.setattr(memory, "_group_limits", lambda *_: iter([700, 2000]))
-    monkeypatch.setattr(memory, "_address_limit", lambda: iter([900]))
-    memory.process_memory.cache_clear()
+    monkeypatch.setattr(memory, "_own_limits", lambda: iter([("addresses", 900)]))
+    monkeypatch.setattr(memory, "_held", lambda: memory._Held())
+    memory._inherited.cache_clear()
     try:
         assert memory.process_memory() == 700
         assert memory.default_memory_limit() == 350
@@ -47,4 +51,44 @@ def test_the_least_counts(monkeypatch):
         with pytest.raises(MemoryLimitError, match="needs about 701 B of memory, and there are 700 B; take less"):
             memory.check_fits("a task", 701, "take less")
     finally:
-        memory.process_memory.cache_clear()
+        memory._inherited.cache_clear()
+
+
+def test_what_the_process_holds_is_taken_off_each_limit(monkeypatch):
+    monkeypatch.setattr(memory, "_inherited", lambda: (("resident", 1000), ("resident", 800)))
+    monkeypatch.setattr(memory, "_own_limits", lambda: iter([("addresses", 3000), ("data", 500)]))
+    for held, left in (((0, 0, 0), 500), ((400, 0, 0), 400), ((0, 2900, 0), 100), ((0, 0, 450), 50), ((900, 0, 0), 0)):
+        monkeypatch.setattr(memory, "_held", lambda held=held: memory._Held(*held))
+        assert memory.process_memory() == left
+        assert memory.default_memory_limit() == left // 2
+        assert memory.machine_memory() == 500
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_is_held_is_what_the_system_says():
+    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    held = memory._held()
+    for ours, theirs in ((held.resident, "VmRSS"), (held.addresses, "VmSize")):
+        assert abs(ours - 1024 * int(lines[theirs].split()[0])) < 2**24
+
+
+def test_fewer_addresses_than_jax_starts_with_are_refused_before_it_ends_the_process(monkeypatch):
+    monkeypatch.setattr(memory, "_own_limits", lambda: iter([("addresses", 10**9), ("data", 1)]))
+    with pytest.raises(MemoryLimitError, match=r"ulimit -v allows this process 1 GB of addresses, .*allow more"):
+        memory.check_start()
+    for enough in ([], [("data", 1)], [("addresses", 10**12)]):
+        monkeypatch.setattr(memory, "_own_limits", lambda enough=enough: iter(enough))
+        memory.check_start()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 12 bytes"), True),
+        (RuntimeError("another"), False),
+        (ValueError("RESOURCE_EXHAUSTED"), False),
+    ],
+)
+def test_which_errors_are_for_lack_of_memory(error, said):
+    assert memory.ran_out(error) == said

@@ -1,4 +1,4 @@
-"""The CPU engine under the address and undefined-behaviour sanitizers."""
+"""The CPU engine under sanitizers, and where threads and memory are refused to it."""
 
 import os
 import subprocess
@@ -7,28 +7,89 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1"
+HERE = Path(__file__).parent
+NATIVE = HERE.parents[1] / "native"
+COMMON = "-fno-omit-frame-pointer -g1"
+SANITIZERS = {
+    "memory": ("-fsanitize=address,undefined -fno-sanitize-recover=undefined", ("libasan.so", "libubsan.so")),
+    "threads": ("-fsanitize=thread", ("libtsan.so",)),
+}
+OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0",
+    "TSAN_OPTIONS": "halt_on_error=1 report_signal_unsafe=0",
+}
+
+
+@pytest.fixture(scope="module", params=SANITIZERS)
+def sanitized(request, tmp_path_factory):
+    """(the engine built with sanitizers, the libraries to preload for it)."""
+    flags, names = SANITIZERS[request.param]
+    folder = tmp_path_factory.mktemp("sanitized")
+    own = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where cmake was installed with the package
+    configure = ["cmake", "-S", NATIVE, "-B", folder, f"-DPython_EXECUTABLE={sys.executable}"]
+    # Loops checked at -O3 take a quarter of an hour to compile, and touch the same memory.
+    options = ["-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_CXX_FLAGS={flags} {COMMON}", "-DEQT_OPTIMISATION=-O1"]
+    for command in ([*configure, *options], ["cmake", "--build", folder]):
+        subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PATH": own})
+    return folder / "libequitangents.so", [runtime(name) for name in (*names, "libstdc++.so")]
+
+
+def runtime(name):
+    """Where the compiler keeps a library of its own."""
+    command = ["c++", f"-print-file-name={name}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """The library that refuses threads and memory."""
+    library = tmp_path_factory.mktemp("planted") / "planted.so"
+    command = [
+        "c++",
+        "-std=c++17",
+        "-O1",
+        "-shared",
+        "-fPIC",
+        "-o",
+        library,
+        HERE / "planted_failures.cpp",
+        "-ldl",
+        "-pthread",
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return str(library)
+
+
+def output_of(script, *arguments, preloaded, threads="3"):
+    """What a script prints, as whole numbers; the libraries are loaded before it."""
+    done = subprocess.run(
+        [sys.executable, HERE / script, *arguments],
+        env=os.environ | OPTIONS | {"LD_PRELOAD": " ".join(preloaded), "OMP_NUM_THREADS": threads},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [int(word) for word in done.stdout.split()]
 
 
 @pytest.mark.slow
-def test_random_programs_touch_no_memory_but_their_own(tmp_path):
-    own = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where cmake was installed with the package
-    configure = ["cmake", "-S", ROOT / "native", "-B", tmp_path, f"-DPython_EXECUTABLE={sys.executable}"]
-    # Loops checked at -O3 take a quarter of an hour to compile, and touch the same memory.
-    options = ["-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_CXX_FLAGS={FLAGS}", "-DEQT_OPTIMISATION=-O1"]
-    for command in ([*configure, *options], ["cmake", "--build", tmp_path]):
-        subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PATH": own})
-    names = ("libasan.so", "libubsan.so", "libstdc++.so")
-    runtimes = [
-        subprocess.run(["c++", f"-print-file-name={name}"], check=True, capture_output=True, text=True).stdout.strip()
-        for name in names
-    ]
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("sanitized_cases.py"), tmp_path / "libequitangents.so"],
-        env=os.environ | {"LD_PRELOAD": " ".join(runtimes), "ASAN_OPTIONS": "detect_leaks=0"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert int(done.stdout) > 120
+@pytest.mark.timeout(1800)
+def test_random_programs_touch_no_memory_but_their_own_and_race_for_none(sanitized):
+    library, runtimes = sanitized
+    assert output_of("sanitized_cases.py", library, preloaded=runtimes)[0] > 120
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_refused_threads_and_memory_are_met_cleanly_under_sanitizers(sanitized, planted):
+    library, runtimes = sanitized
+    went_on, refused = output_of("planted_cases.py", library, preloaded=[planted, *runtimes])
+    assert min(went_on, refused) > 100
+
+
+@pytest.mark.slow
+def test_a_refused_thread_changes_no_bit_and_refused_memory_is_an_error(planted):
+    """Each of the threads that a call starts, alone or with all that follow, and each piece of memory it takes."""
+    went_on, refused = output_of("planted_cases.py", preloaded=[planted])
+    assert min(went_on, refused) > 100

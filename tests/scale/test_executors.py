@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ import psutil
 import pytest
 from stores import content, store
 
-from equitangents.errors import MissingLibraryError, StoreError
+from equitangents.errors import InvalidArgumentError, MissingLibraryError, StoreError
 from equitangents.scale.executors import dask_client
 from kills import Dying
 
@@ -99,4 +100,23 @@ def test_workers_that_only_die_are_given_up(tmp_path, monkeypatch):
 def test_dask_that_is_not_installed_is_said_with_what_installs_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[dask\]'"):
-        dask_client("tcp://localhost:8786")
+        dask_client("tcp://localhost:8786").__enter__()
+
+
+def test_a_scheduler_that_is_not_there_is_one_error_and_no_words_of_dasks(monkeypatch, caplog, capfd):
+    told = [logging.getLogger(name) for name in ("asyncio", "distributed.client")]
+
+    def dead(**_):
+        for one in told:
+            one.error("a traceback")
+        raise OSError("Timed out\n  after 3 s")
+
+    monkeypatch.setattr(distributed, "Client", dead)
+    with (
+        pytest.raises(InvalidArgumentError, match=r"does not answer: Timed out after 3 s$"),
+        dask_client("tcp://127.0.0.1:9"),
+    ):
+        pass
+    assert not caplog.records
+    assert capfd.readouterr().err == ""
+    assert not any(one.disabled for one in told)

@@ -134,3 +134,12 @@ def test_the_rounding_of_entries_counts_in_every_byte_order_and_size(dtype):
         solvers.solve(matrix, targets(30, 1), ridge=1e-12, solver="cholesky")
     found = solvers.solve(positive(30, 10).astype(dtype) + np.eye(30, dtype=dtype), targets(30, 1), solver="pcg")
     assert found.report.precision == "float64 on float32 entries"
+
+
+@pytest.mark.parametrize("solver", ["eigh", "lanczos"])
+def test_the_condition_of_a_singular_matrix_is_infinite_however_it_is_rounded(solver, rng):
+    features, y = rng.normal(size=(30, 4)), rng.normal(size=(30, 2))
+    for _ in range(4):
+        E = np.finfo(float).eps * rng.uniform(-1, 1, (30, 30))
+        report = solvers.solve(features @ features.T + E + E.T, y, time=1.0, solver=solver).report
+        assert report.condition == np.inf

@@ -13,6 +13,7 @@ from equitangents.errors import InvalidArgumentError, NotFiniteError, NotPositiv
 from equitangents.scale import GramStore
 from equitangents.solvers import choosing
 from equitangents.solvers.choosing import choose
+from equitangents.solvers.conjugate_gradients import Unchanged, conjugate_gradients
 from equitangents.solvers.matrices import ArrayMatrix
 from equitangents.solvers.method import Task
 
@@ -166,3 +167,26 @@ class TestRefusals:
     def test_of_wrong_settings(self, wrong):
         with pytest.raises(InvalidArgumentError):
             solvers.SketchAndProject(**wrong)
+
+
+def test_what_diverges_stops_once_its_residual_has_grown_a_thousandfold(rng):
+    """Blocks of half the rows, at a ridge far below what they leave: each sweep adds to the residual."""
+    x, y = rng.normal(size=(400, 5)), rng.normal(size=400)
+    theta = np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 10)
+    with pytest.raises(InvalidArgumentError, match=r"diverges and stops .* raise the ridge .* solver='pcg'") as caught:
+        solvers.solve(theta, y, ridge=1e-6, solver=solvers.SketchAndProject(block=200))
+    residual, sweeps = re.search(r"residual of (\S+) after (\d+) sweeps", str(caught.value)).groups()
+    assert 1e3 < float(residual) < 1e4
+    assert int(sweeps) < 200
+
+
+def test_conjugate_gradients_that_diverge_stop(rng):
+    """By a product that is not symmetric, which pᵀAp > 0 does not show: every step multiplies the residual."""
+    X = rng.normal(size=(50, 50))
+    A = np.eye(50) + 100 * (X - X.T)
+    steps = []
+    found = conjugate_gradients(
+        lambda v: steps.append(1) or A @ v, rng.normal(size=(50, 1)), Unchanged(), tolerance=1e-10, steps=500
+    )
+    assert found.negative > 0
+    assert found.steps < 10

@@ -107,6 +107,8 @@ def test_what_the_pool_cannot_tell_is_refused(alike):
         omniscient_risk(K, y, [301], ridge=0.1)
     with pytest.raises(InvalidArgumentError, match="rank 1"):
         omniscient_risk(np.ones((5, 5)), np.ones(5), [3])
+    with pytest.raises(InvalidArgumentError, match="rank 1"):
+        omniscient_risk(np.ones((5, 5)), np.ones(5), [2])
     with pytest.raises(ShapeError, match="square"):
         omniscient_risk(K[:5], y[:5], [3])
     with pytest.raises(InvalidArgumentError, match="ridge"):
@@ -164,3 +166,24 @@ class TestWherePredictionsFail:
         high = missed([5, 9], np.array([1.0, 1.0]), np.array([[1.0, 1.0], [0.4, 0.2]]))
         assert str(low) == "2.75 times too low at 9 training inputs (1 for a measured 2.75)"
         assert str(high) == "3.33 times too high at 9 training inputs (1 for a measured 0.3)"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("size", "rank"), [(5, 1), (60, 7), (200, 30)])
+def test_the_rank_is_not_a_matter_of_rounding(size, rank, dtype, rng):
+    """Of a product of features of known rank, to which rounding as large as entries have it is added, in many ways."""
+    features = np.ones((size, 1)) if rank == 1 else rng.normal(size=(size, rank))
+    K, y = features @ features.T, rng.normal(size=size)
+    for _ in range(5):
+        E = np.finfo(dtype).eps * abs(K) * rng.uniform(-0.5, 0.5, K.shape)
+        given = (K + (E + E.T) / 2).astype(dtype)
+        assert (pool_spectrum(given, y).eigenvalues > 0).sum() == rank
+        for risk in (omniscient_risk, cavity_risk):
+            with pytest.raises(InvalidArgumentError, match=f"rank {rank};"):
+                risk(given, y, [rank])
+
+
+def test_a_kernel_of_zeros_predicts_nothing():
+    y = np.array([1.0, -2.0, 3.0, 0.5])
+    for risk in (omniscient_risk, cavity_risk):
+        np.testing.assert_allclose(risk(np.zeros((4, 4)), y, [1, 3], ridge=0.1), (y**2).mean())

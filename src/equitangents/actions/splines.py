@@ -16,6 +16,8 @@ from jaxtyping import Float, Int
 
 Outside = Literal["zero", "edge"]
 
+_SLACK = 1e-9  # of a pixel: far more than rounding moves a point, far less than anyone means
+
 
 def basis(order: int, x: np.ndarray) -> np.ndarray:
     """The centred B-spline β of `order` at x: (1/n!) Σ_k (−1)^k C(n+1, k) (x + (n+1)/2 − k)₊ⁿ."""
@@ -49,9 +51,9 @@ def prefilter(order: int, n: int) -> Float[np.ndarray, "n n"]:
 
 def taps(order: int, x: np.ndarray, n: int) -> tuple[Int[np.ndarray, "taps points"], Float[np.ndarray, "taps points"]]:
     """Which coefficients of an axis of length n a reading at x takes, and with which weights."""
-    first = np.floor(x + 0.5 * (1 - order % 2)).astype(int) - order // 2
+    # halfway between two points a reading of order 0 takes all of the second one, whatever the rounding
+    first = np.floor(x + 0.5 * (1 - order % 2) + (_SLACK if order == 0 else 0.0)).astype(int) - order // 2
     index = first + np.arange(order + 1)[:, None]
-    # a reading halfway between two points may round to either, and then takes all of it
     weights = np.ones(index.shape) if order == 0 else basis(order, x - index)
     return mirrored(index, n), weights
 
@@ -69,8 +71,8 @@ def turned_taps(
     c, s = np.cos(angle), np.sin(angle)
     # rows count downwards: a counter-clockwise turn of what is seen reads at the clockwise turned point
     u, v = c * y + s * x + (H - 1) / 2, -s * y + c * x + (W - 1) / 2
-    slack = 1e-9  # points on the border stay inside whatever the rounding
-    inside = (outside == "edge") | (u >= -slack) & (u <= H - 1 + slack) & (v >= -slack) & (v <= W - 1 + slack)
+    # points on the border stay inside whatever the rounding
+    inside = (outside == "edge") | (u >= -_SLACK) & (u <= H - 1 + _SLACK) & (v >= -_SLACK) & (v <= W - 1 + _SLACK)
     rows, row_weights = taps(order, np.clip(u, 0, H - 1), H)
     columns, column_weights = taps(order, np.clip(v, 0, W - 1), W)
     index = (rows[:, None] * W + columns).reshape(-1, H * W)

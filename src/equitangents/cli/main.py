@@ -29,13 +29,24 @@ from equitangents.cli.predict import predict
 from equitangents.cli.reproduce import reproduce
 from equitangents.cli.systems import systems
 from equitangents.errors import EquitangentsError
+from equitangents.memory import check_start, ran_out
 
 # The class of all of typer's complaints about usage, which it does not export by name.
 UsageError: Any = typer.BadParameter.__base__
 
 
+_WITHOUT_JAX = {"list", "cache"}
+
+
 class OneLineErrors(TyperGroup):
     """Reports an error that the package raised on purpose like one of usage, unless --debug asks for its traceback."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The chosen subcommand, where there is room for what it computes with."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name not in _WITHOUT_JAX and "--help" not in rest:
+            check_start()
+        return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen subcommand."""
@@ -45,6 +56,14 @@ class OneLineErrors(TyperGroup):
             if ctx.params["debug"]:
                 raise
             raise UsageError(str(error)) from error
+        except (MemoryError, RuntimeError) as error:
+            if ctx.params["debug"] or not ran_out(error):
+                raise
+            found = (str(error) or "none was left").splitlines()[0]
+            raise UsageError(
+                f"memory ran out ({found}); compute fewer inputs at a time, give a smaller memory limit, or allow this "
+                "process more (ulimit -v, the container's limit)"
+            ) from error
         except OSError as error:
             if ctx.params["debug"] or not of_files(error):
                 raise

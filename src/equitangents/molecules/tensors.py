@@ -119,7 +119,8 @@ class TensorRegressor(MolecularRegressor):
     def _learn_degree(self, smooth: SmoothKernel, y: np.ndarray, degree: int) -> LearntRows:
         n, d = len(y), 2 * degree + 1
         nngp, ntk = tensor_kernels(smooth, self._train, None, degree).reshape(2, n * d, n * d)
-        varies = np.diagonal(ntk if self.kernel == "ntk" else nngp) != 0
+        own = np.diagonal(ntk if self.kernel == "ntk" else nngp)
+        varies = own > len(own) * np.finfo(own.dtype).eps * own.max(initial=0.0)  # rounding makes less of 0
         targets = components(y, degree).ravel()
         name = f"kernel matrix of degree {degree}"
         return self._learn((nngp, ntk), targets, varies, np.ones(n * d), samples=n, name=name)

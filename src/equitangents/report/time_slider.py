@@ -79,7 +79,7 @@ def time_slider(
         "start": start,
         "views": [_view(view, limit) for view in views],
     }
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     html = environment().get_template("time_slider.html.jinja").render(name=name, data=text)
     return Widget(name=name, caption=caption, html=html)
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Queue
 from typing import Any, Generic, Protocol, TypeVar
@@ -31,6 +32,7 @@ logger = logging.getLogger("equitangents")
 
 _TASK = 0.5  # seconds that the items of one task take at least, about, and
 _TURN = 0.01  # for each worker: so many seconds pass between two tasks that are handed out, however many workers
+_DASK_TALK = ("asyncio", "tornado.application", "distributed.client", "distributed.comm.core", "distributed.comm.tcp")
 _CONNECTING = 30.0  # seconds until a scheduler is said not to answer
 _COUNTED = 5.0  # seconds between counts of the workers, which come and go
 _BREAKS = 3  # times that workers may die one after another without a single item in between
@@ -141,8 +143,12 @@ def _follow(client: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def dask_client(scheduler: str) -> Any:
-    """A client of the Dask scheduler at an address such as tcp://host:8786, or described in a file."""
+@contextmanager
+def dask_client(scheduler: str) -> Iterator[Any]:
+    """A client of the Dask scheduler at an address such as tcp://host:8786, or described in a file.
+
+    Where it does not answer, or dies, Dask's own loggers would show tracebacks beside the error that says so.
+    """
     try:
         from distributed import Client
     except ImportError:
@@ -150,10 +156,28 @@ def dask_client(scheduler: str) -> Any:
             "a Dask scheduler needs the package distributed, which is not installed: pip install 'equitangents[dask]'"
         ) from None
     where = {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
+    with _quiet(_DASK_TALK):
+        try:
+            client = Client(**where, timeout=_CONNECTING)
+        except (OSError, ValueError) as error:
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise InvalidArgumentError(f"scheduler is {scheduler!r}, which does not answer: {said}") from None
+        with client:
+            yield client
+
+
+@contextmanager
+def _quiet(names: Sequence[str]) -> Iterator[None]:
+    """Without the words of these loggers, which tell by tracebacks what an error of ours then says."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [one.disabled for one in loggers]
+    for one in loggers:
+        one.disabled = True
     try:
-        return Client(**where, timeout=_CONNECTING)
-    except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"scheduler is {scheduler!r}, which does not answer: {error}") from None
+        yield
+    finally:
+        for one, was in zip(loggers, before, strict=True):
+            one.disabled = was
 
 
 def _hand_out(

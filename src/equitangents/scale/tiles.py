@@ -173,7 +173,7 @@ class Work:
         try:
             with as_part():
                 kernels = self.kernel.kernel(x1) if same else self.kernel.kernel(x1, x2)
-        except MemoryError:
+        except (MemoryError, MemoryLimitError):
             raise MemoryLimitError(
                 f"{_named(tile)}, {len(x1)} × {len(x2)} inputs, does not fit in this worker's memory; give a smaller "
                 "tile to a new store, or run fewer workers on a machine"

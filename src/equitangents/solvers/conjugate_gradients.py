@@ -17,6 +17,7 @@ import scipy.linalg
 
 logger = logging.getLogger("equitangents")
 
+DIVERGED = 1000.0  # a relative residual, which is about 1 at first, at which nothing more is to be hoped for
 _REFRESHED = 50  # steps between residuals computed anew
 
 Product = Callable[[np.ndarray], np.ndarray]
@@ -81,7 +82,8 @@ def conjugate_gradients(
     """Solve A X = Y to |Y − AX| ≤ tolerance · |Y| in each column, or as far as it comes in so many steps.
 
     Columns also end at |Y − AX| ≤ floor · |X|, where rounding leaves no more to gain; all do after `patience` steps
-    without a smaller residual, and at once where pᵀAp ≤ 0 shows that A is not positive definite (`negative` ≤ 0 then).
+    without a smaller residual, and at once where it has grown `DIVERGED` times, or where pᵀAp ≤ 0 shows that A is not
+    positive definite (`negative` ≤ 0 then).
     """
     norms = np.linalg.norm(targets, axis=0)
     divisor = np.where(norms > 0, norms, 1.0)
@@ -118,7 +120,7 @@ def conjugate_gradients(
         if size < best:
             best_step, best = step, size
             best_x[:] = x
-        elif step - best_step >= patience:
+        elif step - best_step >= patience or not size <= DIVERGED:
             break
         z = preconditioner.apply(r)
         after = (r * z).sum(axis=0)

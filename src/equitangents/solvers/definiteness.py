@@ -25,6 +25,11 @@ def check_positive(system: System, smallest: float, largest: float, factor: str 
     raise not_positive(system, smallest, largest, factor)
 
 
+def raise_if_not_positive(system: System) -> None:
+    """As `check_positive`, with the extreme eigenvalues that Lanczos finds: why a solver may have diverged."""
+    check_positive(system, *extremes(system, _STEPS))
+
+
 def check_semidefinite(system: System, smallest: float, largest: float) -> None:
     """Raise NotPositiveDefiniteError if Θ + δ has eigenvalues too negative to be rounding."""
     if smallest >= -_INDEFINITE * blur(system, largest) and largest >= 0:

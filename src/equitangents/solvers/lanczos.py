@@ -133,7 +133,8 @@ def _tridiagonal(
         _check_rate(system, high, time)
         clipped = np.maximum(values, 0.0)
         if math.isinf(time):
-            response = np.divide(1.0, clipped, out=np.zeros_like(clipped), where=clipped > 0)
+            known = values > used * np.finfo(np.float64).eps * abs(values).max()  # what is less, rounding makes of 0
+            response = np.divide(1.0, clipped, out=np.zeros_like(clipped), where=known)
         else:
             response = system.dynamics.response(clipped, time)
         weights[:used, column] = vectors @ (response * vectors[0])

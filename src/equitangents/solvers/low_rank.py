@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
+from equitangents.inference.spectrum import relative_resolution
 from equitangents.solvers.low_rank_factors import held_part, pivoted_cholesky
 from equitangents.solvers.matrices import PartMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
@@ -217,7 +218,9 @@ class _Spanned(Prepared):
         values, vectors = scipy.linalg.eigh((apart + apart.T) / 2, overwrite_a=True)
         values = np.maximum(values, 0.0)
         if math.isinf(time):
-            learnt = np.divide(values, values + system.delta, out=np.zeros_like(values), where=values > 0)
+            # Without ridge all is learnt, but nothing along what rounding of entries as large as the diagonal made.
+            rounded = relative_resolution(len(rows), matrix.dtype) * len(rows) * system.unit * (system.delta == 0)
+            learnt = np.divide(values, values + system.delta, out=np.zeros_like(values), where=values > rounded)
         else:
             learnt = values * system.dynamics.response(values + system.delta, time)
         local = vectors @ (learnt[:, None] * (vectors.T @ left))

@@ -9,7 +9,7 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.conjugate_gradients import LowRank, Preconditioner, Unchanged, conjugate_gradients
-from equitangents.solvers.definiteness import check_positive, refused
+from equitangents.solvers.definiteness import check_positive, raise_if_not_positive, refused
 from equitangents.solvers.direct import largest_eigenvalue
 from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time, tile_bytes
 from equitangents.solvers.lanczos import extremes
@@ -110,6 +110,7 @@ class _Conjugate(Prepared):
         if np.isfinite(smallest):
             check_positive(system, smallest, self._largest)
         if not solved:
+            raise_if_not_positive(system)
             raise InvalidArgumentError(
                 f"conjugate gradients end at a relative residual of {worst:.1e} after {found.steps} steps, above the "
                 f"tolerance {m.tolerance:g} (smallest eigenvalue about {smallest:.1e}, largest {self._largest:.1e}); "

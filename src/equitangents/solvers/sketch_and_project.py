@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.solvers.conjugate_gradients import LowRank
+from equitangents.solvers.conjugate_gradients import DIVERGED, LowRank
 from equitangents.solvers.definiteness import refused
 from equitangents.solvers.direct import largest_eigenvalue
 from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
@@ -102,9 +102,10 @@ class _Sweeping(Prepared):
         found = _sweep(system, targets, m, 4 * float(np.finfo(np.float64).eps) * self._largest)
         worst = float(np.max(found.residuals))
         if not found.solved:
+            verb = "diverges and stops" if worst > DIVERGED else "ends"
             raise InvalidArgumentError(
-                f"sketch-and-project ends at a relative residual of {worst:.1e} after {found.sweeps} sweeps, above the "
-                f"tolerance {m.tolerance:g}; raise the ridge (now {system.ridge:g}), block (now "
+                f"sketch-and-project {verb} at a relative residual of {worst:.1e} after {found.sweeps} sweeps, above "
+                f"the tolerance {m.tolerance:g}; raise the ridge (now {system.ridge:g}), block (now "
                 f"{m.block_of(system.size)}), max_sweeps or tolerance, or take solver='pcg'"
             )
         passes = found.sweeps + found.checks
@@ -164,6 +165,9 @@ def _sweep(system: System, targets: np.ndarray, method: SketchAndProject, floor:
             steps += 1
         met = np.sqrt(squares)  # of blocks, each before its step: about the residual of the sweep
         size = float(np.max(met / divisor))
+        if not size <= DIVERGED:  # at first it is at most about 1
+            left = np.linalg.norm(targets - system.product(w), axis=0)
+            return _Swept(w, np.maximum(left, met) / divisor, False, sweep, steps, checks + 1)
         if size > _RESTARTED * before:
             v, z = w.copy(), w.copy()
         before = size

@@ -14,6 +14,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, too_large
+from equitangents.solvers.definiteness import blur
 from equitangents.solvers.matrices import ArrayMatrix, OperatorMatrix, SymmetricMatrix, as_matrix, spans
 from equitangents.solvers.method import Answer, Method, Prepared, Task
 from equitangents.solvers.solution import Report, Solution
@@ -104,7 +105,7 @@ class Solver:
         if by_krylov:
             reason += f", and time {time:g} is finite, where Lanczos stands in for {plan.solver}"
         condition = math.nan if math.isnan(answer.smallest) else math.inf
-        if answer.smallest > 0:
+        if answer.smallest > blur(self.system, answer.largest):
             condition = answer.largest / answer.smallest
         return Report(
             solver="lanczos" if by_krylov else plan.solver,

@@ -77,7 +77,7 @@ def input_risks(
 
 def _variances(K: np.ndarray, p: float, ridge: float, start: float) -> tuple[np.ndarray, np.ndarray]:
     """(A, s) at the fixed point."""
-    x = np.full(len(K), np.log(start))
+    x = np.full(len(K), np.log(max(start, 1e-300)))
     points: list[np.ndarray] = []
     changes: list[np.ndarray] = []
     for _ in range(_MOST):

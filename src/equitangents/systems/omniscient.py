@@ -21,6 +21,7 @@ from jaxtyping import Float
 
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.inference.spectrum import relative_resolution
 from equitangents.systems.predictions_checked import warn_where_missed
 from equitangents.validation import check_array, check_same_length
 
@@ -44,6 +45,8 @@ class PoolSpectrum:
         """(κ, s) for n = `size` inputs drawn from the pool and the ridge δ, in the units of the kernel."""
         n, P, values = self._check(size, ridge), self.size, self.eigenvalues
         p = n / P
+        if not values.any():  # inputs tell nothing of one another, nor of themselves
+            return ridge / p, 0.0
         if n == P:
             return ridge, 1 / float(np.mean(1 / (values + ridge))) - ridge
         degrees = lambda kappa: float(np.sum(values / (values + kappa)))
@@ -85,19 +88,24 @@ class PoolSpectrum:
 def pool_spectrum(K: Numbers, y: Numbers) -> PoolSpectrum:
     """Eigenvalues of the pool's kernel matrix K (P, P) and the power of its targets y, (P,) or (P, outputs).
 
-    Negative eigenvalues, which rounding makes, count as 0.
+    Eigenvalues up to P·ε·Λ_max, which rounding makes of 0, count as 0; ε is that of K's own precision, if it is larger.
 
     >>> spectrum = pool_spectrum(np.eye(4), np.array([1.0, -1.0, 1.0, -1.0]))
     >>> spectrum.risk(2)  # nothing can be learnt of other inputs
     1.0
     """
-    K = np.asarray(check_array("K", K, rank=2), np.float64)
+    given = check_array("K", K, rank=2)
+    K = np.asarray(given, np.float64)
     y = np.asarray(check_array("y", y, rank=(1, 2)), np.float64)
     if K.shape[0] != K.shape[1]:
         raise ShapeError(f"K has shape {K.shape}; expected a square matrix")
     check_same_length("K", K, "y", y)
     values, vectors = scipy.linalg.eigh((K + K.T) / 2, driver="evd", overwrite_a=True, check_finite=False)
-    return PoolSpectrum(np.maximum(values, 0.0), ((vectors.T @ y.reshape(len(y), -1)) ** 2).sum(axis=1))
+    precision = given.dtype if np.issubdtype(given.dtype, np.floating) else np.float64
+    least = relative_resolution(len(K), precision) * float(values[-1])
+    return PoolSpectrum(
+        np.where(values > max(least, 0.0), values, 0.0), ((vectors.T @ y.reshape(len(y), -1)) ** 2).sum(axis=1)
+    )
 
 
 def omniscient_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.0) -> Float[np.ndarray, " sizes"]:

@@ -88,7 +88,9 @@ def _components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _kernel_test(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
     both = np.concatenate([a, b])
     squares = cdist(both, both, "sqeuclidean")
-    K = np.exp(-squares / max(float(np.median(squares[squares > 0])) if (squares > 0).any() else 1.0, 1e-300))
+    # Coordinates of equal inputs differ by rounding: up to that, distances are 0.
+    apart = squares > (len(both) * np.finfo(np.float64).eps) ** 2 * float((both**2).sum(axis=1).max())
+    K = np.exp(-squares / max(float(np.median(squares[apart])) if apart.any() else 1.0, 1e-300))
     np.fill_diagonal(K, 0.0)
     sign = np.concatenate([np.full(len(a), 1 / len(a)), np.full(len(b), -1 / len(b))])
     statistic = float(sign @ K @ sign)

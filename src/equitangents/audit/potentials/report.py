@@ -16,7 +16,7 @@ from equitangents.audit.report.badge import badge_text
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import plain
 from equitangents.audit.report.junit import suite
-from equitangents.audit.report.markdown import table
+from equitangents.audit.report.markdown import escaped, table
 from equitangents.audit.report.result import write_text
 from equitangents.audit.report.sections import Missing
 from equitangents.audit.report.words import number
@@ -88,13 +88,13 @@ class AtomsReport:
         """The report as Markdown that GitHub renders, also written to `path` if one is given."""
         rows = [[r.test, r.quantity, *cells(r), r.outcome] for r in self.rows]
         parts = [
-            f"## {_SIGNS[self.verdict]} Audit of {self.calculator}",
-            f"**{self.sentence}**",
+            f"## {_SIGNS[self.verdict]} Audit of {escaped(str(self.calculator))}",
+            f"**{escaped(self.sentence)}**",
             "\n".join(f"- {line}" for line in self.advice),
             table(["test", "quantity", "mean error", "relative", "worst", "floor", "outcome"], rows),
         ]
         if self.missing:
-            parts += ["### Left out", "\n".join(f"- {m.section}: {m.reason}" for m in self.missing)]
+            parts += ["### Left out", "\n".join(f"- {escaped(m.section)}: {escaped(m.reason)}" for m in self.missing)]
         text = "\n\n".join(parts) + "\n"
         if path is not None:
             write_text(path, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, tostring
 
@@ -9,6 +10,8 @@ from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.judged import output_error, unit_of_output
 from equitangents.audit.report.words import listed, number
+
+_FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML, even escaped
 
 
 def junit(report: Findings, checks: Sequence[Check] = ()) -> str:
@@ -33,7 +36,8 @@ def suite(title: str, model: str, cases: Sequence[Check], seconds: float, findin
         node = SubElement(root, "testcase", classname=f"equitangents.audit.{model}", name=case.name)
         if not case.passed:
             SubElement(node, "failure", message=case.said).text = finding
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+    text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", tostring(root, encoding="unicode"))
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
 def _output(report: Findings, o: int) -> Check:

@@ -39,7 +39,7 @@ def spectral_report(spectra: Sequence[Spectrum], time: float, seconds: float, re
         size=sum(sizes),
         precision="float64",
         residual=residual,
-        condition=largest / smallest if smallest > 0 else math.inf,
+        condition=largest / smallest if smallest > max(s.blur for s in spectra) else math.inf,
         smallest=smallest,
         largest=largest,
         iterations=0,

@@ -171,7 +171,7 @@ def _predict_chunk(parts: Parts, chunk: int, x: Any, asked: Predictor) -> None:
     rows = np.ascontiguousarray(part("x", x, span), asked.dtype).reshape(-1, *asked.sample_shape)
     try:
         values = asked.outputs(rows)
-    except MemoryError:
+    except (MemoryError, MemoryLimitError):
         raise MemoryLimitError(
             f"{len(rows)} inputs at once do not fit in memory; give fewer rows and restart, or use another machine"
         ) from None

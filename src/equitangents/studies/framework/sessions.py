@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from equitangents.memory import process_memory
+from equitangents.memory import machine_memory
 
 Ending = Literal["running", "interrupted", "failed", "finished"]
 
@@ -51,7 +51,7 @@ def machine() -> dict[str, Any]:
     """The processor's model, how many of its cores this process may use, and bytes of memory; no names of hosts."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity is not None else os.cpu_count()
-    return {"processor": _processor(), "cores": cores, "memory": process_memory()}
+    return {"processor": _processor(), "cores": cores, "memory": machine_memory()}
 
 
 def _recorded(previous: Mapping[str, Any]) -> list[dict[str, Any]]:

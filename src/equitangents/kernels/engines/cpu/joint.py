@@ -13,7 +13,7 @@ import numpy as np
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines.cpu.joint_plan import Described, describe, why_not
 from equitangents.kernels.engines.cpu.library import library, threads
-from equitangents.kernels.engines.cpu.run import Arrays, called
+from equitangents.kernels.engines.cpu.run import Arrays, called, results
 from equitangents.kernels.program import Table
 from equitangents.kernels.structured.batch import Batch
 from equitangents.kernels.structured.program import StructuredProgram, flat
@@ -96,7 +96,7 @@ def _run(
     program: StructuredProgram, one: Batch, other: Batch | None, shape: tuple[int, ...], instruction_set: int
 ) -> Pair:
     found = describe(program, one.x.shape[-1], one.mask is not None)
-    nngp, ntk = np.empty(shape), np.empty(shape)
+    nngp, ntk = results(shape, np.dtype(np.float64))
     if not nngp.size:
         return nngp, ntk
     held = [_numpy(batch) for batch in (one, other) if batch is not None]

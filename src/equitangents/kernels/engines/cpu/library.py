@@ -7,9 +7,11 @@ import os
 from functools import cache
 from typing import Any
 
+from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.engines.built import native_folders
 
 _NAMES = ("libequitangents.so", "libequitangents.dylib")
+INSTRUCTIONS = "EQUITANGENTS_INSTRUCTIONS"  # the best instruction set to use, by name
 TARGETS = {"float32": ("eqt_kernel_float", "eqt_ffi_float"), "float64": ("eqt_kernel_double", "eqt_ffi_double")}
 
 
@@ -23,9 +25,20 @@ def _loaded() -> tuple[ctypes.CDLL | None, str | None]:
     try:
         library = ctypes.CDLL(str(found[0]))
         library.eqt_instruction_set_name.restype = ctypes.c_char_p
+        _limit(library)
         return library, None
     except (OSError, AttributeError) as error:
         return None, f"its library cannot be loaded: {error}"
+
+
+def _limit(library: ctypes.CDLL) -> None:
+    """Leave better instruction sets than EQUITANGENTS_INSTRUCTIONS alone, where that is set."""
+    wanted, names = os.environ.get(INSTRUCTIONS), _names(library)
+    if wanted is None:
+        return
+    if wanted not in names:
+        raise InvalidArgumentError(f"{INSTRUCTIONS} is {wanted!r}; this processor has {', '.join(names)}")
+    library.eqt_limit_instruction_sets(names.index(wanted))
 
 
 def why_unavailable() -> str | None:
@@ -43,7 +56,11 @@ def library() -> ctypes.CDLL:
 
 def instruction_sets() -> tuple[str, ...]:
     """The names of the variants that this processor can run, the best one last."""
-    names = (library().eqt_instruction_set_name(i) for i in range(library().eqt_best_instruction_set() + 1))
+    return _names(library())
+
+
+def _names(library: ctypes.CDLL) -> tuple[str, ...]:
+    names = (library.eqt_instruction_set_name(i) for i in range(library.eqt_best_instruction_set() + 1))
     return tuple(name.decode() for name in names)
 
 

@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents.errors import MemoryLimitError
+from equitangents.formatting import memory_size
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered, threads
 from equitangents.kernels.engines.cpu.result_memory import RESULTS
@@ -26,6 +28,8 @@ Runnable = AlongFibres | RotationPlan | SpherePlan
 _MESSAGE_SIZE = 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
 _CANCELLED = 1
+_NO_MEMORY = "the CPU engine found no memory"
+_REMEDY = "compute fewer inputs at a time, or by fewer threads (OMP_NUM_THREADS)"
 
 
 class Arrays(ctypes.Structure):
@@ -159,7 +163,7 @@ def _run(
     x1 = np.ascontiguousarray(x1)
     x2 = None if x2 is None else np.ascontiguousarray(x2)
     found = shape if kept is None else kept.shape(shape)
-    nngp, ntk = (RESULTS.array(found, x1.dtype) for _ in range(2))
+    nngp, ntk = results(found, x1.dtype)
     if nngp.size == 0:
         return nngp, ntk
     arrays, _description = _described(plan, x1.shape[-1])
@@ -188,8 +192,20 @@ def _run(
     return nngp, ntk
 
 
+def results(shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Room for the NNGP and the NTK; raises MemoryLimitError where there is none."""
+    try:
+        return RESULTS.array(shape, dtype), RESULTS.array(shape, dtype)
+    except MemoryError:
+        size = memory_size(2 * math.prod(shape) * dtype.itemsize)
+        raise MemoryLimitError(f"{_NO_MEMORY} for the {size} of its results; {_REMEDY}") from None
+
+
 def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel: ctypes.c_int32, work: float) -> None:
-    """Runs a function of the library on a problem of so many numbers; Ctrl-C stops it, through `cancel`."""
+    """Runs a function of the library on a problem of so many numbers; Ctrl-C stops it, through `cancel`.
+
+    Raises MemoryLimitError where memory runs out. Where threads cannot be started, fewer do the work.
+    """
     message = ctypes.create_string_buffer(_MESSAGE_SIZE)
 
     def call() -> int:
@@ -200,7 +216,9 @@ def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel
         raise KeyboardInterrupt
     if status != 0:
         text = message.value.decode()
-        raise MemoryError(text) if text == "out of memory" else RuntimeError(f"the CPU engine failed: {text}")
+        if text == "out of memory":
+            raise MemoryLimitError(f"{_NO_MEMORY} beside its inputs and results; {_REMEDY}")
+        raise RuntimeError(f"the CPU engine failed: {text}")
 
 
 def _work(plan: Runnable, x: np.ndarray, pairs: int) -> float:
@@ -215,10 +233,13 @@ def _work_of_pair(plan: Runnable, channels: int) -> int:
 
 
 def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
-    """call() in another thread, so that Ctrl-C reaches this one and stops it."""
+    """call() in another thread, so that Ctrl-C reaches this one and stops it; in this one where none can be started."""
     status: list[int] = []
     worker = threading.Thread(target=lambda: status.append(call()), daemon=True)
-    worker.start()
+    try:
+        worker.start()
+    except (RuntimeError, MemoryError):  # Ctrl-C then waits for the call to end
+        return int(call())
     try:
         while worker.is_alive():
             worker.join(0.2)

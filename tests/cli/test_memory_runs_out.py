@@ -1,0 +1,53 @@
+"""Commands under `ulimit -v`: one line and exit status 2, whatever there is too little of."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from equitangents.cli import main as command_line
+
+resource = pytest.importorskip("resource")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), MemoryError("Unable to allocate 9 GiB"), RuntimeError("RESOURCE_EXHAUSTED: 9\nand")]
+)
+def test_memory_that_runs_out_unforeseen_is_one_line(error, monkeypatch, capsys):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr(command_line.TyperGroup, "invoke", fails)
+    with pytest.raises(SystemExit) as stop:
+        command_line.main(["list"])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert said.startswith("equitangents: memory ran out (")
+    assert said.count("\n") == 1
+
+
+def test_other_errors_keep_their_traceback(monkeypatch):
+    def fails(*_):
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr(command_line.TyperGroup, "invoke", fails)
+    with pytest.raises(RuntimeError, match="something else"):
+        command_line.main(["list"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not keep to this limit")
+@pytest.mark.parametrize("mebibytes", [400, 1000, 1700])
+def test_a_fit_under_a_limit_of_addresses(mebibytes, tmp_path, rng):
+    np.savez(tmp_path / "data.npz", x=rng.normal(size=(20_000, 40)), y=rng.integers(0, 3, 20_000))
+    done = subprocess.run(
+        [sys.executable, "-m", "equitangents", "fit", "--data", tmp_path / "data.npz", "--out", tmp_path / "model"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20,) * 2),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    errors = [line for line in done.stderr.splitlines() if line.startswith("equitangents: ")]
+    assert (done.returncode, len(errors)) == (2, 1), done.stderr
+    assert "Traceback" not in done.stderr
