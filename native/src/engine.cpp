@@ -64,10 +64,13 @@ class Computation {
   struct Room {
     Buffer<char> workspace;
     Buffer<double> outputs;  // K and Θ of a tile
-    Buffer<C> gathered;
+    Buffer<C> gathered, copied;
 
     explicit Room(const Computation& c)
-        : workspace(c.loops_.workspace_bytes(c.plan_)), outputs(2 * kTileRows * c.lanes_), gathered(c.gathered_size()) {}
+        : workspace(c.loops_.workspace_bytes(c.plan_)),
+          outputs(2 * kTileRows * c.lanes_),
+          gathered(c.gathered_size()),
+          copied(c.copies() ? c.lanes_ * c.signal_size() : 0) {}
   };
 
   // A range of inputs with what is known of each alone.
@@ -75,15 +78,15 @@ class Computation {
     int64_t begin, end;
     Buffer<C> rows, lanes, signals, converted;
     const C* inputs;
-    Buffer<double> variance_sums, variances, means;
+    Buffer<double> variance_sums, variances, means, units;
 
     Panel(const Computation& c, const T* x, int64_t first, int64_t last, bool as_rows, bool as_lanes)
         : begin(first), end(last), rows(as_rows ? padded(c) * c.plan_.side_size : 0),
           lanes(as_lanes ? padded(c) * c.plan_.side_size : 0), signals(as_lanes ? padded(c) * c.signal_size() : 0),
-          converted(kConverts ? (last - first) * c.signal_size() : 0), variance_sums(padded(c)), variances(padded(c)),
-          means(padded(c)) {
+          converted(c.copies() && as_rows ? (last - first) * c.signal_size() : 0), variance_sums(padded(c)), variances(padded(c)),
+          means(padded(c)), units(padded(c)) {
       if constexpr (kConverts) inputs = converted.get();
-      else inputs = x + first * c.signal_size();
+      else inputs = c.copies() ? converted.get() : x + first * c.signal_size();
       share_out(groups(c), c.threads_, [&](int64_t g, int thread) { prepare(c, x, g, thread, as_rows, as_lanes); });
     }
 
@@ -94,9 +97,17 @@ class Computation {
       const int64_t at = g * c.lanes_;
       const C* of_lanes[kTileRows] = {};
       const int count = int(std::min<int64_t>(c.lanes_, end - begin - at));
-      if constexpr (kConverts)
-        std::copy_n(x + (begin + at) * c.signal_size(), count * c.signal_size(), converted.get() + at * c.signal_size());
-      for (int l = 0; l < count; ++l) of_lanes[l] = inputs + (at + l) * c.signal_size();
+      for (int l = 0; l < c.lanes_; ++l) {
+        units.get()[at + l] = 1;
+        if (l >= count || !c.copies()) continue;
+        // Those that are wanted by lanes alone are not needed afterwards.
+        C* to = (as_rows ? converted.get() + at * c.signal_size() : c.rooms_[thread]->copied.get()) + l * c.signal_size();
+        of_lanes[l] = to;
+        std::copy_n(x + (begin + at + l) * c.signal_size(), c.signal_size(), to);
+        // The distances that a caller gives are those of inputs as they are.
+        if (c.plan_.units && !c.problem_.distances) units.get()[at + l] = c.loops_.to_unit(c.plan_, to);
+      }
+      for (int l = 0; l < count && !c.copies(); ++l) of_lanes[l] = inputs + (at + l) * c.signal_size();
       const Group<C> group{of_lanes,
                            count,
                            as_rows ? rows.get() + at * c.plan_.side_size : nullptr,
@@ -104,7 +115,8 @@ class Computation {
                            as_lanes ? signals.get() + at * c.signal_size() : nullptr,
                            variance_sums.get() + at,
                            variances.get() + at,
-                           means.get() + at};
+                           means.get() + at,
+                           c.plan_.units ? units.get() + at : nullptr};
       void* workspace = c.rooms_[thread]->workspace.get();
       c.loops_.prepare_field(c.plan_, group, workspace);
       if (c.self_) {
@@ -116,6 +128,9 @@ class Computation {
       if (c.plan_.vector_dual) c.loops_.prepare_vector(c.plan_, group);
     }
   };
+
+  // Inputs are copied where numbers are converted, or inputs divided by their units.
+  bool copies() const { return kConverts || plan_.units; }
 
   int64_t signal_size() const { return plan_.positions_in * plan_.channels; }
   bool cancelled() const { return is_set(problem_.cancel); }
@@ -129,7 +144,7 @@ class Computation {
   }
 
   int64_t panel_inputs() const {
-    const int64_t each = (2 * plan_.side_size + (kConverts ? 2 : 1) * signal_size()) * int64_t(sizeof(C));
+    const int64_t each = (2 * plan_.side_size + (copies() ? 2 : 1) * signal_size()) * int64_t(sizeof(C));
     const int64_t fit = std::max<int64_t>(kPanelBytes / std::max<int64_t>(each, 1), 1);
     return (fit + kTileRows - 1) / kTileRows * kTileRows;
   }
@@ -146,6 +161,8 @@ class Computation {
     t.sides2 = second.lanes.get() + g * lanes_ * plan_.side_size;
     t.variance_sums2 = second.variance_sums.get() + g * lanes_;
     t.variances2 = second.variances.get() + g * lanes_;
+    t.units = plan_.units ? first.units.get() + g * lanes_ : nullptr;
+    t.units2 = second.units.get() + g * lanes_;
     t.k = rooms_[thread]->outputs.get();
     t.theta = t.k + kTileRows * lanes_;
     t.workspace = rooms_[thread]->workspace.get();
@@ -163,6 +180,7 @@ class Computation {
     }
     t.variance_sums = rows.variance_sums.get() + at;
     t.variances = rows.variances.get() + at;
+    t.units = plan_.units ? rows.units.get() + at : nullptr;
     if (problem_.distances) {
       const int64_t first = columns.begin + g * lanes_;
       t.distances = problem_.distances + (rows.begin + at) * problem_.n2 + first;

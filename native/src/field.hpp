@@ -76,6 +76,7 @@ struct FieldWriter {
   T* gathered;   // rows of cells: (rows of first positions, fibres that differ along the last axis, positions of a row)
   int most;      // such fibres
   S *k, *theta;  // of this first input and the first of the second ones
+  Vec<T> unit;   // the product of both inputs' units
   Vec<T> odd{};  // 0 in every lane until a number that is not finite is seen
 
   // (K, Θ) from cell number i of a row of (D, Θ).
@@ -83,8 +84,8 @@ struct FieldWriter {
   EQT_INLINE void cell(const Sides& sides, const T* cells, int64_t i, Vec<T>& found, Vec<T>& tangent) {
     Vec<T> a[1], b[1];
     sides.get(i, a, b);
-    found = a[0] + b[0] - T(0.5) * load(cells + 2 * L * i);
-    tangent = load(cells + 2 * L * i + L);
+    found = unit * (a[0] + b[0] - T(0.5) * load(cells + 2 * L * i));
+    tangent = unit * load(cells + 2 * L * i + L);
     odd += (found + tangent) * T(0);
   }
 
@@ -169,7 +170,8 @@ void write_fields(const Plan& plan, const Tile<T>& tile) {
     const T *x1 = Own ? tile.signals1 : tile.inputs[r], *sides1 = Own ? tile.sides1 : tile.sides[r];
     const Feed<T, Own> feed(plan, work, x1, tile.signals2, sides1, tile.sides2, tile.cancel);
     FieldWriter<T, Own, S> writer{plan, to, static_cast<T*>(to.scratch), to.gathered, static_cast<S*>(to.k) + r * to.first,
-                                  static_cast<S*>(to.theta) + r * to.first};
+                                  static_cast<S*>(to.theta) + r * to.first, T(1) - Vec<T>{}};
+    for (int l = 0; tile.units && l < kLanes<T>; ++l) writer.unit[l] = T(tile.units[Own ? l : r] * tile.units2[l]);
     int member = 0;
     for (int f = 0; f < plan.fibre_count; ++f) {
       if (is_set(tile.cancel)) return;

@@ -85,7 +85,7 @@ struct JointField {
         const JointStep* next = i + 1 < end ? &plan.steps[i + 1] : nullptr;
         const bool bends = next && next->kind == JointKind::dual && next->op.dual == DualKind::piecewise_linear;
         if (step.kind == JointKind::affine && !step.total && bends) {
-          fused<double, 2>(step.op, PiecewiseLinear<double>(next->op), 1.0, cells, 1, 1, cells, n, sides(next->side_at, 2, p));
+          fused<double, 2>(step.op, PiecewiseLinear<double>(next->op), 1.0, cells, 1, 1, cells, n, sides(next->side_at, 2, p), NoUnits<double>{});
           ++i;
         } else {
           row(step, p, cells, n);
@@ -102,7 +102,7 @@ struct JointField {
 
   void row(const JointStep& step, int64_t p, double* cells, int64_t n) const {
     switch (step.kind) {
-      case JointKind::affine: return affine_row(step.op, cells, n, sides(step.side_at, 1, p));
+      case JointKind::affine: return affine_row(step.op, cells, n, sides(step.side_at, 1, p), NoUnits<double>{});
       case JointKind::dual:
         return with_dual<double>(step.op, [&](const auto& dual) {
           constexpr int kSides = std::decay_t<decltype(dual)>::kSides;

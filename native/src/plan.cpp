@@ -10,7 +10,7 @@
 namespace eqt {
 namespace {
 
-constexpr int kVersion = 9;
+constexpr int kVersion = 10;
 
 // One past the last position that a box's windows read, along an axis.
 int reach(const Op& op, int a) { return op.stride[a] * (op.out[a] - 1) - op.low[a] + op.window[a]; }
@@ -63,6 +63,8 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   plan_.vector_count = code.next();
   plan_.in_double = code.next();
   plan_.single = code.next();
+  plan_.units = code.next();
+  plan_.unit_bias = *within(reals_.data(), int64_t(reals_.size()), code.next(), 1);
   const int32_t labels = code.next();
   Rotations& rotations = rotations_;
   rotations.bandlimit = code.next();
@@ -283,6 +285,8 @@ void OwnedPlan::place_sides() {
   if (plan_.side_last >= 0) at += plan_.positions_out;
   plan_.side_vector = at;
   if (plan_.vector_dual) ++at;
+  plan_.side_unit = at;
+  if (plan_.units) ++at;
   plan_.side_size = at;
 }
 

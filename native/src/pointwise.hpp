@@ -35,25 +35,76 @@ struct Sides {
   }
 };
 
+// What inputs in units t, t' make of a bias: it adds (1/t - 1/t')² of its variance to D, and 1/(tt') of it to K.
+template <class T>
+struct Biases {
+  Vec<T> distance, product;
+
+  EQT_INLINE Biases(Vec<T> first, Vec<T> second) : distance((first - second) * (first - second)), product(first * second) {}
+};
+
+// The same for all pairs of a row.
+template <class T>
+struct SameUnits {
+  static constexpr bool kAny = true;
+  Biases<T> biases;
+
+  EQT_INLINE const Biases<T>& at(int64_t) const { return biases; }
+};
+
+// Of other inputs at every pair; `sides` are 1/t.
+template <class T, class S>
+struct EachUnits {
+  static constexpr bool kAny = true;
+  S sides;
+
+  EQT_INLINE Biases<T> at(int64_t k) const {
+    Vec<T> x[1], y[1];
+    sides.get(k, x, y);
+    return {x[0], y[0]};
+  }
+};
+
+// What a bias adds to D, by pair; of no use where it adds to Θ alone.
+template <class T>
+struct ListedUnits {
+  static constexpr bool kAny = true;
+  const T* gaps;
+
+  struct Distance {
+    Vec<T> distance, product;
+  };
+  EQT_INLINE Distance at(int64_t k) const { return {load(gaps + k * kLanes<T>), T(1) - Vec<T>{}}; }
+};
+
+// Inputs as they are.
+template <class T>
+struct NoUnits {
+  static constexpr bool kAny = false;
+
+  EQT_INLINE Biases<T> at(int64_t) const { return {T(1) - Vec<T>{}, T(1) - Vec<T>{}}; }
+};
+
 // K = q1/2 + q2/2 - D/2; the sides are the halved variances. `Rated`: those of W²K, of which Θ grows by a multiple.
-template <class T, bool Rated, class S>
-void affine_row_of(const Op& op, T* cells, int64_t n, const S& sides) {
-  const T w = T(op.first), rate = T(op.third), constant = T(op.fourth);
+template <class T, bool Rated, class S, class U>
+void affine_row_of(const Op& op, T* cells, int64_t n, const S& sides, const U& units) {
+  const T w = T(op.first), bias = T(op.second), rate = T(op.third), constant = T(op.fourth);
   Vec<T> x[1], y[1];
   if constexpr (S::kFixed) sides.get(0, x, y);
   for (int64_t i = 0; i < n; ++i, cells += 2 * kLanes<T>) {
     if constexpr (!S::kFixed) sides.get(i, x, y);
-    const Vec<T> d = w * load(cells);
+    const auto biases = units.at(i);
+    const Vec<T> grown = w * load(cells), d = U::kAny ? grown + bias * biases.distance : grown;
     store(cells, d);
-    const Vec<T> k = x[0] + y[0] - T(0.5) * d;
-    store(cells + kLanes<T>, (Rated ? rate * k + constant : k) + w * load(cells + kLanes<T>));
+    const Vec<T> k = x[0] + y[0] - T(0.5) * (Rated ? grown : d);
+    store(cells + kLanes<T>, (Rated ? rate * k + constant * biases.product : k) + w * load(cells + kLanes<T>));
   }
 }
 
-template <class T, class S>
-void affine_row(const Op& op, T* cells, int64_t n, const S& sides) {
-  if (op.total) affine_row_of<T, true>(op, cells, n, sides);
-  else affine_row_of<T, false>(op, cells, n, sides);
+template <class T, class S, class U>
+void affine_row(const Op& op, T* cells, int64_t n, const S& sides, const U& units) {
+  if (op.total) affine_row_of<T, true>(op, cells, n, sides, units);
+  else affine_row_of<T, false>(op, cells, n, sides, units);
 }
 
 // Away from the diagonal K = Θ = 0.
@@ -107,11 +158,11 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
 // A dense or convolutional layer and a piecewise linear nonlinearity in one pass, with the windowed sum along the row
 // before it: `sums` holds the sums over the window's rows, `W` (0: `width`) neighbours of which are added.
 // `Parts`: of the cells of `sums`; with 1, Θ is 0.
-template <class T, int W, int Parts, class S>
+template <class T, int W, int Parts, class S, class U>
 __attribute__((noinline)) void fused_row(const Op& affine, const PiecewiseLinear<T>& dual, T scale, const T* sums, int width,
-                                         int64_t stride, T* cells, int64_t n, const S& sides) {
+                                         int64_t stride, T* cells, int64_t n, const S& sides, const U& units) {
   constexpr int L = kLanes<T>;
-  const T w = T(affine.first * scale);
+  const T w = T(affine.first * scale), bias = T(affine.second);
   const int taps = W ? W : width;
   Vec<T> x[2], y[2];
   if constexpr (S::kFixed) sides.get(0, x, y);
@@ -123,7 +174,7 @@ __attribute__((noinline)) void fused_row(const Op& affine, const PiecewiseLinear
       if (Parts > 1) theta += load(sums + Parts * L * u + L);
     }
     if constexpr (!S::kFixed) sides.get(k, x, y);
-    d *= w;
+    d = U::kAny ? w * d + bias * units.at(k).distance : w * d;
     theta = w * theta + T(0.5) * (x[0] * x[0] + (y[0] * y[0] - d));
     dual.pair(d, theta, x, y);
     store(cells, d);
@@ -134,10 +185,11 @@ __attribute__((noinline)) void fused_row(const Op& affine, const PiecewiseLinear
 // The same with windows of 3 × 3 on three rows, `step` apart: the sums over columns stay in registers.
 template <class T, int Parts, class S>
 __attribute__((noinline)) void fused_square(const Op& affine, const PiecewiseLinear<T>& dual, T scale, const T* above,
-                                            int64_t step, T* cells, int64_t n, const S& sides) {
+                                            int64_t step, T* cells, int64_t n, const S& sides, const SameUnits<T>& units) {
   constexpr int L = kLanes<T>;
   if (n <= 0) return;
   const T w = T(affine.first * scale);
+  const Vec<T> bias = T(affine.second) * units.biases.distance;
   const auto column = [&](const T* at) { return (load(at) + load(at + step)) + load(at + 2 * step); };
   Vec<T> d0 = column(above), d1 = column(above + Parts * L), theta0{}, theta1{};
   if (Parts > 1) theta0 = column(above + L), theta1 = column(above + 3 * L);
@@ -149,7 +201,7 @@ __attribute__((noinline)) void fused_square(const Op& affine, const PiecewiseLin
     sides.get(k, x, y);
     Vec<T> d = (d0 + d1) + d2, theta = (theta0 + theta1) + theta2;
     d0 = d1, d1 = d2, theta0 = theta1, theta1 = theta2;
-    d *= w;
+    d = w * d + bias;
     theta = w * theta + T(0.5) * (x[0] * x[0] + (y[0] * y[0] - d));
     dual.pair(d, theta, x, y);
     store(cells, d);
@@ -157,14 +209,14 @@ __attribute__((noinline)) void fused_square(const Op& affine, const PiecewiseLin
   }
 }
 
-template <class T, int Parts, class S>
+template <class T, int Parts, class S, class U>
 void fused(const Op& affine, const PiecewiseLinear<T>& dual, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
-           const S& sides) {
+           const S& sides, const U& units) {
   switch (width) {
-    case 1: return fused_row<T, 1, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides);
-    case 3: return fused_row<T, 3, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides);
-    case 5: return fused_row<T, 5, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides);
-    default: return fused_row<T, 0, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides);
+    case 1: return fused_row<T, 1, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides, units);
+    case 3: return fused_row<T, 3, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides, units);
+    case 5: return fused_row<T, 5, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides, units);
+    default: return fused_row<T, 0, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides, units);
   }
 }
 

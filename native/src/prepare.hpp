@@ -1,6 +1,9 @@
 // What depends on one input only: variances q(p) through all operations, in double, and the sides made of them.
 #pragma once
 
+#include <cmath>
+#include <cstring>
+
 #include "pooled_variances.hpp"
 #include "sphere_variances.hpp"
 
@@ -20,6 +23,36 @@ template <class T>
 int64_t prepare_bytes(const Plan& plan) {
   const int64_t fields = (2 + plan.means + 2 * plan.slots) * largest_level(plan) * kLanes<T> * int64_t(sizeof(double));
   return Workspace<T>::align(fields) + (plan.pooled || plan.sphere ? Workspace<T>::bytes(plan) : 0);
+}
+
+// Divides an input by its unit, which it returns.
+template <class T>
+double to_unit(const Plan& plan, T* input) {
+  constexpr int L = kLanes<T>;
+  const int64_t size = plan.positions_in * plan.channels, whole = size / L * L;
+  const auto at = [input](int64_t i) {  // which need not be aligned
+    Vec<T> found;
+    std::memcpy(&found, input + i, sizeof found);
+    return found;
+  };
+  Vec<T> sums[4]{};
+  int64_t i = 0;
+  for (; i + 4 * L <= size; i += 4 * L)
+    for (int k = 0; k < 4; ++k) sums[k] += at(i + k * L) * at(i + k * L);
+  for (; i < whole; i += L) sums[0] += at(i) * at(i);
+  double sum = 0;
+  for (; i < size; ++i) sum += double(input[i]) * double(input[i]);
+  for (int l = 0; l < L; ++l) sum += double((sums[0][l] + sums[1][l]) + (sums[2][l] + sums[3][l]));
+  const double square = sum / double(size) + plan.unit_bias;
+  if (!(square > 0 && square * 0 == 0)) return 1;
+  const double unit = std::sqrt(square);
+  const T share = T(1 / unit);
+  for (i = 0; i < whole; i += L) {
+    const Vec<T> scaled = share * at(i);
+    std::memcpy(input + i, &scaled, sizeof scaled);
+  }
+  for (; i < size; ++i) input[i] *= share;
+  return 1 / double(share);
 }
 
 // Through all stages up to the end of `plan`.
@@ -66,6 +99,7 @@ void prepare_field(const Plan& plan, const Group<T>& group, void* workspace) {
   const bool fibres = plan.pooled || plan.sphere;
   void* rest = static_cast<char*>(workspace) + prepare_bytes<T>(plan) - (fibres ? Workspace<T>::bytes(plan) : 0);
   Carried<T> at{fields, fields + size, mean, kept, size, rest};
+  if (plan.units) of.sides().put_unit();
   carry_variances(plan, group, at);
   const double* q = at.q;
   if (plan.side_last >= 0) of.sides().put_each(plan.side_last, 0.5, q, plan.positions_out);

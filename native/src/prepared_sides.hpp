@@ -27,12 +27,28 @@ struct PreparedSides {
       }
   }
 
+  // The variance of a bias of variance 1, of inputs in their units.
+  Doubles bias(int lane) const {
+    if (!group.units) return 1 - Doubles{};
+    const Doubles unit = load(group.units + lane);
+    return 1 / (unit * unit);
+  }
+
+  void put_unit() const {
+    for (int lane = 0; lane < L; lane += D) {
+      const Doubles value[1] = {1 / load(group.units + lane)};
+      put(plan.side_unit, lane, value);
+    }
+  }
+
   void put_each(int64_t at, double factor, const double* q, int64_t positions, double less = 0) const {
-    for (int64_t p = 0; p < positions; ++p)
-      for (int lane = 0; lane < L; lane += D) {
-        const Doubles value[1] = {factor * (load(q + p * L + lane) - less)};
+    for (int lane = 0; lane < L; lane += D) {
+      const Doubles rest = less * bias(lane);
+      for (int64_t p = 0; p < positions; ++p) {
+        const Doubles value[1] = {factor * (load(q + p * L + lane) - rest)};
         put(at + p, lane, value);
       }
+    }
   }
 
   // The sides of `op`, whose variances before it are q, or after it for affine operations.

@@ -161,6 +161,9 @@ struct Plan {
   bool distance_only; // no operation on fields: the readout is a distance of plain vectors
   int64_t side_last, side_vector;  // where the halved variance after the field begins, and the sides of `vector`
   int64_t side_size;               // numbers per input in all
+  bool units;                      // every input is divided by its unit t, t² = its mean square + unit_bias, and its biases too
+  double unit_bias;
+  int64_t side_unit;               // where 1/t is
   bool means;                      // a residual sum needs E[f]
   int slots;                       // fields kept at a time
   int64_t cells;                   // the largest field with the margins its windows read

@@ -19,6 +19,7 @@ struct Group {
   double* variance_sum;    // Σ_p q(p)/2 after the field
   double* variance;        // q of the vector after the readout
   double* mean;            // E of the vector after the readout, where a residual sum needs it
+  const double* units;     // what the inputs, and their biases, were divided by; null: by nothing
 };
 
 enum class FieldKind : int32_t { none, all, same, listed };  // which pairs of positions are kept
@@ -47,6 +48,7 @@ struct Tile {
   const T *signals1, *sides1;               // first inputs by lanes, for lists of pairs
   const T *signals2, *sides2;               // second inputs, by lanes
   const double *variance_sums2, *variances2;
+  const double *units, *units2;  // of the first inputs (lists of pairs: by lanes), and of the second ones
   double *k, *theta;  // (rows, lanes)
   void* workspace;
   const Flag* cancel;
@@ -60,7 +62,7 @@ struct Tile {
 template <class T>
 struct Stages {
   void (*readout)(const Plan&, const Tile<T>&);  // K (D if `single` and a dual follows) and Θ after the readout
-  void (*vector)(const Plan&, const Tile<T>&);   // in place: K and Θ after the operations on vectors
+  void (*vector)(const Plan&, const Tile<T>&);   // in place: K and Θ after the operations on vectors, of the inputs as they are
   void (*fields)(const Plan&, const Tile<T>&);   // in place of both: K and Θ of pairs of positions
 };
 
@@ -68,6 +70,7 @@ template <class T>
 struct Kernels {
   int lanes;
   int64_t (*workspace_bytes)(const Plan&);
+  double (*to_unit)(const Plan&, T* input);  // divides an input by its unit, which it returns
   void (*prepare_field)(const Plan&, const Group<T>&, void* workspace);
   void (*prepare_vector)(const Plan&, const Group<T>&);
   Stages<T> pairs, listed;

@@ -92,6 +92,7 @@ class TurnedTile {
   void turn(int gamma) const {
     Group<T> group{};
     group.lanes = memory_.sides;
+    group.units = tile_.units2;
     const Variances<T> of{plan_, group};
     int64_t at = 0;
     const auto field = [&](int n, T* points, int64_t step) {

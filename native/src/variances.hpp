@@ -47,7 +47,10 @@ struct Variances {
     const size_t bytes = size_t(n) * sizeof(double);
     double* before = kept + 2 * op.slot * size;
     if (op.kind == OpKind::affine) {
-      for (int64_t i = 0; i < n; i += D) store(q + i, op.first * load(q + i) + op.second);
+      for (int lane = 0; lane < L; lane += D) {
+        const Doubles bias = op.second * sides().bias(lane);
+        for (int64_t i = lane; i < n; i += L) store(q + i, op.first * load(q + i) + bias);
+      }
       if (plan.means) std::memset(mean, 0, bytes);
     } else if (op.kind == OpKind::dual) {
       with_dual<T>(op, [&](const auto& dual) {

@@ -51,11 +51,11 @@ def dense(*layers, last=(1.0, 0.0)):
 def limits(layers, x1, x2):
     """What each entry may be off by, (N1, N2).
 
-    Biases and Erf take opposite inputs, and parallel ones of unequal norm, a small angle off their axis, which is known
-    to the root of the rounding of D alone; a kink that follows reads it (docs/guide/engines.md, "Inputs of any scale").
+    Erf takes opposite inputs, and parallel ones of unequal norm, a small angle off their axis, which is known to the
+    root of the rounding of D alone; a kink that follows reads it (docs/guide/engines.md, "Inputs of any scale").
     """
     last = max(i for i, (kind, *_) in enumerate(layers) if kind == "phi")
-    bent = any(rest[1] != 0 if kind == "dense" else rest[0] == "erf" for kind, *rest in layers[:last])
+    bent = any(kind == "phi" and rest[0] == "erf" for kind, *rest in layers[:last])
     norms = [np.linalg.norm(x.astype(float), axis=1) for x in (x1, x2)]
     product, inner = np.multiply.outer(*norms), x1.astype(float) @ x2.astype(float).T
     least, most = np.minimum.outer(*norms), np.maximum.outer(*norms)
@@ -139,8 +139,7 @@ def test_kernels_of_many_norms_at_once_are_precise(phi, bias, dtype, engine, rng
     """Also of equal, opposite and similar directions."""
     net, layers = dense((1.4, bias, phi), (1.4, bias, phi), last=(1.0, bias))
     x = rng.standard_normal((2, 8))
-    # Small angles between inputs of unequal norm have the root of the rounding, as they had: see features.py.
-    directions = [x[0], x[1], -x[0], x[0] + (1e-3 if dtype == np.float64 else 0.3) * x[1]]
+    directions = [x[0], x[1], -x[0], x[0] + 1e-3 * x[1]]
     y = np.array([ratio * v for ratio, v in zip(RATIOS, 2 * directions, strict=True)]).astype(dtype)
     assert_precise(net, layers, y[:3], y, engine)
 

@@ -81,7 +81,7 @@ class Fibres {
 #pragma unroll
         for (int r = 0; r < R; ++r)
           if (To::kHeight % R == 0 || top + r < To::kHeight) {
-            const Pair<T> at{member.sides1, member.sides2, first + r * To::kWidth, level.second(z, top + r, x)};
+            const Pair<T> at{member.sides1, member.sides2, first + r * To::kWidth, level.second(z, top + r, x), member.gap};
             Point::apply(at, member.diagonal, kept<To>(member, z, top + r, x), total[r].d, total[r].theta);
             sink.template take<To>(*this, member, z, top + r, x, at, total[r].d, total[r].theta);
           }
@@ -319,6 +319,7 @@ class Fibres {
     member.active = number < a.pairs;
     if (!member.active) member.i = member.j = 0;
     member.sides1 = a.sides1 + member.i * P::kSides, member.sides2 = a.sides2 + member.j * P::kSides;
+    if constexpr (P::kUnitSide >= 0) member.gap = member.sides1[P::kUnitSide] - member.sides2[P::kUnitSide];
   }
 
   // Turns to a fibre, if it is below `end`.

@@ -29,6 +29,9 @@ template <class T>
 struct Pair {
   const T *sides1, *sides2;
   int first, second;
+  T gap;  // of one over the units of the inputs
+
+  EQT_INLINE T unit_gap() const { return gap * gap; }
 
   template <int At, int K>
   EQT_INLINE void get(T (&x)[K], T (&y)[K]) const {
@@ -54,11 +57,12 @@ struct Member {
   int label[3];               // of the fibre
   int i, j;                   // the inputs
   const T *sides1, *sides2;   // what is known of each alone
+  T gap;                      // of one over their units
   Sums sums{0, 0};
 
   template <class L>
   EQT_INLINE Pair<T> pair(const L& level, int z, int y, int x) const {
-    return {sides1, sides2, level.first(z, y, x), level.second(z, y, x)};
+    return {sides1, sides2, level.first(z, y, x), level.second(z, y, x), gap};
   }
 };
 

@@ -6,7 +6,6 @@ fields, whose biases are scaled too; of other networks as the covariance itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -19,19 +18,10 @@ from equitangents import precision
 from equitangents.kernels.engines import reference
 from equitangents.kernels.engines.reference.carry import COVARIANCE, Distance
 from equitangents.kernels.plan import FibrePlan, PairPlan
-from equitangents.kernels.program import Affine, Op, RatedAffine, with_inside
+from equitangents.kernels.program import Affine
+from equitangents.kernels.units import with_affine, with_biases
 
 P = TypeVar("P")
-
-
-def with_biases(program: P, factor: Any) -> P:
-    """A program, or a plan, whose biases have `factor` times the standard deviation."""
-
-    def scaled(op: Affine) -> Affine:
-        op = replace(op, b_var=(op.b_var**0.5 * factor) ** 2)
-        return replace(op, bias_rate=op.bias_rate * factor**2) if isinstance(op, RatedAffine) else op
-
-    return _with_affine(program, scaled)
 
 
 def _without_scales(program: P) -> tuple[P, tuple[tuple[float, float], ...]]:
@@ -42,7 +32,7 @@ def _without_scales(program: P) -> tuple[P, tuple[tuple[float, float], ...]]:
         scales.append((op.W_var, op.b_var))
         return replace(op, W_var=1.0, b_var=1.0)
 
-    return _with_affine(program, bare), tuple(scales)
+    return with_affine(program, bare), tuple(scales)
 
 
 def _with_scales(program: P, scales: tuple[tuple[Any, Any], ...]) -> P:
@@ -53,17 +43,7 @@ def _with_scales(program: P, scales: tuple[tuple[Any, Any], ...]) -> P:
         weight, bias = next(left)
         return replace(op, W_var=weight, b_var=bias)
 
-    return _with_affine(program, dressed)
-
-
-def _with_affine(program: P, change: Callable[[Affine], Affine]) -> P:
-    """A program, or a plan, with all its `Affine` changed, in order."""
-
-    def changed(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-        return tuple(with_inside(change(op) if isinstance(op, Affine) else op, changed) for op in ops)
-
-    parts = [part for part in ("ops", "sphere", "field", "vector") if hasattr(program, part)]
-    return replace(program, **{part: changed(getattr(program, part)) for part in parts})  # type: ignore[type-var]
+    return with_affine(program, dressed)
 
 
 def kernels(

@@ -26,6 +26,7 @@ from equitangents.kernels.result import Kernels
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.size import check_result
 from equitangents.kernels.tables import tables_of
+from equitangents.kernels.units import with_biases
 
 logger = logging.getLogger("equitangents")
 
@@ -76,7 +77,7 @@ def _ways(program: Program, engine: Engine) -> by_scale.Ways:
 
     return by_scale.Ways(
         engine=partial(_concrete, engine, program),
-        common=lambda x1, x2, factor: _concrete(engine, apart.with_biases(program, factor), x1, x2),
+        common=lambda x1, x2, factor: _concrete(engine, with_biases(program, factor), x1, x2),
         apart=apart_of,
         compiled=engine.compiles_shapes,
         checked=engine.checks_kernels,
@@ -131,7 +132,7 @@ def compute_diagonal(program: Program, x: ArrayLike, engine: str | None = None) 
         nngp, ntk, told = by_scale.diagonal(
             law_of(program),
             partial(run, program),
-            lambda y, factor: run(apart.with_biases(program, factor), y),
+            lambda y, factor: run(with_biases(program, factor), y),
             np.asarray(x, dtype),
         )
         if isinstance(x, jax.Array):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -31,13 +32,16 @@ class PiecewiseLinear:
 
     slope: float = 0.0
 
-    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike, sign: Any = None) -> tuple[ArrayLike, ArrayLike]:
+        """Squared distance after φ, and E[φ'φ']; with a `sign` of ±1 the distance d before it is that of u and ±v."""
         even, odd = ((1 - self.slope) / 2) ** 2, ((1 + self.slope) / 2) ** 2
-        if even == 0:
-            return odd * d, jnp.full_like(d, odd)
         s, r, gap = half_angle(d, q1, q2)
         m = nearest_axis(s, d, q1, q2)
+        if sign is not None:
+            s = jnp.where(sign < 0, 1 - s, s)
+            d = jnp.where(sign < 0, gap + 4 * r * s, d)
+        if even == 0:
+            return odd * d, jnp.full_like(d, odd)
         absolute = gap + 4 * r * (m + alpha_cos_minus_sin(m) / math.pi)
         cosine = 1 - (2 / math.pi) * acute_angle(m)
         return odd * d + even * absolute, odd + even * jnp.where(s <= 0.5, cosine, -cosine)

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents.kernels.apart import with_biases
 from equitangents.kernels.engines.reference import prepare
 from equitangents.kernels.engines.reference.carry import COVARIANCE, Distance
 from equitangents.kernels.engines.reference.fields import field_tables, field_tile
 from equitangents.kernels.fields.plan import FieldPlan
 from equitangents.kernels.program import Program
+from equitangents.kernels.units import with_biases
 
 
 def field_kernels(

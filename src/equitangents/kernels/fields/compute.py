@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import DType
-from equitangents.kernels import apart, by_scale, traced_scales
+from equitangents.kernels import by_scale, traced_scales
 from equitangents.kernels.engines import Engine, choose_where
 from equitangents.kernels.engines.reference import fields as by_reference
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE
@@ -28,6 +28,7 @@ from equitangents.kernels.fields.size import check_field
 from equitangents.kernels.plan import PairPlan
 from equitangents.kernels.program import Program
 from equitangents.kernels.scales import law_of
+from equitangents.kernels.units import with_biases
 
 logger = logging.getLogger("equitangents")
 
@@ -74,7 +75,7 @@ def compute_field_diagonal(program: Program, x: Any, part: Part, engine: str | N
         nngp, ntk, told = by_scale.diagonal(
             law_of(program),
             lambda y: _own(chosen, program, part, y),
-            lambda y, factor: _own(chosen, apart.with_biases(program, factor), part, y),
+            lambda y, factor: _own(chosen, with_biases(program, factor), part, y),
             np.asarray(x, dtype),
             part.layout,
         )
@@ -104,7 +105,7 @@ def _ways(program: Program, engine: Engine, part: Part) -> by_scale.Ways:
     plan = field_plan(program, part)
     return by_scale.Ways(
         engine=partial(_concrete, engine, program, part),
-        common=lambda x1, x2, factor: _concrete(engine, apart.with_biases(program, factor), part, x1, x2),
+        common=lambda x1, x2, factor: _concrete(engine, with_biases(program, factor), part, x1, x2),
         apart=lambda x1, x2, scales: field_kernels_apart(plan, program, x1, x2, scales),
         compiled=engine.compiles_shapes,
         checked=engine.checks_fields,

@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike
-from equitangents.kernels import apart, by_scale, traced_scales
+from equitangents.kernels import by_scale, traced_scales
 from equitangents.kernels.engines import Choice, Engine, choose_where
 from equitangents.kernels.engines.reference.carry import COVARIANCE
 from equitangents.kernels.result import Kernels
@@ -22,6 +22,7 @@ from equitangents.kernels.rotations.resolution import Resolution
 from equitangents.kernels.rotations.rules import RotationRules
 from equitangents.kernels.scales import Treatment, law_of
 from equitangents.kernels.size import check_result
+from equitangents.kernels.units import with_biases
 
 
 def compute(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None) -> Kernels:
@@ -68,7 +69,7 @@ def _ways(program: RotationProgram, resolution: int, engine: Engine) -> by_scale
 
     return by_scale.Ways(
         engine=partial(run, program),
-        common=lambda x1, x2, factor: run(apart.with_biases(program, factor), x1, x2),
+        common=lambda x1, x2, factor: run(with_biases(program, factor), x1, x2),
         apart=apart_of,
         compiled=engine.compiles_shapes,
     )
@@ -123,7 +124,7 @@ def _listed(
             values = tiles.listed(program, resolution, a, b, first, second, COVARIANCE)
             return tuple(v * (factor1 * factor2) for v in values)
         if how.way == "common":
-            program = apart.with_biases(program, 2.0**-how.first)
+            program = with_biases(program, 2.0**-how.first)
         return rules.listed(program, resolution, x1, x2, first, second)
 
 

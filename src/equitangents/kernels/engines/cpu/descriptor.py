@@ -22,8 +22,9 @@ from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArra
 from equitangents.kernels.settled import is_total
 from equitangents.kernels.stages import AlongFibres, AnyPool, Stage, stages_of
 from equitangents.kernels.steps import Back, Fork, Join, Step, depth, unrolled
+from equitangents.kernels.units import unit_bias
 
-_VERSION = 9
+_VERSION = 10
 _AXES = 3
 _DEPTH = 8  # residual branches inside each other
 _LARGEST = 2**31 - 1  # what an index of the engine can count
@@ -117,6 +118,8 @@ class _Writer:
         self.real(plan.block_weight)
         in_double = not isinstance(plan, RotationPlan | SpherePlan) and computed_in_double(plan, channels)
         self.code += [_VERSION, channels, len(self.stages), len(self.vector), int(in_double), int(plan.single)]
+        bias = unit_bias(*(stage.steps for stage in self.stages), self.vector)
+        self.code += [int(bias is not None), self.real(bias or 0.0)]
         self.code += [self.table(plan.labels)]
         self.rotations()
         self.sphere()

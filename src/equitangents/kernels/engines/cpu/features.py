@@ -5,12 +5,16 @@ them, whose square has the rounding errors: in single precision the angle is off
 n dimensions angles below ε have a probability of the order ε^(n-1), so that from five features on this is rare.
 
 A power multiplies relative errors by its degree, so that two layers of third powers multiply them by nine.
+
+Smooth nonlinearities have no units (`kernels.units`): behind them parallel and opposite inputs are a small angle apart,
+of which D and the variances hold the square to rounding of the variances. A kink reads the angle itself.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from equitangents.kernels import duals
 from equitangents.kernels.program import Box, Dual, Table
@@ -19,6 +23,7 @@ from equitangents.kernels.steps import unrolled
 
 _FEW = 4
 _STEEP = 3  # degrees of powers
+_BENT = (duals.PiecewiseLinear, duals.Sign, duals.Heaviside)
 
 
 @lru_cache(maxsize=256)
@@ -27,7 +32,15 @@ def computed_in_double(plan: AlongFibres, channels: int) -> bool:
     if features(plan, channels) <= _FEW:
         return True
     steps = (*(op for stage in stages_of(plan) for op in stage.steps), *unrolled(plan.vector)[0])
-    return any(isinstance(op, Dual) and _degree(op.activation) >= _STEEP for op in steps)
+    activations = [op.activation for op in steps if isinstance(op, Dual)]
+    return any(_degree(a) >= _STEEP for a in activations) or _bends_what_is_smooth(activations)
+
+
+def _bends_what_is_smooth(activations: list[Any]) -> bool:
+    """Whether a kink, or a jump, follows a smooth nonlinearity."""
+    bent = [i for i, a in enumerate(activations) if isinstance(a, _BENT) and getattr(a, "slope", 0.0) != 1.0]
+    smooth = [i for i, a in enumerate(activations) if not isinstance(a, (*_BENT, duals.Normalised))]
+    return bool(bent and smooth) and min(smooth) < max(bent)
 
 
 def _degree(activation: object) -> int:

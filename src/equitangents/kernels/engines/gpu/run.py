@@ -35,29 +35,42 @@ def kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | None = N
     """
     p1 = _prepare(plan, tables, x1)
     p2 = p1 if x2 is None else _prepare(plan, tables, x2)
-    first, theta = _sums(plan, x1, p1.field, x1 if x2 is None else x2, p2.field, TRIANGLE if x2 is None else ALL)
+    y1, u1 = _in_units(plan, x1)
+    y2, u2 = (y1, u1) if x2 is None else _in_units(plan, x2)
+    first, theta = _sums(plan, y1, p1.field, u1, y2, p2.field, u2, TRIANGLE if x2 is None else ALL)
     return reference.after_readout(plan, tables, first, theta, *reference.aligned(p1, p2))
 
 
 def diagonal(plan: FibrePlan, tables: dict[str, Any], x: Any) -> tuple[Any, Any]:
     """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
     p = _prepare(plan, tables, x)
-    first, theta = _sums(plan, x, p.field, x, p.field, DIAGONAL)
+    y, unit = _in_units(plan, x)
+    first, theta = _sums(plan, y, p.field, unit, y, p.field, unit, DIAGONAL)
     return reference.own_after_readout(plan, tables, first, theta, p)
 
 
 def _prepare(plan: FibrePlan, tables: dict[str, Any], x: Any) -> reference.Prepared:
     """Moments of the inputs; those of pooled vectors need all fibres of each input with itself, and so this engine."""
     by_position = x.reshape((x.shape[0], -1, x.shape[-1])).swapaxes(0, 1)
+    scaled, unit = _in_units(plan, x)
 
     def own(moments: Any) -> Any:
-        return _sums(plan, x, moments, x, moments, DIAGONAL)[0]
+        return _sums(plan, scaled, moments, unit, scaled, moments, unit, DIAGONAL)[0]
 
     return reference.prepare(plan, tables, by_position, own)
 
 
-def _sums(plan: FibrePlan, x1: Any, m1: Any, x2: Any, m2: Any, kind: int) -> tuple[Any, Any]:
-    """The readout's weighted sums over all fibres: (K, Θ), or (D, Θ) where a nonlinearity follows a single fibre."""
+def _in_units(plan: FibrePlan, x: Any) -> tuple[Any, Any]:
+    """Inputs (N, *positions, C) divided by their units, and these, (N,), or None."""
+    scaled, unit = reference.in_units(plan, x.reshape((len(x), -1)), 1)
+    return scaled.reshape(x.shape), unit
+
+
+def _sums(plan: FibrePlan, x1: Any, m1: Any, u1: Any, x2: Any, m2: Any, u2: Any, kind: int) -> tuple[Any, Any]:
+    """The readout's weighted sums over all fibres: (K, Θ), or (D, Θ) where a nonlinearity follows a single fibre.
+
+    All of it is that of inputs in their units, u1 and u2, if they have any.
+    """
     made = source(plan, x1.shape[-1], x1.dtype.name)
     n1, n2 = len(x1), len(x2)
     pairs = {ALL: n1 * n2, TRIANGLE: n1 * (n1 + 1) // 2, DIAGONAL: n1}[kind]
@@ -66,8 +79,8 @@ def _sums(plan: FibrePlan, x1: Any, m1: Any, x2: Any, m2: Any, kind: int) -> tup
     inputs = (
         x1,
         x2,
-        sides(made.sides, made.size, plan.field, m1),
-        sides(made.sides, made.size, plan.field, m2),
+        sides(made.sides, made.size, plan.field, m1, u1),
+        sides(made.sides, made.size, plan.field, m2, u2),
         jnp.asarray(made.reals, x1.dtype),
         jnp.asarray(made.tables),
     )

@@ -24,7 +24,7 @@ class Side:
     """`count` numbers at every position of level `level`, from number `at` on among those of an input.
 
     `kind` is a dual activation, or the factor of the variance; or, where a residual branch joins, the level of its
-    fork, whose means stand beside those of the branch.
+    fork, whose means stand beside those of the branch. Behind all sides is one over the input's unit, if it has one.
     """
 
     kind: type | float | int
@@ -33,8 +33,11 @@ class Side:
     at: int
 
 
-def sides(layout: tuple[Side, ...], size: int, ops: tuple[Op, ...], moments: Moments) -> Any:
-    """The numbers of N inputs, (N, size), from their moments, (positions, N) at every level."""
+def sides(layout: tuple[Side, ...], size: int, ops: tuple[Op, ...], moments: Moments, unit: Any) -> Any:
+    """The numbers of N inputs, (N, size), from their moments, (positions, N) at every level.
+
+    `unit`, (N,), is what the inputs were divided by, or None.
+    """
     variances, means = [moments.q[0]], [moments.mean[0]]
     _flatten(ops, moments, variances, means)
     parts: list[Any] = []
@@ -51,7 +54,10 @@ def sides(layout: tuple[Side, ...], size: int, ops: tuple[Op, ...], moments: Mom
         parts += [jnp.zeros((q.shape[1], side.at - end), q.dtype), numbers]
         end = side.at + numbers.shape[1]
     count = moments.q[0].shape[1]
-    parts.append(jnp.zeros((count, size - end), moments.q[0].dtype))
+    last = 0 if unit is None else 2
+    parts.append(jnp.zeros((count, size - last - end), moments.q[0].dtype))
+    if unit is not None:
+        parts += [(1 / unit)[:, None], jnp.zeros((count, 1), unit.dtype)]
     return jnp.concatenate(parts, axis=1)
 
 

@@ -23,6 +23,7 @@ from equitangents.kernels.levels import TableLevel
 from equitangents.kernels.plan import FibrePlan
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
 from equitangents.kernels.steps import Fork, Join, unrolled
+from equitangents.kernels.units import unit_bias
 
 HEADERS = (
     "gpu/scalar.hpp",
@@ -94,6 +95,7 @@ class _Writer:
         self.shape = shape_of(plan, np.dtype(dtype).itemsize)
         self.steps, self.levels = unrolled(plan.field, plan.levels)
         self.means = self.find_means()
+        self.units = unit_bias(plan.field, plan.vector) is not None
         self.lines: list[str] = []
         self.sides: list[Side] = []
         self.side_end = 0
@@ -136,6 +138,7 @@ class _Writer:
         diagonal = plan.single and bool((labels >= 0).all())
         whole = isinstance(last, Orbit) or last.torus or all(axis.paired for axis in last.axes)
         half = self.side(0.5, len(self.steps), 1)
+        unit = self.unit()
         positions = self.levels[0].positions
         return [
             ("int", "kCrew", shape.crew),
@@ -155,6 +158,7 @@ class _Writer:
             ("bool", "kDistance", str(carries_distance(plan)).lower()),
             ("int", "kLastSide", half),
             ("double", "kWeight", repr(float(plan.block_weight))),
+            ("int", "kUnitSide", unit),
             ("int64_t", "kSides", self.side_end),
         ]
 
@@ -258,15 +262,25 @@ class _Writer:
 
     def affine(self, op: Affine, i: int, scale: float, dual: Any) -> list[str]:
         factor = f"T({op.W_var * scale!r})"
+        grown = f"d *= {factor};"
+        if self.units and op.b_var:
+            grown = f"d = {factor} * d + T({op.b_var!r}) * at.unit_gap();"
         if dual is None:
             at = self.side(0.5, i + 1, 1)
-            return [f"{{ {self.get(at, 1)} d *= {factor}; theta = (x[0] + y[0] - T(0.5) * d) + {factor} * theta; }}"]
+            return [f"{{ {self.get(at, 1)} {grown} theta = (x[0] + y[0] - T(0.5) * d) + {factor} * theta; }}"]
         at = self.side(duals.PiecewiseLinear, i + 1, 2)
         covariance = "T(0.5) * (x[0] * x[0] + (y[0] * y[0] - d))"
         return [
-            f"{{ {self.get(at, 2)} d *= {factor}; theta = {factor} * theta + {covariance};"
+            f"{{ {self.get(at, 2)} {grown} theta = {factor} * theta + {covariance};"
             f" {_dual(dual)}.pair(d, theta, x, y); }}"
         ]
+
+    def unit(self) -> int:
+        """Where one over the unit of an input is, behind all other sides; -1: there is none."""
+        if not self.units:
+            return -1
+        self.side_end += 2
+        return self.side_end - 2
 
     def join(self, op: Join, i: int) -> list[str]:
         """The field of the fork is added; where both have means, E[(f+g)(f'+g')] gains their products."""

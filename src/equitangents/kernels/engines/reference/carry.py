@@ -10,11 +10,18 @@ from typing import Any, Protocol
 
 import jax.numpy as jnp
 
+from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.program import Affine, DualActivation
 
 
 class Carry(Protocol):
     """How operations act on what is carried, c."""
+
+    def in_units(self, unit1: Any, unit2: Any) -> Carry:
+        """The same for inputs that were divided by these (None: by nothing)."""
+
+    def bent(self) -> Carry:
+        """How operations behind a nonlinearity act."""
 
     def start(self, f: Any, g: Any) -> Any:
         """Of two inputs' channels, the last axis."""
@@ -47,25 +54,46 @@ class Carry(Protocol):
         """What is carried after multiplication of the fields, of variances q1 and q2, by f1 and f2."""
 
 
+def _over(scales: tuple[Any, Any] | None, unit1: Any, unit2: Any) -> tuple[Any, Any] | None:
+    if unit1 is None:
+        return scales
+    first, second = scales or (1.0, 1.0)
+    return first / unit1, second / unit2
+
+
 @dataclass(frozen=True)
 class Distance:
     """Carries the distance D from layer to layer.
 
-    With `scales` (s1, s2) it is that of the fields s1·f and s2·g, for inputs that are multiplied by them.
+    With `scales` (s1, s2) it is that of the fields s1·f and s2·g, for inputs that are multiplied by them: numbers, or
+    arrays with the axes of the inputs.
     Nonlinearities must then be homogeneous. A bias is scaled like a field, so that it adds b² (s1 - s2)² to D.
+
+    With `sign`, an array of ±1 with the axes of the inputs, it is the distance from ±g up to the first kink: it keeps
+    the angle between opposite inputs.
     """
 
     scales: tuple[Any, Any] | None = None
+    sign: Any = None
+
+    def in_units(self, unit1: Any, unit2: Any) -> Distance:
+        """With the scales over the units."""
+        return Distance(_over(self.scales, unit1, unit2), self.sign)
+
+    def bent(self) -> Distance:
+        """From g itself."""
+        return self if self.sign is None else Distance(self.scales)
 
     def start(self, f: Any, g: Any) -> Any:
         """Mean of (f - g)² over channels."""
-        return jnp.mean((f - g) ** 2, axis=-1)
+        return jnp.mean((f - g if self.sign is None else f - self.sign[..., None] * g) ** 2, axis=-1)
 
     def affine(self, op: Affine, c: Any) -> Any:
         """W² D: equal biases cancel."""
         if self.scales is None:
             return op.W_var * c
-        return op.W_var * c + op.b_var * (self.scales[0] - self.scales[1]) ** 2
+        second = self.scales[1] if self.sign is None else self.sign * self.scales[1]
+        return op.W_var * c + op.b_var * (self.scales[0] - second) ** 2
 
     def bias(self, op: Affine) -> Any:
         """The bias' variance b², in the inputs' scales."""
@@ -77,11 +105,15 @@ class Distance:
 
     def dual(self, activation: DualActivation, c: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """Moments after a nonlinearity, from the distance."""
-        return activation.pair(c, q1, q2)
+        if self.sign is None:
+            return activation.pair(c, q1, q2)
+        assert isinstance(activation, PiecewiseLinear)
+        return activation.pair(c, q1, q2, self.sign)
 
     def covariance(self, c: Any, q1: Any, q2: Any) -> Any:
         """(q1 + q2 - D)/2."""
-        return (q1 + q2 - c) / 2
+        k = (q1 + q2 - c) / 2
+        return k if self.sign is None else self.sign * k
 
     def of_covariance(self, k: Any, q1: Any, q2: Any) -> Any:
         """Differences below their rounding count as zero, which keeps equal inputs exact."""
@@ -103,7 +135,17 @@ class Distance:
 
 @dataclass(frozen=True)
 class Covariance:
-    """Carries the covariance K from layer to layer."""
+    """Carries the covariance K from layer to layer; `scales` as in `Distance`."""
+
+    scales: tuple[Any, Any] | None = None
+
+    def in_units(self, unit1: Any, unit2: Any) -> Covariance:
+        """With the scales over the units."""
+        return Covariance(_over(self.scales, unit1, unit2))
+
+    def bent(self) -> Covariance:
+        """As before it."""
+        return self
 
     def start(self, f: Any, g: Any) -> Any:
         """Mean of f g over channels."""
@@ -111,15 +153,15 @@ class Covariance:
 
     def affine(self, op: Affine, c: Any) -> Any:
         """W² K + b²."""
-        return op.W_var * c + op.b_var
+        return op.W_var * c + self.bias(op)
 
     def bias(self, op: Affine) -> Any:
-        """The bias' variance b², which adds to K."""
-        return op.b_var
+        """The bias' variance b², in the inputs' scales, which adds to K."""
+        return self.constant(op.b_var)
 
     def constant(self, value: float) -> Any:
-        """The number as it is."""
-        return value
+        """The number times both scales."""
+        return value if self.scales is None else value * self.scales[0] * self.scales[1]
 
     def dual(self, activation: DualActivation, c: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """Moments after a nonlinearity, from the covariance."""

@@ -80,6 +80,7 @@ def execute(
         elif isinstance(op, Dual):
             d, slope = carry.dual(op.activation, state.d, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
             state = State(d, state.theta * slope)
+            carry = carry.bent()
         elif isinstance(op, Decouple):
             state = geometry.decouple(i, state, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
         elif isinstance(op, Branch):

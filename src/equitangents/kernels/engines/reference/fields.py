@@ -17,7 +17,7 @@ from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.pairs import PairGeometry
 from equitangents.kernels.engines.reference.run import Blocks, by_position
 from equitangents.kernels.engines.reference.sizes import TILE_ELEMENTS, tile_sides, working_bytes
-from equitangents.kernels.engines.reference.tile import Prepared, aligned, prepare
+from equitangents.kernels.engines.reference.tile import Prepared, aligned, out_of_units, prepare
 from equitangents.kernels.fields.plan import FieldPlan, places
 from equitangents.kernels.plan import FibrePlan, PairPlan
 from equitangents.kernels.program import Program
@@ -110,6 +110,7 @@ def _picked(
     """Values (fibres or first positions, first or second positions, *batch), at the wanted pairs: (*batch, *tail)."""
     steps, index = _steps(plan), tables[_PLACES]
     m1, m2 = p1.field, p2.field
+    x1, x2, carry = p1.scaled(x1), p2.scaled(x2), carry.in_units(p1.unit, p2.unit)
     if isinstance(steps, PairPlan):
         d = carry.start(x1[:, None], x2[None])
         state = execute(steps.ops, PairGeometry(tables, carry), State(d, jnp.zeros_like(d)), m1, m2, carry)
@@ -125,6 +126,8 @@ def _picked(
             return carry.covariance(state.d, q1, q2), state.theta
 
         both = jax.lax.map(jax.checkpoint(one), tables[steps.fibres.key])
+
+    both = out_of_units(p1, p2, both)
 
     def picked(values: Any) -> Any:
         flat = values.reshape((-1, *values.shape[2:]))[index]

@@ -13,23 +13,47 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
+from equitangents.kernels.duals import PiecewiseLinear
+from equitangents.kernels.engines.reference.carry import DISTANCE, Carry, Distance
 from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.moments import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
 from equitangents.kernels.levels import GridLevel, Levels
 from equitangents.kernels.plan import FibrePlan, PairPlan, has_dual
-from equitangents.kernels.program import Affine, Branch, Op, Parallel
+from equitangents.kernels.program import Affine, Box, Branch, Dual, Op, Parallel, Table
+from equitangents.kernels.units import unit_bias, with_biases
 
 _VECTOR = GridLevel((), wrap=True)
 
 
 class Prepared(NamedTuple):
-    """What is known of one set of inputs alone: moments in the field, and of the vectors after the readout."""
+    """What is known of one set of inputs alone: moments in the field, and of the vectors after the readout.
+
+    All of it is that of the inputs divided by their units, (N,), if they have any.
+    """
 
     field: Moments
     vector: Moments | None
+    unit: Any
+
+    def scaled(self, x: Any) -> Any:
+        """The inputs x, (positions, *batch, channels), in their units."""
+        return x if self.unit is None else x / self.unit[..., None]
+
+
+def in_units(plan: FibrePlan | PairPlan, x: Any, axes: int | tuple[int, ...]) -> tuple[Any, Any]:
+    """(x divided by its units, these), of which each is a mean over `axes`; or (x, None).
+
+    Kernels do not depend on units, so their derivatives do not either.
+    """
+    added = unit_bias(*((plan.ops,) if isinstance(plan, PairPlan) else (plan.field, plan.vector)))
+    if added is None:
+        return x, None
+    square = jax.lax.stop_gradient(jnp.mean(x * x, axis=axes, keepdims=True)) + added
+    usable = (square > 0) & (square < jnp.inf)
+    unit = jnp.where(usable, jnp.sqrt(jnp.where(usable, square, 1)), 1)
+    return x / unit, jnp.squeeze(unit, axes)
 
 
 def prepare(
@@ -39,20 +63,23 @@ def prepare(
 
     `own` gives the variances of the pooled vectors from the field's moments, where another engine sums the fibres.
     """
+    x, unit = in_units(plan, x, (0, 2))
+    if unit is not None:
+        plan = with_biases(plan, 1 / unit)
     q, mean = jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1)
     if isinstance(plan, PairPlan):
         d = jnp.mean((x[:, None] - x[None]) ** 2, axis=-1)
-        return Prepared(self_moments(plan.ops, d, q, mean, tables), None)
+        return Prepared(self_moments(plan.ops, d, q, mean, tables), None, unit)
     moments = field_moments(plan.field, q, mean, tables)
     if not has_dual(plan.vector):
-        return Prepared(moments, None)
+        return Prepared(moments, None, unit)
     kept = (tables[plan.labels.key] >= 0).astype(x.dtype)
     # GPUs would otherwise multiply float32 in a format of ten bits.
     average = partial(jnp.matmul, kept / kept.sum(), precision=lax.Precision.HIGHEST)
     pooled_mean, diagonal = average(moments.mean[-1]), average(moments.q[-1])
     own = own or (lambda m: _sum_fibres(plan, tables, x, x, m, m, DISTANCE)[0])
     pooled = diagonal if plan.single else own(moments)
-    return Prepared(moments, field_moments(plan.vector, pooled[None], pooled_mean[None], tables))
+    return Prepared(moments, field_moments(plan.vector, pooled[None], pooled_mean[None], tables), unit)
 
 
 def tile(
@@ -65,16 +92,40 @@ def tile(
     carry: Carry = DISTANCE,
 ) -> tuple[Any, Any]:
     """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2)."""
-    x1, x2 = x1[:, :, None], x2[:, None]
     p1, p2 = aligned(p1, p2)
+    x1, x2 = p1.scaled(x1[:, :, None]), p2.scaled(x2[:, None])
+    linear = _before_kink(plan)
+    if carry == DISTANCE and p1.unit is not None and linear is not None:
+        # The sign of K before the first kink.
+        k = jnp.mean(x1 * x2, axis=(0, -1)) + unit_bias(linear) / (p1.unit * p2.unit)
+        carry = Distance(sign=jnp.where(jax.lax.stop_gradient(k) < 0, -1, 1).astype(x1.dtype))
+    within = carry.in_units(p1.unit, p2.unit)
     if isinstance(plan, PairPlan):
-        d = carry.start(x1[:, None], x2[None])
-        geometry = PairGeometry(tables, carry)
-        state = execute(plan.ops, geometry, State(d, jnp.zeros_like(d)), p1.field, p2.field, carry)
-        return carry.covariance(state.d, p1.field.q[-1], p2.field.q[-1])[0, 0], state.theta[0, 0]
+        d = within.start(x1[:, None], x2[None])
+        geometry = PairGeometry(tables, within)
+        state = execute(plan.ops, geometry, State(d, jnp.zeros_like(d)), p1.field, p2.field, within)
+        k = within.covariance(state.d, p1.field.q[-1], p2.field.q[-1])
+        return out_of_units(p1, p2, (k[0, 0], state.theta[0, 0]))
     sums = _diagonal_fibre if carries_distance(plan) else _sum_fibres
-    first, theta = sums(plan, tables, x1, x2, p1.field, p2.field, carry)
+    first, theta = sums(plan, tables, x1, x2, p1.field, p2.field, within)
     return after_readout(plan, tables, first, theta, p1, p2, carry)
+
+
+def _before_kink(plan: FibrePlan | PairPlan) -> tuple[Op, ...] | None:
+    """The linear layers of one fibre that lead to a kink, up to which opposite inputs have the distance of f and -g."""
+    if isinstance(plan, PairPlan) or not plan.single:
+        return None
+    steps = (*plan.field, *plan.vector)
+    count = next((i for i, op in enumerate(steps) if not isinstance(op, Affine | Box | Table)), len(steps))
+    first = steps[count] if count < len(steps) else None
+    return steps[:count] if isinstance(first, Dual) and isinstance(first.activation, PiecewiseLinear) else None
+
+
+def out_of_units(p1: Prepared, p2: Prepared, values: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Kernels of the inputs as they are, from those in their units."""
+    if p1.unit is None:
+        return values
+    return values[0] * p1.unit * p2.unit, values[1] * p1.unit * p2.unit
 
 
 def aligned(p1: Prepared, p2: Prepared) -> tuple[Prepared, Prepared]:
@@ -96,32 +147,40 @@ def after_readout(
     p2: Prepared,
     carry: Carry = DISTANCE,
 ) -> tuple[Any, Any]:
-    """(NNGP, NTK) from the readout's K (or D, if `carries_distance`) and Θ, by the layers on plain vectors."""
+    """(NNGP, NTK) from the readout's K (or D, if `carries_distance`) and Θ in units, by the layers on plain vectors."""
+    if has_dual(plan.field):
+        carry = carry.bent()
+    carry = carry.in_units(p1.unit, p2.unit)
     if p1.vector is None or p2.vector is None:
-        return _affine(plan.vector, first, theta, carry)
+        return out_of_units(p1, p2, _affine(plan.vector, first, theta, carry))
     d = first if plan.single else carry.of_covariance(first, p1.vector.q[0][0], p2.vector.q[0][0])
     geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables, carry)
     state = execute(plan.vector, geometry, State(d[None], theta[None]), p1.vector, p2.vector, carry)
-    return carry.covariance(state.d, p1.vector.q[-1], p2.vector.q[-1])[0], state.theta[0]
+    k = carry.bent().covariance(state.d, p1.vector.q[-1], p2.vector.q[-1])
+    return out_of_units(p1, p2, (k[0], state.theta[0]))
 
 
 def diagonal(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[Any, Any]:
     """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N,)."""
+    x, carry = p.scaled(x), DISTANCE.in_units(p.unit, p.unit)
     if isinstance(plan, PairPlan):
         d = jnp.mean((x[:, None] - x[None]) ** 2, axis=-1)
-        state = execute(plan.ops, PairGeometry(tables), State(d, jnp.zeros_like(d)), p.field, p.field)
-        return DISTANCE.covariance(state.d, p.field.q[-1], p.field.q[-1])[0, 0], state.theta[0, 0]
-    k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field, DISTANCE)
+        state = execute(plan.ops, PairGeometry(tables, carry), State(d, jnp.zeros_like(d)), p.field, p.field, carry)
+        k = carry.covariance(state.d, p.field.q[-1], p.field.q[-1])
+        return out_of_units(p, p, (k[0, 0], state.theta[0, 0]))
+    k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field, carry)
     return own_after_readout(plan, tables, k, theta, p)
 
 
 def own_after_readout(plan: FibrePlan, tables: dict[str, Any], k: Any, theta: Any, p: Prepared) -> tuple[Any, Any]:
     """`after_readout` of inputs with themselves: distances are zero, and K is the variance."""
+    carry = DISTANCE.in_units(p.unit, p.unit)
     if p.vector is None:
-        return _affine(plan.vector, k, theta, DISTANCE)
-    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables)
-    state = execute(plan.vector, geometry, State(jnp.zeros_like(theta)[None], theta[None]), p.vector, p.vector)
-    return p.vector.q[-1][0], state.theta[0]
+        return out_of_units(p, p, _affine(plan.vector, k, theta, carry))
+    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables, carry)
+    begin = State(jnp.zeros_like(theta)[None], theta[None])
+    state = execute(plan.vector, geometry, begin, p.vector, p.vector, carry)
+    return out_of_units(p, p, (p.vector.q[-1][0], state.theta[0]))
 
 
 def vector_levels(ops: tuple[Op, ...]) -> Levels:
@@ -186,7 +245,8 @@ def _sum_fibres(
     def one(label: Any) -> tuple[Any, Any]:
         geometry, state = _run_fibre(plan, tables, label, x1, x2, m1, m2, carry)
         last = len(plan.field)
-        k = carry.covariance(state.d, geometry.first(last, m1.q[-1]), geometry.second(last, m2.q[-1]))
+        after = carry.bent() if has_dual(plan.field) else carry
+        k = after.covariance(state.d, geometry.first(last, m1.q[-1]), geometry.second(last, m2.q[-1]))
         return _readout(plan, tables, geometry, k), _readout(plan, tables, geometry, state.theta)
 
     if plan.single:

@@ -1,0 +1,62 @@
+"""The unit t of an input: what engines divide it, and its biases, by, so that parallel inputs are at distance nearly 0.
+
+Of homogeneous networks, φ(s·x) = s φ(x) for s > 0, N(x) is t times the same network's output at x/t with biases
+divided by t. The distance of such fields f/t and f'/t' is that of their directions, E/(tt') with E = 2(√(qq') - K),
+where f and f' have the ratio t : t' of deviations. D = q + q' - 2K would hold E beside (√q - √q')², and the rounding
+of that. Biases of variance b² add b² (1/t - 1/t')² to the distance. t² is, but for a factor, about the variance of
+the outputs: the input's mean square, and what the biases of all layers add to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from equitangents.kernels import duals
+from equitangents.kernels.program import Affine, Dual, Op, RatedAffine, Standardise, inside, with_inside
+
+P = TypeVar("P")
+
+_HOMOGENEOUS = (duals.PiecewiseLinear, duals.NormalisedExponential)
+
+
+def unit_bias(*parts: Iterable[Any]) -> Any:
+    """What biases add to an input's mean square in t²; None: the network is not homogeneous, and has no units."""
+    added, gain = 0.0, 1.0
+    for op in (op for part in parts for op in _flat(part)):
+        if isinstance(op, Standardise) or (isinstance(op, Dual) and not isinstance(op.activation, _HOMOGENEOUS)):
+            return None
+        if isinstance(op, Affine) and not (isinstance(op.W_var, float | int) and op.W_var == 0):
+            gain = gain * op.W_var
+            added = added + op.b_var / gain
+        elif isinstance(op, Dual) and isinstance(op.activation, duals.PiecewiseLinear):
+            gain = gain * (1 + op.activation.slope**2) / 2
+    return added
+
+
+def _flat(ops: Iterable[Any]) -> Iterable[Any]:
+    for op in ops:
+        yield op
+        for held in inside(op):
+            yield from _flat(held)
+
+
+def with_biases(program: P, factor: Any) -> P:
+    """A program, or a plan, whose biases have `factor` times the standard deviation."""
+
+    def scaled(op: Affine) -> Affine:
+        op = replace(op, b_var=(op.b_var**0.5 * factor) ** 2)
+        return replace(op, bias_rate=op.bias_rate * factor**2) if isinstance(op, RatedAffine) else op
+
+    return with_affine(program, scaled)
+
+
+def with_affine(program: P, change: Callable[[Affine], Affine]) -> P:
+    """A program, or a plan, with all its `Affine` changed, in order."""
+
+    def changed(ops: tuple[Op, ...]) -> tuple[Op, ...]:
+        return tuple(with_inside(change(op) if isinstance(op, Affine) else op, changed) for op in ops)
+
+    parts = [part for part in ("ops", "sphere", "field", "vector") if hasattr(program, part)]
+    return replace(program, **{part: changed(getattr(program, part)) for part in parts})  # type: ignore[type-var]
