@@ -56,13 +56,13 @@ def advice(
         means = ["mirror-image molecules get different energies"] if "energy" in seen else []
         means += ["flat molecules may get forces out of their plane"] if "forces" in seen else []
         said.append(
-            f"{listed(sorted(seen)).capitalize()} of mirror images differ, though rotations change nothing"
+            f"{_quantities(mirrored)} of mirror images differ{_s(mirrored)}, though rotations change nothing"
             f"{': ' if means else ''}{', and '.join(means)}. Averaging over rotations does not help; the mean over a "
             "structure and its mirror image does."
         )
     elif turned := fails(*_ORIENTATION):
         said.append(
-            f"{listed(sorted({r.quantity for r in turned})).capitalize()} depend on how the structure is oriented. "
+            f"{_quantities(turned)} depend{_s(turned)} on how the structure is oriented. "
             "Means over random orientations at every step lower this by the root of their number, at that many times "
             "the cost; or choose an equivariant potential."
         )
@@ -81,7 +81,9 @@ def advice(
         if any(r.quantity == "energy" for r in doubled):
             said.append("A doubled cell does not have twice the energy: do not compare cells of different sizes.")
         else:
-            said.append(f"{_quantities(doubled)} of a doubled cell are not those of the cell: do not mix cell sizes.")
+            said.append(
+                f"{_quantities(doubled)} of a doubled cell differ{_s(doubled)} from the cell's: do not mix sizes."
+            )
     if jumps := fails("jump"):
         said.append(
             f"{' and '.join(r.quantity for r in jumps).capitalize()} jump where atoms cross a cutoff: energy is not "
@@ -97,6 +99,12 @@ def advice(
 def _quantities(rows: Sequence[Row]) -> str:
     """ "Energy and forces"."""
     return listed(sorted({r.quantity for r in rows})).capitalize()
+
+
+def _s(rows: Sequence[Row]) -> str:
+    """The ending of a verb: of one quantity in the singular."""
+    names = {r.quantity for r in rows}
+    return "s" if len(names) == 1 and not names <= {"forces", "energies", "stresses", "charges", "magmoms"} else ""
 
 
 def _poses(broken: Sequence[BrokenPose]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 _CUTOFF = 6.0  # Å
 _DRAWS = 3
-_CANCELLED, _ROUNDING = 1e-6, 1e-12  # of the sum of |χ_i|, and of the largest that they could be
+_CANCELLED, _ROUNDING = 1e-6, 1e-15  # of the sum of |χ_i|, and of the largest that they could be
 
 
 def chiral(atoms: Any) -> bool:

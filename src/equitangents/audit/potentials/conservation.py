@@ -107,18 +107,17 @@ def _slope(potential: Potential, atoms: Any, u: np.ndarray, h: float) -> float:
 
 def _asymmetry(potential: Potential, known: Known, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
     h = _STEP[potential.single]
-    products, sizes, floors = [], [], []
-    for i, forces_floor in zip(picked, known.floors_of("forces", picked), strict=True):
+    products, sizes, floors, steps = [], [], [], []
+    for i in picked:
         atoms = known.structures[i]
         V = rng.normal(size=(_PROBES, len(atoms), 3))
-        fine, coarse = (np.array([_along(potential, atoms, v, step) for v in V]) for step in (h, 2 * h))
-        JV = (4 * fine - coarse) / 3
+        along = lambda step, V=V, atoms=atoms: np.array([_along(potential, atoms, v, step) for v in V])
+        noise = known.rounding("forces", i) / 1e3 * np.sqrt(len(atoms)) / h
+        JV, error, step = slopes(along, h, noise, 0.25 * ASYMMETRY, steps=2, of_size=True)
         products.append(np.einsum("aix,bix->ab", V, JV))
         sizes.append((JV**2).sum(axis=(1, 2)))
-        size = max(float(np.sqrt(sizes[-1].mean())), 1e-300)
-        noise = 1.4 * forces_floor / 1e3 * np.sqrt(len(atoms)) / (np.sqrt(2) * h)
-        cut = float(np.sqrt(((fine - coarse) ** 2).sum(axis=(1, 2)).mean())) / 3
-        floors.append(np.sqrt(2) * (noise + cut) / size)
+        floors.append(np.sqrt(2) * error / max(float(np.sqrt(sizes[-1].mean())), 1e-300))
+        steps.append(step)
     S, J = np.array(products), np.array(sizes)
     per = np.sqrt(_squares(S, J, np.arange(_PROBES)))
 
@@ -140,7 +139,7 @@ def _asymmetry(potential: Potential, known: Known, picked: list[int], rng: np.ra
             structures=len(columns),
             moves=_PROBES,
             outcome=outcome(estimate, float(worst.max()), floor, ASYMMETRY),
-            note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps of {h:g} and {2 * h:g} Å",
+            note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps from {min(steps):g} to {2 * h:g} Å",
             errors=worst[:, None].tolist(),
         )
 

@@ -93,7 +93,7 @@ def outcome(error: Estimate, worst: float, floor: float, tolerance: float) -> Ou
         return "undecided"
     if error.mean <= 2 * floor and error.mean <= tolerance:
         return "holds"
-    return "within tolerance" if high <= tolerance else "undecided"
+    return "within tolerance" if error.mean <= tolerance and high <= tolerance else "undecided"
 
 
 _ALONE = 10.0
@@ -113,7 +113,9 @@ def decided(make: Callable[[list[int]], Row], floors: Sequence[float], worst: Se
     clear = [c for c in every if floors[c] <= tolerance]
     beyond = [c for c in clear if worst[c] > _ALONE * max(2 * floors[c], tolerance)]
     for some, why in ((clear, "the floors of the others are above the tolerance"), (beyond, "the others hold")):
-        if some and len(some) < len(every) and (part := make(some)).outcome == "fails":
+        part = make(some) if 0 < len(some) < len(every) else row
+        if some and (part.outcome == "fails" or some is beyond):
+            part = replace(part, outcome="fails")
             said = f"of {len(some)} of {len(every)} structures: {why}"
             return replace(part, given=len(every), note="; ".join(filter(None, (part.note, said))), errors=row.errors)
     return replace(row, given=len(every))
