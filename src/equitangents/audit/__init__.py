@@ -14,6 +14,7 @@ from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch, Shared
 from equitangents.audit.contract.unordered import Unordered
+from equitangents.audit.measure.layer_irreps import IrrepsByLayer, irreps_by_layer
 from equitangents.audit.measure.task import Judging
 from equitangents.audit.potentials.report import AtomsReport
 from equitangents.audit.potentials.run import atoms
@@ -31,6 +32,7 @@ __all__ = [
     "Boxes",
     "Command",
     "Custom",
+    "IrrepsByLayer",
     "Judging",
     "Keypoints",
     "Labels",
@@ -41,6 +43,7 @@ __all__ = [
     "Unordered",
     "atoms",
     "audit",
+    "irreps_by_layer",
     "schema",
 ]
 

@@ -73,7 +73,7 @@ class Molecules:
         for i, a in enumerate(atoms):
             if any(a.pbc):
                 raise InvalidArgumentError(
-                    f"atoms[{i}] is periodic (pbc is {a.pbc.tolist()}); expected molecules: of one in a box set pbc to False"
+                    f"atoms[{i}] is periodic, pbc is {a.pbc.tolist()}; expected molecules (in a box: set pbc to False)"
                 )
         most = max(len(a) for a in atoms)
         numbers, positions = np.zeros((len(atoms), most), int), np.zeros((len(atoms), most, 3))
