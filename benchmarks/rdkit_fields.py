@@ -39,7 +39,8 @@ class Field(Calculator):
 
     def __init__(self, field: str):
         super().__init__()
-        self.field, self.known = field, {}
+        self.field = field
+        self.known: dict[str, Any] = {}
 
     @property
     def name(self) -> str:

@@ -43,4 +43,4 @@ def _cutoff(atoms: Any) -> float:
     """Molecules are seen whole."""
     if any(atoms.pbc):
         return _CUTOFF
-    return float(max(_CUTOFF, 1.5 * np.linalg.norm(np.ptp(atoms.positions, axis=0))))
+    return max(_CUTOFF, 1.5 * float(np.linalg.norm(np.ptp(atoms.positions, axis=0))))
