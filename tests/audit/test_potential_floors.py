@@ -195,6 +195,17 @@ def test_a_broken_parity_in_single_precision_is_not_hidden_by_the_floor() -> Non
     assert row.floor < 0.05
 
 
+def test_a_parity_that_forces_lack_has_the_size_that_is_found_by_hand() -> None:
+    from benchmarks.bench_real_models import by_hand
+
+    handed = Cluster(forces=lambda F: F + 0.02 * np.cross(F, np.roll(F, 1, axis=0)))
+    row = et.audit.atoms(handed, CLUSTERS, ["reflection"], elements=3, **FEW).row("reflection", "forces")
+    assert row.error.mean == pytest.approx(by_hand(handed, CLUSTERS), rel=1e-9)
+    exact = et.audit.atoms(EMT(), [rattled()], ["reflection"], elements=3, **FEW).row("reflection", "forces")
+    assert exact.error.mean < 1e-9
+    assert by_hand(EMT(), [rattled()]) < 1e-9
+
+
 @examples(10, random=40)
 @given(st.integers(0, 10**6))
 def test_chirality_is_that_of_the_structure_and_not_of_its_pose(seed: int) -> None:
