@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_WEIGHTS = "pretrained_potentials/SevenNet_0__11Jul2024/checkpoint_sevennet_0.pth"
+SEVENNET = "pretrained_potentials/SevenNet_0__11Jul2024/checkpoint_sevennet_0.pth"
 _TESTS = ["rotation", "reflection", "translation", "lattice translation", "permutation", "supercell"]
 _ELEMENTS = 6
 
@@ -62,7 +62,7 @@ def potentials() -> Iterator[tuple[str, Any, list[Any], list[str]]]:
         return
     from sevenn.calculator import SevenNetCalculator
 
-    weights = Path(found.origin).parent / _WEIGHTS
+    weights = Path(found.origin).parent / SEVENNET
     yield (
         "SevenNet-0",
         SevenNetCalculator(str(weights), device="cpu"),

@@ -175,7 +175,7 @@ def test_supercells_and_copies_of_atoms_are_tested_of_crystals() -> None:
 
 
 def test_a_structure_at_rest_is_judged_on_an_absolute_scale() -> None:
-    report = et.audit.atoms(EMT(), [copper(rattled=0.0)], ["rotation"], elements=3, **FEW)
+    report = et.audit.atoms(EMT(), [copper(rattled=3e-4)], ["rotation"], elements=3, **FEW)
     assert report.structures[0].at_rest
     row = report.row("rotation", "forces")
     assert row.relative is None

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ase.build import molecule
+from ase.build import bulk, molecule
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.molecules import Molecules
@@ -69,3 +69,11 @@ def test_no_molecules():
         molecules(4)[:0]
     with pytest.raises(InvalidArgumentError, match="atoms is empty"):
         Molecules.from_ase([])
+
+
+def test_periodic_structures_are_refused_since_their_atoms_see_copies() -> None:
+    crystal = bulk("Cu", cubic=True)
+    with pytest.raises(InvalidArgumentError, match=r"atoms\[1\] is periodic"):
+        Molecules.from_ase([molecule("H2O"), crystal])
+    crystal.pbc = False
+    assert len(Molecules.from_ase([crystal])) == 1

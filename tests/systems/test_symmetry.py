@@ -191,3 +191,13 @@ def test_what_the_two_sample_test_can_see_shrinks_with_the_samples_and_grows_wit
     assert seen < detectable_shift(*few, level=0.05) <= detectable_shift(*few, level=0.02)
     assert detectable_shift(*(1e6 * many), level=0.05) == seen
     assert detectable_shift(*np.random.default_rng(0).normal(size=(2, 3, 2)), level=0.01) == np.inf  # p ≥ 1/10
+
+
+def test_the_energy_distance_keeps_its_digits_far_from_zero() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(15, 4)), rng.normal(size=(12, 4))
+    offset = 2.0**27  # exact to add, up to the last bits of small numbers
+    near = et.systems.energy_test(a, b, permutations=99)
+    far = et.systems.energy_test(a + offset, b + offset, permutations=99)
+    assert far.distance == pytest.approx(near.distance, abs=1e-6)
+    assert far.p_value == near.p_value

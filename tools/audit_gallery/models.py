@@ -118,7 +118,12 @@ def potential() -> Any:
 
 def sound() -> Any:
     """A detector of speech, which should not care which way the membrane of the microphone moves."""
+    found = speech()
+    return None if found is None else audit(found, "sign", vowels(32), off_data=False, data_test=None, layers=False)
 
+
+def speech() -> Any:
+    """The detector as a function of sounds; None where its wheel cannot be had."""
     path = from_wheel(*SPEECH)
     if path is None:
         return None
@@ -127,7 +132,7 @@ def sound() -> Any:
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     names = [i.name for i in session.get_inputs()]
 
-    def speech(x: np.ndarray) -> np.ndarray:
+    def probability(x: np.ndarray) -> np.ndarray:
         """Probability of speech at the end of each second, the detector's state carried from frame to frame."""
         state, before = np.zeros((2, len(x), 128), np.float32), np.zeros((len(x), 64), np.float32)
         for frame in np.split(x.astype(np.float32), x.shape[1] // 512, axis=1):
@@ -136,8 +141,8 @@ def sound() -> Any:
             before = frame[:, -64:]
         return y
 
-    speech.__name__ = "Silero VAD"
-    return audit(speech, "sign", vowels(32), off_data=False, data_test=None, layers=False)
+    probability.__name__ = "Silero VAD"
+    return probability
 
 
 def vowels(count: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch, Shared
 from equitangents.audit.contract.unordered import Unordered
+from equitangents.audit.measure.layer_irreps import IrrepsByLayer, irreps_by_layer
 from equitangents.audit.measure.task import Judging
 from equitangents.audit.potentials.report import AtomsReport
 from equitangents.audit.potentials.run import atoms
@@ -30,6 +31,7 @@ __all__ = [
     "Boxes",
     "Command",
     "Custom",
+    "IrrepsByLayer",
     "Judging",
     "Keypoints",
     "Labels",
@@ -40,6 +42,7 @@ __all__ = [
     "Unordered",
     "atoms",
     "audit",
+    "irreps_by_layer",
     "schema",
 ]
 
@@ -55,6 +58,7 @@ class AuditPackage(ModuleType):
     Boxes = Boxes
     Command = Command
     Custom = Custom
+    IrrepsByLayer = IrrepsByLayer
     Judging = Judging
     Keypoints = Keypoints
     Labels = Labels
@@ -65,6 +69,7 @@ class AuditPackage(ModuleType):
     Unordered = Unordered
     atoms = staticmethod(atoms)
     audit = staticmethod(audit)
+    irreps_by_layer = staticmethod(irreps_by_layer)
     schema = staticmethod(schema)
 
 

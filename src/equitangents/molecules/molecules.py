@@ -66,10 +66,15 @@ class Molecules:
 
     @classmethod
     def from_ase(cls, atoms: Iterable[Atoms]) -> Molecules:
-        """From ASE's Atoms; cells and periodicity are not looked at."""
+        """From ASE's Atoms; InvalidArgumentError of periodic ones, whose atoms see copies of each other."""
         atoms = list(atoms)
         if not atoms:
             raise InvalidArgumentError("atoms is empty; expected at least one molecule")
+        for i, a in enumerate(atoms):
+            if any(a.pbc):
+                raise InvalidArgumentError(
+                    f"atoms[{i}] is periodic, pbc is {a.pbc.tolist()}; expected molecules (in a box: set pbc to False)"
+                )
         most = max(len(a) for a in atoms)
         numbers, positions = np.zeros((len(atoms), most), int), np.zeros((len(atoms), most, 3))
         for i, a in enumerate(atoms):

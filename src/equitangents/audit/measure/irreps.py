@@ -16,7 +16,7 @@ from equitangents import statistics
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import Estimate, IrrepSection, IrrepShare
-from equitangents.groups import CompactGroup, Group, Irrep
+from equitangents.groups import CompactGroup, Group, Irrep, RotationGroup
 from equitangents.statistics import no_interval
 
 _LARGEST_ORDER = 200
@@ -44,16 +44,12 @@ def irreps(task: Task, orbits: Orbits) -> IrrepSection | str:
 
 
 def _finite(task: Task, group: Group, phi: Float[np.ndarray, "G K D"]) -> IrrepSection:
-    order = [group.identity, *task.elements]
-    table = group.compose(group.inverses[order][:, None], np.array(order))  # g⁻¹h
+    kernels = power_kernels(group, [group.identity, *task.elements], 0)
     centred = phi - phi[0]  # changes the trivial part alone, and keeps rounding relative to the violation
     gram = np.einsum("gkd,hkd->kgh", centred, centred, optimize=True)
-    powers, names, dimensions = [], [], []
-    for i, irrep in enumerate(group.irreps("real")):
-        kernel = irrep.multiplicity * np.real(irrep.character)[table] / len(order) ** 2
-        powers.append(np.maximum(np.einsum("gh,kgh->k", kernel, gram), 0.0))
-        names.append(_name(group, i, irrep))
-        dimensions.append(irrep.dimension)
+    names = list(kernels)
+    powers = [np.maximum(np.einsum("gh,kgh->k", k / k.size, gram), 0.0) for k in kernels.values()]
+    dimensions = [irrep.dimension for irrep in group.irreps("real")]
     total = float(np.mean(phi**2) * phi.shape[2])
     return _section(task, "all elements, exactly", names[1:], dimensions[1:], np.array(powers[1:]), total)
 
@@ -72,15 +68,11 @@ def _equidistant(task: Task, group: CompactGroup, phi: Float[np.ndarray, "E K D"
 def _independent(task: Task, group: CompactGroup, phi: Float[np.ndarray, "E1 K D"]) -> IrrepSection:
     """An unbiased estimate over pairs of different elements, with a jackknife over elements."""
     psi = phi[1:] - phi[0]
-    g = task.elements
-    between = np.array([[group.compose(group.inverse(a), b) for b in g] for a in g])
     gram = np.einsum("akd,bkd->ab", psi, psi, optimize=True) / psi.shape[1]
-    irreps = group.irreps(_DEGREES)
-    names, dimensions = [irrep.name for irrep in irreps], [irrep.dimension for irrep in irreps]
-    kernels = [irrep.dimension * irrep.character(between) for irrep in irreps]
-    E = len(g)
-    estimates = np.array([_pairs(k * gram, np.ones(E, bool)) for k in kernels])
-    left_out = np.array([[_pairs(k * gram, np.arange(E) != a) for a in range(E)] for k in kernels])
+    names, dimensions = zip(*((irrep.name, irrep.dimension) for irrep in group.irreps(_DEGREES)), strict=True)
+    kernels, E = list(power_kernels(group, task.elements, _DEGREES).values()), len(gram)
+    estimates = np.array([pairs(k * gram, np.ones(E, bool)) for k in kernels])
+    left_out = np.array([[pairs(k * gram, np.arange(E) != a) for a in range(E)] for k in kernels])
     power = np.array([np.trace(gram) / E] + [(np.trace(gram) - gram[a, a]) / (E - 1) for a in range(E)])
     violation = np.maximum(power - np.array([estimates[0], *left_out[0]]), 1e-300)
     width = float(scipy.special.stdtrit(E - 1, (1 + task.confidence) / 2))
@@ -124,7 +116,27 @@ def _name(group: Group, i: int, irrep: Irrep) -> str:
     return "trivial" if i == 0 else f"irrep {i} of dimension {irrep.dimension}"
 
 
-def _pairs(table: np.ndarray, used: np.ndarray) -> float:
+def power_kernels(group: Any, elements: list[Any], degrees: int) -> dict[str, Float[np.ndarray, "E E"]]:
+    """d_r χ_r(g⁻¹h) of every irrep by name, for all elements of a finite group or some of a compact one.
+
+    Times a Gram matrix, its mean over all pairs of a finite group is the power in the irrep, and over pairs of
+    different random elements an unbiased estimate of it.
+    """
+    if isinstance(group, Group):
+        table = group.compose(group.inverses[elements][:, None], np.array(elements))
+        return {
+            _name(group, i, irrep): irrep.multiplicity * np.real(irrep.character)[table]
+            for i, irrep in enumerate(group.irreps("real"))
+        }
+    if isinstance(group, RotationGroup):
+        R = np.array(elements)
+        between = np.einsum("aji,bjk->abik", R, R)
+    else:
+        between = np.array([[group.compose(group.inverse(a), b) for b in elements] for a in elements])
+    return {irrep.name: irrep.dimension * irrep.character(between) for irrep in group.irreps(degrees)}
+
+
+def pairs(table: np.ndarray, used: np.ndarray) -> float:
     """The mean over ordered pairs of different elements."""
     part = table[np.ix_(used, used)]
     n = len(part)

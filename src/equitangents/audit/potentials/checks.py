@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.potentials.advice import digits, named
+from equitangents.audit.potentials.lines import digits, named, pose_said
 from equitangents.audit.potentials.report import AtomsReport
 from equitangents.audit.potentials.results import Row
 from equitangents.audit.report.checks import FLOORS, LEVEL, Check, grown
@@ -19,7 +19,11 @@ from equitangents.keywords import meant
 
 
 def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Check]:
-    """Whether relative errors are at most the limit of all, of their quantity, or of their test."""
+    """Whether relative errors are at most the limit of all, of their quantity, or of their test.
+
+    What cannot be decided since the floor hides it, or since nothing that was tested shows it, does not meet a limit;
+    nor does a pose without a result.
+    """
     if isinstance(limits, Mapping):
         known = list(dict.fromkeys(name for r in report.rows for name in (r.quantity, r.test)))
         for name in limits:
@@ -27,13 +31,18 @@ def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Chec
                 raise InvalidArgumentError(
                     f"fail_above names {name!r}{meant(str(name), known)}; the report has {', '.join(known)}"
                 )
-    found = []
+    found = [Check(f"{p.test}: every pose has a finite result", False, pose_said(p)) for p in report.broken]
     for r in report.rows:
         limit = limits.get(r.quantity, limits.get(r.test)) if isinstance(limits, Mapping) else limits
-        if limit is not None and r.relative is not None:
+        if limit is None:
+            continue
+        name = f"{r.test}, {r.quantity} ≤ {limit:g}"
+        if r.outcome == "undecided" and (r.blind or not r.floor <= r.tolerance):
+            found.append(Check(name, False, f"{r.test} of {r.quantity} cannot be decided; {r.decide} would decide it"))
+        elif r.relative is not None:
             passed = bool(r.relative.mean <= limit)
             said = f"relative error {r.relative.mean:.3g} {'≤' if passed else '>'} {limit:g}"
-            found.append(Check(f"{r.test}, {r.quantity} ≤ {limit:g}", passed, f"{r.test} of {r.quantity}: {said}"))
+            found.append(Check(name, passed, f"{r.test} of {r.quantity}: {said}"))
     return found
 
 

@@ -3,7 +3,7 @@
 gradient    r = u·∇E + F·u along random u; E r² = ‖∇E + F‖² for u of independent normal entries
 asymmetry   with J = ∂F/∂x and random v, w: E (wᵀJv − vᵀJw)² = ‖J − Jᵀ‖² and E ‖Jv‖² = ‖J‖²
 
-Derivatives are central differences by Richardson's rule from two steps.
+Derivatives are central differences by Richardson's rule, of the energy from three steps (`slopes`), of forces from two.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from scipy.special import stdtrit
 
 from equitangents.audit.potentials.evaluate import Potential
 from equitangents.audit.potentials.intervals import ENOUGH, Sampling
-from equitangents.audit.potentials.results import Row, outcome
-from equitangents.audit.potentials.symmetry import Known
+from equitangents.audit.potentials.known import Known, told_apart
+from equitangents.audit.potentials.results import Row, decided, outcome
+from equitangents.audit.potentials.slopes import rms, slopes
 from equitangents.audit.report.sections import Estimate
 
 _DIRECTIONS = 8
@@ -36,11 +37,12 @@ def conservation(potential: Potential, known: Known, sampling: Sampling) -> list
     """The rows "gradient" and "asymmetry", or why there are none."""
     if "forces" not in potential.quantities:
         return "the calculator gives no forces"
-    picked = chosen(len(known.structures))
+    usable = [i for i, v in enumerate(known.values) if "forces" in v]
+    picked = [usable[k] for k in chosen(len(usable))]
     rng = np.random.default_rng([sampling.seed, 17])
     rows = []
-    if "energy" in potential.quantities:
-        rows.append(_gradient(potential, known, picked, rng, sampling))
+    if "energy" in potential.quantities and (of := [i for i in picked if "energy" in known.values[i]]):
+        rows.append(_gradient(potential, known, of, rng, sampling))
     several = [i for i in picked if len(known.structures[i]) > 1]  # a single atom's Jacobian is 0
     if several:
         rows.append(_asymmetry(potential, known, several, rng, sampling))
@@ -48,48 +50,53 @@ def conservation(potential: Potential, known: Known, sampling: Sampling) -> list
 
 
 def _gradient(potential: Potential, known: Known, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
-    h, factor = _STEP[potential.single], 1e3
-    squares, truncation, rounding = [], [], []
-    for i in picked:
+    h, factor, tolerance = _STEP[potential.single], 1e3, known.tolerances["forces"]
+    forces_floors = known.floors_of("forces", picked)
+    squares, floors, steps = [], [], []
+    for i, forces_floor in zip(picked, forces_floors, strict=True):
         atoms, forces = known.structures[i], known.values[i]["forces"]
-        N, column = len(atoms), []
-        for _ in range(_DIRECTIONS):
-            u = rng.normal(size=(N, 3))
-            one, two, four = (_slope(potential, atoms, u, step) for step in (h, 2 * h, 4 * h))
-            fine, coarse = (4 * one - two) / 3, (4 * two - four) / 3
-            column.append(((fine + float((forces * u).sum())) * factor) ** 2 / N)
-            truncation.append(abs(fine - coarse) / 5 * factor / np.sqrt(N))
-        squares.append(column)
-        rounding.append(1.4 * known.floors[i]["energy"] * N / h / np.sqrt(N) + known.floors[i]["forces"])
-    table = np.array(squares).T
-    estimate, covers = s.root_mean_square(table, "directions")
-    floor = float(np.mean(rounding) + np.mean(truncation))
-    per = np.sqrt(table.mean(axis=0))
+        N = len(atoms)
+        U, per = rng.normal(size=(_DIRECTIONS, N, 3)), factor / np.sqrt(N)
+        along = lambda step, U=U, atoms=atoms: np.array([_slope(potential, atoms, u, step) for u in U])
+        rounding = known.rounding("energy", i) / factor * N / h
+        found, error, step = slopes(along, h, rounding, 0.25 * tolerance / per)
+        squares.append(((found + np.einsum("aij,ij->a", U, forces)) * per) ** 2)
+        floors.append(error * per + forces_floor)
+        steps.append(step)
+    every = np.array(squares).T
+    per_structure = np.sqrt(every.mean(axis=0))
     scales = known.scales(potential.quantities["forces"])
-    moving = [c for c, i in enumerate(picked) if i in scales]
-    relative = None
-    if moving:
-        divisors = np.array([scales[picked[c]] for c in moving])
-        relative = s.root_mean_square(table[:, moving] / divisors**2, "directions")[0]
-    tolerance = known.tolerances["forces"]
-    return Row(
-        test="gradient",
-        quantity="forces",
-        unit="meV/Å",
-        error=estimate,
-        covers=covers,
-        worst=float(per.max()),
-        worst_structure=picked[int(per.argmax())],
-        worst_move="",
-        floor=floor,
-        tolerance=tolerance,
-        relative=relative,
-        structures=len(picked),
-        moves=_DIRECTIONS,
-        outcome=outcome(estimate, float(per.max()), floor, tolerance),
-        note=f"central differences of the energy, steps of {h:g} and {2 * h:g} Å",
-        errors=np.sqrt(table.T).tolist(),
-    )
+
+    def row(columns: list[int]) -> Row:
+        table, of = every[:, columns], [picked[c] for c in columns]
+        estimate, covers = s.root_mean_square(table, "directions")
+        worst, floor = per_structure[columns], rms(np.array(floors)[columns])
+        moving = [c for c, i in enumerate(of) if i in scales]
+        relative = None
+        if moving:
+            divisors = np.array([scales[of[c]] for c in moving])
+            relative = s.root_mean_square(table[:, moving] / divisors**2, "directions")[0]
+        return Row(
+            test="gradient",
+            quantity="forces",
+            unit="meV/Å",
+            error=estimate,
+            covers=covers,
+            worst=float(worst.max()),
+            worst_structure=of[int(worst.argmax())],
+            worst_move="",
+            floor=floor,
+            tolerance=tolerance,
+            relative=relative,
+            structures=len(of),
+            moves=_DIRECTIONS,
+            outcome=outcome(estimate, float(worst.max()), floor, tolerance),
+            note=f"central differences of the energy, steps from {min(steps):g} to {4 * h:g} Å, and their own error",
+            errors=np.sqrt(table.T).tolist(),
+        )
+
+    found_row = decided(row, floors, list(per_structure), tolerance)
+    return told_apart(found_row, [known.vanishes("forces", i) for i in picked], row, list(per_structure), floors)
 
 
 def _slope(potential: Potential, atoms: Any, u: np.ndarray, h: float) -> float:
@@ -100,40 +107,43 @@ def _slope(potential: Potential, atoms: Any, u: np.ndarray, h: float) -> float:
 
 def _asymmetry(potential: Potential, known: Known, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
     h = _STEP[potential.single]
-    products, sizes, floors = [], [], []
+    products, sizes, floors, steps = [], [], [], []
     for i in picked:
         atoms = known.structures[i]
         V = rng.normal(size=(_PROBES, len(atoms), 3))
-        fine, coarse = (np.array([_along(potential, atoms, v, step) for v in V]) for step in (h, 2 * h))
-        JV = (4 * fine - coarse) / 3
+        along = lambda step, V=V, atoms=atoms: np.array([_along(potential, atoms, v, step) for v in V])
+        noise = known.rounding("forces", i) / 1e3 * np.sqrt(len(atoms)) / h
+        JV, error, step = slopes(along, h, noise, 0.25 * ASYMMETRY, steps=2, of_size=True)
         products.append(np.einsum("aix,bix->ab", V, JV))
         sizes.append((JV**2).sum(axis=(1, 2)))
-        size = max(float(np.sqrt(sizes[-1].mean())), 1e-300)
-        noise = 1.4 * known.floors[i]["forces"] / 1e3 * np.sqrt(len(atoms)) / (np.sqrt(2) * h)
-        cut = float(np.sqrt(((fine - coarse) ** 2).sum(axis=(1, 2)).mean())) / 3
-        floors.append(np.sqrt(2) * (noise + cut) / size)
+        floors.append(np.sqrt(2) * error / max(float(np.sqrt(sizes[-1].mean())), 1e-300))
+        steps.append(step)
     S, J = np.array(products), np.array(sizes)
     per = np.sqrt(_squares(S, J, np.arange(_PROBES)))
-    estimate, covers = _estimate(S, J, s)
-    floor = float(np.mean(floors))
-    return Row(
-        test="asymmetry",
-        quantity="force Jacobian",
-        unit="of ‖J‖",
-        error=estimate,
-        covers=covers,
-        worst=float(per.max()),
-        worst_structure=picked[int(per.argmax())],
-        worst_move="",
-        floor=floor,
-        tolerance=ASYMMETRY,
-        relative=Estimate(estimate.mean, estimate.low, estimate.high),
-        structures=len(picked),
-        moves=_PROBES,
-        outcome=outcome(estimate, float(per.max()), floor, ASYMMETRY),
-        note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps of {h:g} and {2 * h:g} Å",
-        errors=per[:, None].tolist(),
-    )
+
+    def row(columns: list[int]) -> Row:
+        estimate, covers = _estimate(S[columns], J[columns], s)
+        worst, floor = per[columns], float(np.mean(np.array(floors)[columns]))
+        return Row(
+            test="asymmetry",
+            quantity="force Jacobian",
+            unit="of ‖J‖",
+            error=estimate,
+            covers=covers,
+            worst=float(worst.max()),
+            worst_structure=picked[columns[int(worst.argmax())]],
+            worst_move="",
+            floor=floor,
+            tolerance=ASYMMETRY,
+            relative=Estimate(estimate.mean, estimate.low, estimate.high),
+            structures=len(columns),
+            moves=_PROBES,
+            outcome=outcome(estimate, float(worst.max()), floor, ASYMMETRY),
+            note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps from {min(steps):g} to {2 * h:g} Å",
+            errors=worst[:, None].tolist(),
+        )
+
+    return decided(row, floors, list(per), ASYMMETRY)
 
 
 def _squares(S: np.ndarray, J: np.ndarray, probes: np.ndarray) -> np.ndarray:

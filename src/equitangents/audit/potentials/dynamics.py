@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from equitangents.audit.potentials.evaluate import Potential
+from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import Row, outcome
-from equitangents.audit.potentials.symmetry import Known
 from equitangents.audit.report.sections import Estimate
 
 Evaluate = Callable[[Any], tuple[np.ndarray, float]]
@@ -34,7 +34,8 @@ def dynamics(potential: Potential, known: Known, seed: int, budget: float) -> li
     """The row "drift" of one structure, or why there is none; `budget` seconds for the run with the gradient."""
     if not {"forces", "energy"} <= set(potential.quantities):
         return "the calculator gives no energy or no forces"
-    sizes = {i: len(a) for i, a in enumerate(known.structures) if 1 < len(a) <= _LARGEST}
+    finite = [{"forces", "energy"} <= set(v) for v in known.values]
+    sizes = {i: len(a) for i, a in enumerate(known.structures) if 1 < len(a) <= _LARGEST and finite[i]}
     if not sizes:
         return f"no structure has 2 to {_LARGEST} atoms"
     i = min(sizes, key=lambda i: sizes[i])
@@ -50,7 +51,7 @@ def dynamics(potential: Potential, known: Known, seed: int, budget: float) -> li
     half = run(atoms, given_forces, 2 * _STEPS, dt / 2, seed)[::2]
     exact = (4 * half - given) / 3
     picoseconds = _STEPS * dt / 1e3
-    floor = float(np.sqrt(12) * (half - exact).std()) / picoseconds + known.floors[i]["energy"] / picoseconds
+    floor = float(np.sqrt(12) * (half - exact).std()) / picoseconds + known.floors_of("energy", [i])[0] / picoseconds
     each = (6 * len(atoms) + 1) * potential.seconds_each
     steps = int(min(_STEPS / 2, budget / max(each, 1e-9)))
     said = f"{_slope(half, dt):+.3g} meV/atom/ps with steps of {dt / 2:g} fs, {_slope(given, dt):+.3g} with {dt:g} fs"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,8 +38,11 @@ class Potential:
         if "energy" not in self.quantities and "forces" not in self.quantities:
             raise InvalidArgumentError(f"{self.name} gives neither energy nor forces; it lists {', '.join(listed)}")
 
-    def __call__(self, atoms: Any, names: Any = None) -> Values:
-        """The quantities of a structure, of those `names` that it has; stress only of crystals."""
+    def __call__(self, atoms: Any, names: Any = None, finite: bool = True) -> Values:
+        """The quantities of a structure, of those `names` that it has; stress only of crystals.
+
+        NotFiniteError where one is NaN or infinite, unless `finite` is False; ModelError where the calculator raises.
+        """
         asked = [name for name in self.quantities if names is None or name in names]
         if not (all(atoms.pbc) and atoms.cell.rank == 3):
             asked = [name for name in asked if name not in ("stress", "stresses")]
@@ -51,9 +56,11 @@ class Potential:
             raise
         except Exception as error:
             said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-            raise ModelError(
-                f"{self.name} failed on {atoms.get_chemical_formula()}: {type(error).__name__}: {said[:300]}"
-            ) from error
+            said = f"{type(error).__name__}: {said[:300]}{_place(error)}"
+            raise ModelError(f"{self.name} failed on {atoms.get_chemical_formula()}: {said}") from error
+        for name in values if finite else ():
+            if not np.isfinite(values[name]).all():
+                raise NotFiniteError(f"{self.name} gives NaN or infinite {name} for {atoms.get_chemical_formula()}")
         self.calls += 1
         self.seconds += time.perf_counter() - began
         self.told(self.calls)
@@ -78,7 +85,7 @@ class Potential:
         given = np.asarray(value)
         array = np.array(given, np.float64)
         if not np.isfinite(array).all():
-            raise NotFiniteError(f"{self.name} gives NaN or infinite {name} for {atoms.get_chemical_formula()}")
+            return array
         if given.dtype != np.float32 and not np.array_equal(array, array.astype(np.float32).astype(np.float64)):
             self.single = False
         return array
@@ -92,3 +99,9 @@ class Potential:
     def seconds_each(self) -> float:
         """Mean time of one evaluation."""
         return self.seconds / max(self.calls, 1)
+
+
+def _place(error: BaseException) -> str:
+    """ " (emt.py:181)": the line that raised, of the innermost file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if len(frames) > 1 else ""

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import expm
 
 from equitangents.audit.potentials.quantities import Quantity
 
 Expected = Callable[[Quantity, np.ndarray], np.ndarray]
 _FAR = 5.0  # Å, how far structures are shifted
+_TINY = 3e-6
+"""How far, in Å and radians, structures are moved to round them anew: some roundings of positions in single precision,
+and so little that a broken symmetry changes by a millionth of itself."""
 _VECTORS = ("momenta", "initial_magmoms")
 
 
@@ -62,6 +66,16 @@ def lattice_translated(atoms: Any, rng: np.random.Generator, wrap: bool) -> Move
         moved.positions += steps @ np.asarray(atoms.cell)
         label = "atoms in other cells"
     return Move(label, moved, lambda q, v: v)
+
+
+def nudged(atoms: Any, rng: np.random.Generator) -> Move:
+    """Turned by a tiny angle and shifted by a tiny vector."""
+    a, shift = _TINY * rng.normal(size=3), _TINY * rng.normal(size=3)
+    R = expm(np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]]))
+    move = turned(atoms, R, "nudged")
+    move.atoms.positions += shift
+    moved = _dipole_shifted(atoms, np.broadcast_to(shift, atoms.positions.shape))
+    return Move("nudged", move.atoms, lambda q, v: moved(q, q.turned(v, R)))
 
 
 def permuted(atoms: Any, rng: np.random.Generator) -> Move | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from equitangents import notebook
 from equitangents._types import FileName
-from equitangents.audit.potentials.advice import digits, row_said, rows_said, with_unit
-from equitangents.audit.potentials.results import Outcome, Row, StructureResult
+from equitangents.audit.potentials.lines import digits, pose_said, poses_said, row_said, rows_said, with_unit
+from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, StructureResult
 from equitangents.audit.report.badge import badge_text
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import plain
@@ -39,8 +39,8 @@ class AtomsReport:
 
     format: Literal["equitangents.audit.atoms/1"]
     verdict: Outcome
-    """"fails" if some row does, else "undecided" if some row is, else "within tolerance" if some error is above its
-    floor, else "holds"."""
+    """"fails" if some row does, or some pose has no finite result, else "undecided" if some row is, else "within
+    tolerance" if some error is above its floor, else "holds"."""
     sentence: str
     advice: list[str]
     """What follows for molecular dynamics."""
@@ -60,6 +60,10 @@ class AtomsReport:
     total_seconds: float
     structures_digest: str = ""
     """Of the structures, the seed and the number of moves: equal where rows of two reports may be compared in pairs."""
+    broken: list[BrokenPose] = field(default_factory=list)
+    """Poses for which the calculator gives no finite result, or raises."""
+    noise: dict[str, float] = field(default_factory=dict)
+    """Quantities that differ from call to call, and by how much (root mean square, in the unit of their rows)."""
     partial: bool = False
     """True: the audit was interrupted; `missing` names the tests that were left out."""
 
@@ -73,6 +77,7 @@ class AtomsReport:
     def summary(self) -> str:
         """The finding in plain text: the sentence, one line a test, and what follows."""
         lines = [self.sentence, *(f"  {line}" for line in rows_said(self.rows))]
+        lines += [f"  {line}" for line in poses_said(self.broken)]
         lines += [f"  left out: {m.section}: {m.reason}" for m in self.missing]
         return "\n".join([*lines, "", *(f"- {line}" for line in self.advice)])
 
@@ -93,6 +98,8 @@ class AtomsReport:
             "\n".join(f"- {line}" for line in self.advice),
             table(["test", "quantity", "mean error", "relative", "worst", "floor", "outcome"], rows),
         ]
+        if self.broken:
+            parts += ["### Poses without a result", "\n".join(f"- {line}" for line in poses_said(self.broken))]
         if self.missing:
             parts += ["### Left out", "\n".join(f"- {escaped(m.section)}: {escaped(m.reason)}" for m in self.missing)]
         text = "\n\n".join(parts) + "\n"
@@ -103,9 +110,10 @@ class AtomsReport:
     def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
         """The report as JUnit's XML, one test case a row and one a check, also written to `path` if given.
 
-        A row fails if its outcome is "fails".
+        A row fails if its outcome is "fails"; so does a pose without a finite result.
         """
         cases = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", row_said(r)) for r in self.rows]
+        cases += [Check(f"{pose.test}, {pose.move or 'pose'}", False, pose_said(pose)) for pose in self.broken]
         text = suite(self.calculator, self.calculator, [*cases, *checks], self.total_seconds, self.sentence)
         if path is not None:
             write_text(path, text)
@@ -135,6 +143,7 @@ class AtomsReport:
                 report=self,
                 badge=_BADGES[self.verdict],
                 badges=_BADGES,
+                poses=poses_said(self.broken),
                 rows=[(r, cells(r)) for r in self.rows],
                 version=self.versions.get("equitangents", ""),
                 number=digits,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from equitangents.audit.report.sections import Estimate
 
-_HIDES = 10.0
-"""A floor of so many tolerances says nothing."""
 Outcome = Literal["holds", "within tolerance", "fails", "undecided"]
 
 
@@ -53,19 +52,87 @@ class Row:
     moves: int
     outcome: Outcome
     """"holds": no more than twice the floor; "within tolerance": above it, but small; "fails": larger than both, by its
-    interval; "undecided": the interval holds the limit, or the floor is so high that it hides everything."""
+    interval; "undecided": the interval holds the limit, the floor is above the tolerance and hides what matters, or
+    nothing that was tested could have shown a violation; `decide` says what would decide it."""
     note: str = ""
+    decide: str = ""
+    """What would decide an undecided row."""
+    blind: bool = False
+    """Whether nothing that was tested could have shown a violation."""
+    given: int = 0
+    """Structures that were tested; where `structures` are fewer, the row is of these alone, and `note` says why."""
     errors: list[list[float]] = field(default_factory=list)
     """Errors of single moves or directions, one list a structure: what a later audit is compared with."""
 
 
+@dataclass(frozen=True)
+class BrokenPose:
+    """One pose for which the calculator gives no finite result, or raises."""
+
+    test: str
+    """A test, or "as given"."""
+    structure: int | None
+    """None where a test does not say."""
+    move: str
+    said: str
+    raises: bool
+    """Whether it raises; else it gives NaN or infinity."""
+
+
 def outcome(error: Estimate, worst: float, floor: float, tolerance: float) -> Outcome:
-    """The outcome of an error beside its floor and the tolerance; without an interval the worst case must decide."""
+    """The outcome of an error beside its floor and the tolerance; without an interval the worst case must decide.
+
+    A floor above the tolerance hides what matters: what is no larger is undecided.
+    """
     limit = max(2 * floor, tolerance)
     low = error.low if error.low == error.low else error.mean
     high = error.high if error.high == error.high else worst
-    if error.mean <= 2 * floor:
-        return "holds" if floor <= _HIDES * tolerance else "undecided"
-    if high <= limit:
-        return "within tolerance"
-    return "fails" if low > limit else "undecided"
+    if low > limit:
+        return "fails"
+    if not floor <= tolerance:
+        return "undecided"
+    if error.mean <= 2 * floor and error.mean <= tolerance:
+        return "holds"
+    return "within tolerance" if error.mean <= tolerance and high <= tolerance else "undecided"
+
+
+_ALONE = 10.0
+"""Floors and tolerances above which one structure disproves what holds of the others in the mean."""
+
+
+def decided(make: Callable[[list[int]], Row], floors: Sequence[float], worst: Sequence[float], tolerance: float) -> Row:
+    """`make` of all structures, by their place; of some alone where these fail though the mean of all does not.
+
+    Those are the structures whose floor is below the tolerance, beside others that hide, and single ones whose worst
+    error is far above both.
+    """
+    every = list(range(len(floors)))
+    row = make(every)
+    if row.outcome == "fails" or len(every) == 1:
+        return replace(row, given=len(every))
+    clear = [c for c in every if floors[c] <= tolerance]
+    beyond = [c for c in clear if worst[c] > _ALONE * max(2 * floors[c], tolerance)]
+    for some, why in ((clear, "the floors of the others are above the tolerance"), (beyond, "the others hold")):
+        part = make(some) if 0 < len(some) < len(every) else row
+        if some and (part.outcome == "fails" or some is beyond):
+            part = replace(part, outcome="fails")
+            said = f"of {len(some)} of {len(every)} structures: {why}"
+            return replace(part, given=len(every), note="; ".join(filter(None, (part.note, said))), errors=row.errors)
+    return replace(row, given=len(every))
+
+
+def what_decides(row: Row, single: bool, noisy: bool) -> str:
+    """What would decide an undecided row, in a few words; "" of others."""
+    if row.outcome != "undecided" or row.decide:
+        return row.decide
+    if row.floor <= row.tolerance:
+        return "a longer run" if row.test == "drift" else "more structures or moves"
+    if noisy:
+        return "a calculator without noise: in evaluation mode, with a fixed seed, or the mean of many calls"
+    if single:
+        return "the calculator in double precision"
+    if row.test in ("gradient", "asymmetry"):
+        return (
+            f"structures without contacts as close as in structure {row.worst_structure}, which change less in a step"
+        )
+    return "a shorter time step" if row.test == "drift" else "results that cancel less: rounding is what is seen"

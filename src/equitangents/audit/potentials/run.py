@@ -7,6 +7,7 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,25 +15,25 @@ import numpy as np
 
 from equitangents.audit.adapters.optional import require
 from equitangents.audit.interruption import Interruption
-from equitangents.audit.potentials.advice import advice, sentence
+from equitangents.audit.potentials.advice import advice
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation
 from equitangents.audit.potentials.dynamics import dynamics
 from equitangents.audit.potentials.evaluate import Potential
-from equitangents.audit.potentials.floors import floors_of
+from equitangents.audit.potentials.floors import noise
 from equitangents.audit.potentials.intervals import Sampling
+from equitangents.audit.potentials.known import Known, as_they_are
+from equitangents.audit.potentials.lines import sentence
 from equitangents.audit.potentials.report import FORMAT, AtomsReport
-from equitangents.audit.potentials.results import Outcome, Row, StructureResult
+from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, StructureResult, what_decides
 from equitangents.audit.potentials.smoothness import smoothness
-from equitangents.audit.potentials.symmetry import SYMMETRIES, Known, measure
+from equitangents.audit.potentials.symmetry import SYMMETRIES, measure
 from equitangents.audit.progress import Progress
 from equitangents.audit.report.sections import Missing
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.keywords import meant
 from equitangents.metrics.measure import Bootstrap
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
-AT_REST = 10.0
-"""meV/Å: structures whose root mean square force is below are at rest."""
 
 
 def atoms(
@@ -79,7 +80,9 @@ def atoms(
 
     Raises:
         InvalidArgumentError, InvalidTypeError: for arguments that cannot be used.
-        ModelError: where the calculator fails.
+        ModelError: where the calculator fails on a structure as it is given; where it fails on a moved one, or gives
+            NaN, the report says so of that pose, in `.broken`.
+        NotFiniteError: where it gives nothing finite for any structure.
 
     >>> import equitangents as et
     >>> from ase.build import bulk
@@ -102,7 +105,7 @@ def atoms(
     rows: list[Row] = []
     missing: list[Missing] = []
     try:
-        known = _as_they_are(potential, given, tolerances, seed)
+        known = as_they_are(potential, given, tolerances, seed)
         with stop.watching():
             for test in asked:
                 found = stop.measured(test, partial(_measured, test, potential, known, elements, sampling, seconds), [])
@@ -117,18 +120,22 @@ def atoms(
         raise KeyboardInterrupt
     if not rows:
         raise InvalidArgumentError(f"no test applies: {'; '.join(f'{m.section}: {m.reason}' for m in missing)}")
-    verdict = _verdict(rows)
+    noisy = noise(known.floors, potential.quantities)
+    rows = [replace(r, decide=what_decides(r, potential.single, r.quantity in noisy)) for r in rows]
+    verdict = _verdict(rows, known.broken)
     return AtomsReport(
         format=FORMAT,
         verdict="undecided" if stop.stopped and verdict != "fails" else verdict,
         sentence=("Partial, interrupted: " if stop.stopped else "")
-        + sentence(potential.name, rows, _structures_said(given), verdict),
-        advice=advice(rows),
+        + sentence(potential.name, rows, _structures_said(given), verdict, known.broken),
+        advice=advice(rows, known.broken, {n: (size, potential.quantities[n].unit) for n, size in noisy.items()}),
         calculator=potential.name,
         precision="single" if potential.single else "double",
         structures=_structures(known),
         rows=rows,
         missing=missing,
+        broken=known.broken,
+        noise=noisy,
         settings={"tests": list(asked), "elements": elements, "confidence": confidence, "resamples": resamples,
                   "seed": seed, "tolerances": known.tolerances},
         versions=_versions(potential),
@@ -144,12 +151,16 @@ def _measured(
     test: str, potential: Potential, known: Known, elements: int, sampling: Sampling, seconds: float
 ) -> list[Row] | str:
     """The rows of one test, or why it says nothing of these structures."""
-    if test == "conservation":
-        return conservation(potential, known, sampling)
-    if test == "dynamics":
-        return dynamics(potential, known, sampling.seed, seconds)
-    if test == "smoothness":
-        return smoothness(potential, known)
+    try:
+        if test == "conservation":
+            return conservation(potential, known, sampling)
+        if test == "dynamics":
+            return dynamics(potential, known, sampling.seed, seconds)
+        if test == "smoothness":
+            return smoothness(potential, known)
+    except (ModelError, NotFiniteError) as error:
+        known.broken.append(BrokenPose(test, None, "", str(error), isinstance(error, ModelError)))
+        return str(error)
     return measure(potential, known, test, elements, sampling)
 
 
@@ -206,28 +217,6 @@ def _check_tests(tests: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(test for test in TESTS if test in asked)
 
 
-def _as_they_are(potential: Potential, given: list[Any], tolerances: Mapping[str, float] | None, seed: int) -> Known:
-    """The structures' values, floors and whether they are at rest."""
-    values = [potential(a) for a in given]
-    known = {name: q.tolerance for name, q in potential.quantities.items()}
-    for name, value in (tolerances or {}).items():
-        if name not in known:
-            raise InvalidArgumentError(
-                f"tolerances names {name!r}{meant(str(name), list(known))}; {potential.name} gives {', '.join(known)}"
-            )
-        if isinstance(value, bool) or not isinstance(value, int | float) or not (np.isfinite(value) and value > 0):
-            raise InvalidArgumentError(f"tolerances[{name!r}] is {value!r}; expected a number above 0")
-        known[name] = float(value)
-    rng = np.random.default_rng([seed, 1])
-    floors = [floors_of(potential, a, v, rng) for a, v in zip(given, values, strict=True)]
-    force = potential.quantities.get("forces")
-    rest = [
-        force is not None and "forces" in v and force.size(v["forces"], len(a)) < AT_REST
-        for a, v in zip(given, values, strict=True)
-    ]
-    return Known(given, values, floors, rest, known)
-
-
 def _structures(known: Known) -> list[StructureResult]:
     found = []
     for i, (a, v) in enumerate(zip(known.structures, known.values, strict=True)):
@@ -244,8 +233,12 @@ def _structures_said(given: list[Any]) -> str:
     return f"one structure of {atoms_said}" if len(given) == 1 else f"{len(given)} structures of {atoms_said}"
 
 
-def _verdict(rows: list[Row]) -> Outcome:
-    """The worst of all rows."""
+def _verdict(rows: list[Row], broken: list[BrokenPose]) -> Outcome:
+    """The worst of all rows; a pose without a finite result fails, one that raises leaves it undecided."""
+    if any(not pose.raises for pose in broken):
+        return "fails"
+    if broken and not any(r.outcome == "fails" for r in rows):
+        return "undecided"
     order: tuple[Outcome, ...] = ("fails", "undecided", "within tolerance")
     return next((o for o in order if any(r.outcome == o for r in rows)), "holds")
 

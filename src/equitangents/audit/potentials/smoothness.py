@@ -5,18 +5,20 @@ abruptly the interval is halved until a jump, if there is one, is all that is le
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from equitangents.audit.potentials.evaluate import Potential, Values
+from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import Row, outcome
-from equitangents.audit.potentials.symmetry import Known
 from equitangents.audit.report.sections import Estimate
 
 _POINTS = 60
 _HALVINGS = {False: 24, True: 14}  # of double and single precision
 _PLACES = 2  # intervals that are looked into, of energy and of forces
+_STEEPER = 4.0  # than on average over a step, within it
 _LEAST, _MOST = 0.96, 1.08
 _APART = 8.0  # Å to which neighbours of molecules are pulled apart
 _STRUCTURES = 2
@@ -25,21 +27,21 @@ _LARGEST = 128
 
 def smoothness(potential: Potential, known: Known) -> list[Row] | str:
     """The rows "jump" of energy and forces, or why there are none."""
-    sizes = {i: len(a) for i, a in enumerate(known.structures) if 1 < len(a) <= _LARGEST}
+    sizes = {i: len(a) for i, a in enumerate(known.structures) if 1 < len(a) <= _LARGEST and known.values[i]}
     if not sizes:
         return f"no structure has 2 to {_LARGEST} atoms"
     picked = sorted(sorted(sizes, key=lambda i: sizes[i])[:_STRUCTURES])
-    jumps: dict[str, list[tuple[float, float, int]]] = {
-        name: [] for name in ("energy", "forces") if name in potential.quantities
+    jumps: dict[str, list[tuple[float, float, float, int]]] = {
+        name: [] for name in ("energy", "forces") if all(name in known.values[i] for i in picked)
     }
     for i in picked:
-        for name, (size, scale) in _jumps(potential, known.structures[i], list(jumps)).items():
-            jumps[name].append((size, scale, i))
+        for name, (size, scale, smooth) in _jumps(potential, known.structures[i], list(jumps)).items():
+            jumps[name].append((size, scale, smooth, i))
     rows = []
     for name, found in jumps.items():
         q = potential.quantities[name]
-        size, scale, i = max(found)
-        floor = float(np.mean([2 * known.floors[j][name] for j in picked]))
+        size, scale, smooth, i = max(found)
+        floor = float(np.mean([2 * f for f in known.floors_of(name, picked)])) + smooth
         error = Estimate(size, float("nan"), float("nan"))
         rows.append(
             Row(
@@ -63,8 +65,8 @@ def smoothness(potential: Potential, known: Known) -> list[Row] | str:
     return rows
 
 
-def _jumps(potential: Potential, atoms: Any, names: list[str]) -> dict[str, tuple[float, float]]:
-    """(size of the largest jump, where) of every quantity."""
+def _jumps(potential: Potential, atoms: Any, names: list[str]) -> dict[str, tuple[float, float, float]]:
+    """(size of the largest jump, where, what a smooth function changes over the last interval) of every quantity."""
     at = lambda s: potential(_stretched(atoms, s), names)
     most = _MOST if any(atoms.pbc) else max(_MOST, _APART / _nearest(atoms))
     scales = np.geomspace(_LEAST, most, _POINTS)
@@ -76,7 +78,8 @@ def _jumps(potential: Potential, atoms: Any, names: list[str]) -> dict[str, tupl
         bends = np.array([_bend(values, k, name) for k in range(len(values) - 1)])
         sharpest = np.argsort(-bends)[:_PLACES]
         ends = [_halved(at, apart, scales, values, int(k), _HALVINGS[potential.single]) for k in sharpest]
-        found[name] = max(ends)
+        widest = max(apart(a, b) for a, b in pairwise(values))
+        found[name] = (*max(ends), widest * _STEEPER / 2 ** _HALVINGS[potential.single])
     return found
 
 

@@ -8,11 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.potentials.evaluate import Potential, Values
+from equitangents.audit.potentials.evaluate import Potential
+from equitangents.audit.potentials.floors import null
 from equitangents.audit.potentials.intervals import Sampling
-from equitangents.audit.potentials.moves import Move, lattice_translated, permuted, supercell, translated, turned
+from equitangents.audit.potentials.known import Known, told_apart
+from equitangents.audit.potentials.moves import (
+    Move,
+    lattice_translated,
+    nudged,
+    permuted,
+    supercell,
+    translated,
+    turned,
+)
 from equitangents.audit.potentials.quantities import Quantity
-from equitangents.audit.potentials.results import Row, outcome
+from equitangents.audit.potentials.results import Row, decided, outcome
 from equitangents.audit.report.sections import Estimate
 from equitangents.groups import so3
 
@@ -21,28 +31,6 @@ _UNDEFINED = {"supercell": ("stresses", "dipole"), "lattice translation": ("dipo
 """What is not compared, since it does not test the potential: some calculators divide the stresses of atoms by the
 cell's volume, and the dipole of a periodic structure depends on which copies of the atoms are chosen."""
 _LARGEST = 512  # atoms in a supercell
-
-
-@dataclass(eq=False)
-class Known:
-    """What is known of the structures as they are."""
-
-    structures: list[Any]
-    values: list[Values]
-    floors: list[dict[str, float]]
-    at_rest: list[bool]
-    tolerances: dict[str, float]
-
-    def scales(self, q: Quantity) -> dict[int, float]:
-        """What errors of each structure are relative to; structures at rest have none."""
-        have = [i for i, v in enumerate(self.values) if q.name in v]
-        if q.extensive:
-            per = [float(self.values[i][q.name]) * q.factor / len(self.structures[i]) for i in have]
-            spread = float(np.std(per, ddof=1)) if len(per) > 1 else 0.0
-            return dict.fromkeys(have, spread) if spread > 10 * self.tolerances[q.name] else {}
-        sizes = {i: q.size(self.values[i][q.name], len(self.structures[i])) for i in have}
-        moving = {i: s for i, s in sizes.items() if s > 10 * self.tolerances[q.name]}
-        return {i: s for i, s in moving.items() if q.name != "forces" or not self.at_rest[i]}
 
 
 @dataclass(eq=False)
@@ -57,19 +45,26 @@ def measure(potential: Potential, known: Known, test: str, count: int, sampling:
     found: dict[str, _Errors] = defaultdict(_Errors)
     rng = np.random.default_rng([sampling.seed, SYMMETRIES.index(test)])
     matrices = so3(2).random(count, seed=int(rng.integers(2**31)))
+    tiny = np.random.default_rng([sampling.seed, 100 + SYMMETRIES.index(test)])
+    applies = False
     for i, (atoms, values) in enumerate(zip(known.structures, known.values, strict=True)):
-        for move in _moves(test, atoms, matrices, count, rng):
-            moved = potential(move.atoms, list(values))
-            for name, value in values.items():
-                if name in moved and name not in _UNDEFINED.get(test, ()):
-                    q = potential.quantities[name]
-                    error = q.apart(moved[name], move.expected(q, value), len(move.atoms))
-                    found[name].by_structure[i].append((move.label, error))
+        for k, move in enumerate(_moves(test, atoms, matrices, count, rng)):
+            applies = True
+            moved = known.asked(potential, move, list(values), test, i)
+            kept = {name: v for name, v in values.items() if name in moved and name not in _UNDEFINED.get(test, ())}
+            for name, value in kept.items():
+                q = potential.quantities[name]
+                error = q.apart(moved[name], move.expected(q, value), len(move.atoms))
+                found[name].by_structure[i].append((move.label, error))
+            if k == 0 and test in _ROUNDED_ANEW and kept:
+                known.floors[i].note(test, null(potential, nudged(move.atoms, tiny), {n: moved[n] for n in kept}))
     if not found:
-        return _WHY[test]
+        return _WHY[test] if not applies else "the calculator gives no finite result"
     return [_row(potential.quantities[name], test, errors, known, sampling) for name, errors in found.items()]
 
 
+_ROUNDED_ANEW = ("rotation", "reflection", "translation", "lattice translation", "supercell")
+"""Tests whose own moves have a null; renumbering changes the order of sums alone, and has those of the others."""
 _WHY = {
     "lattice translation": "no structure is periodic",
     "supercell": f"no structure is periodic with at most {_LARGEST // 2} atoms",
@@ -93,34 +88,44 @@ def _moves(test: str, atoms: Any, matrices: np.ndarray, count: int, rng: np.rand
 
 def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampling) -> Row:
     order = sorted(errors.by_structure)
-    table = np.array([[e for _, e in errors.by_structure[i]] for i in order]).T
-    estimate, covers = sampling.mean(table, "orientations" if test in ("rotation", "reflection") else "moves")
-    k, j = np.unravel_index(int(np.argmax(table)), table.shape)
-    floor = float(np.mean([known.floors[i][q.name] for i in order]))
-    worst, tolerance = float(table.max()), known.tolerances[q.name]
-    scales = known.scales(q)
-    moving = [c for c, i in enumerate(order) if i in scales]
-    relative: Estimate | None = None
-    if moving:
-        divisors = np.array([scales[order[c]] for c in moving])
-        relative = sampling.mean(table[:, moving] / divisors)[0]
-    return Row(
-        test=test,
-        quantity=q.name,
-        unit=q.unit,
-        error=estimate,
-        covers=covers,
-        worst=worst,
-        worst_structure=order[int(j)],
-        worst_move=errors.by_structure[order[int(j)]][int(k)][0],
-        floor=floor,
-        tolerance=tolerance,
-        relative=relative,
-        structures=len(order),
-        moves=len(table),
-        outcome=outcome(estimate, worst, floor, tolerance),
-        errors=table.T.tolist(),
-    )
+    count = min(len(errors.by_structure[i]) for i in order)
+    every = np.array([[e for _, e in errors.by_structure[i][:count]] for i in order]).T
+    floors, tolerance, scales = known.floors_of(q.name, order, test), known.tolerances[q.name], known.scales(q)
+    # the worst of all poses, also of those beyond the rectangle where others have none
+    worst_of = [max(errors.by_structure[i], key=lambda pair: pair[1]) for i in order]
+
+    def row(columns: list[int]) -> Row:
+        table = every[:, columns]
+        estimate, covers = sampling.mean(table, "orientations" if test in ("rotation", "reflection") else "moves")
+        floor = float(np.mean([floors[c] for c in columns]))
+        at = max(columns, key=lambda c: worst_of[c][1])
+        moving = [k for k, c in enumerate(columns) if order[c] in scales]
+        relative: Estimate | None = None
+        if moving:
+            divisors = np.array([scales[order[columns[k]]] for k in moving])
+            relative = sampling.mean(table[:, moving] / divisors)[0]
+        label, worst = worst_of[at]
+        return Row(
+            test=test,
+            quantity=q.name,
+            unit=q.unit,
+            error=estimate,
+            covers=covers,
+            worst=worst,
+            worst_structure=order[at],
+            worst_move=label,
+            floor=floor,
+            tolerance=tolerance,
+            relative=relative,
+            structures=len(columns),
+            moves=len(table),
+            outcome=outcome(estimate, worst, floor, tolerance),
+            errors=table.T.tolist(),
+        )
+
+    worst = [e for _, e in worst_of]
+    blind = [known.shows_nothing(q, test, i) for i in order]
+    return told_apart(decided(row, floors, worst, tolerance), blind, row, worst, floors)
 
 
 def _label(R: np.ndarray, sign: int) -> str:

@@ -1,0 +1,150 @@
+"""What is known of the structures as they are: values, floors, and which of them can show a violation at all.
+
+Where forces vanish, a fault in proportion to them does; a structure that is its own mirror image has the energy of its
+mirror image whatever the potential. Such structures decide nothing, unless they show an error all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from equitangents.audit.potentials.chirality import chiral
+from equitangents.audit.potentials.evaluate import Potential, Values
+from equitangents.audit.potentials.floors import Floors, first_floors, floors_of
+from equitangents.audit.potentials.moves import Move
+from equitangents.audit.potentials.quantities import Quantity
+from equitangents.audit.potentials.results import BrokenPose, Row
+from equitangents.errors import InvalidArgumentError, ModelError, NotFiniteError
+from equitangents.keywords import meant
+
+AT_REST = 10.0
+"""meV/Å: structures whose root mean square force is below are at rest."""
+_VANISHES = 10.0
+"""Floors below which a value counts as none."""
+
+
+@dataclass(eq=False)
+class Known:
+    """What is known of the structures as they are."""
+
+    structures: list[Any]
+    values: list[Values]
+    """What is finite."""
+    floors: list[Floors]
+    at_rest: list[bool]
+    tolerances: dict[str, float]
+    quantities: dict[str, Quantity]
+    broken: list[BrokenPose] = field(default_factory=list)
+    """Poses without a finite result, of all tests."""
+    _chiral: dict[int, bool] = field(default_factory=dict)
+
+    def scales(self, q: Quantity) -> dict[int, float]:
+        """What errors of each structure are relative to; structures at rest have none."""
+        have = [i for i, v in enumerate(self.values) if q.name in v]
+        if q.extensive:
+            per = [float(self.values[i][q.name]) * q.factor / len(self.structures[i]) for i in have]
+            spread = float(np.std(per, ddof=1)) if len(per) > 1 else 0.0
+            return dict.fromkeys(have, spread) if spread > 10 * self.tolerances[q.name] else {}
+        sizes = {i: q.size(self.values[i][q.name], len(self.structures[i])) for i in have}
+        moving = {i: s for i, s in sizes.items() if s > 10 * self.tolerances[q.name]}
+        return {i: s for i, s in moving.items() if q.name != "forces" or not self.at_rest[i]}
+
+    def floors_of(self, name: str, of: list[int], test: str = "") -> list[float]:
+        """The floors of one quantity in one test, in the units of reports."""
+        return floors_of([self.floors[i] for i in of], name, test)
+
+    def rounding(self, name: str, i: int) -> float:
+        """What one evaluation's rounding and noise change of another, root mean square, in the units of reports."""
+        floors = self.floors[i]
+        return max(floors.spread(name), 0.5 * floors.unit * floors.sizes[name])
+
+    def vanishes(self, name: str, i: int) -> bool:
+        """Whether a quantity is no larger than its tolerance, or than ten floors."""
+        size = self.quantities[name].size(self.values[i][name], len(self.structures[i]))
+        return size <= max(_VANISHES * self.floors_of(name, [i])[0], self.tolerances[name])
+
+    def shows_nothing(self, q: Quantity, test: str, i: int) -> str:
+        """Why errors of a quantity cannot be seen on structure i; "" if they can."""
+        if q.name == "forces" and self.vanishes("forces", i):
+            return NO_FORCES
+        if test == "reflection" and q.kind == "scalar" and not q.per_atom and not self.is_chiral(i):
+            return ACHIRAL
+        return ""
+
+    def is_chiral(self, i: int) -> bool:
+        """Whether the structure differs from its mirror image."""
+        if i not in self._chiral:
+            self._chiral[i] = chiral(self.structures[i])
+        return self._chiral[i]
+
+    def asked(self, potential: Potential, move: Move, names: list[str], test: str, i: int) -> Values:
+        """What is finite of a moved structure's values; what is not, and what raises, is remembered."""
+        try:
+            values = potential(move.atoms, names, finite=False)
+        except ModelError as error:
+            self.broken.append(BrokenPose(test, i, move.label, str(error), True))
+            return {}
+        return self._finite(values, test, i, move.label)
+
+    def _finite(self, values: Values, test: str, i: int, label: str) -> Values:
+        wrong = [name for name, v in values.items() if not np.isfinite(v).all()]
+        if wrong:
+            self.broken.append(BrokenPose(test, i, label, f"NaN or infinite {', '.join(wrong)}", False))
+        return {name: v for name, v in values.items() if name not in wrong}
+
+
+NO_FORCES = "forces vanish, as in a perfect or relaxed crystal"
+ACHIRAL = "the structure is its own mirror image"
+_REMEDY = "rattled structures (atoms.rattle(0.1))"
+
+
+def told_apart(
+    row: Row, blind: list[Any], make: Callable[[list[int]], Row], worst: list[float], floors: list[float]
+) -> Row:
+    """The row of structures that can show a violation; undecided where none can, and none does.
+
+    `blind` says of each structure why it shows nothing, with a false value of those that do.
+    """
+    showing = [c for c, why in enumerate(blind) if not why or not worst[c] <= 2 * floors[c]]
+    if row.outcome == "fails" or len(showing) == len(blind):
+        return row
+    why = next((why for why in blind if isinstance(why, str) and why), NO_FORCES)
+    if not showing:
+        return replace(
+            row, outcome="undecided", blind=True, decide=_REMEDY, note="; ".join(filter(None, (row.note, why)))
+        )
+    part = make(showing)
+    said = f"of {len(showing)} of {len(blind)} structures; of the others {why}"
+    return replace(part, given=len(blind), note="; ".join(filter(None, (part.note, said))), errors=row.errors)
+
+
+def as_they_are(potential: Potential, given: list[Any], tolerances: Mapping[str, float] | None, seed: int) -> Known:
+    """The structures' values, floors and whether they are at rest.
+
+    NotFiniteError where nothing is finite for any structure; ModelError where the calculator raises.
+    """
+    limits = {name: q.tolerance for name, q in potential.quantities.items()}
+    found = Known(given, [], [], [], limits, potential.quantities)
+    for i, atoms in enumerate(given):
+        found.values.append(found._finite(potential(atoms, finite=False), "as given", i, ""))
+    if not any(found.values):
+        raise NotFiniteError(f"{potential.name} gives no finite result: {found.broken[0].said}")
+    for name, value in (tolerances or {}).items():
+        if name not in limits:
+            raise InvalidArgumentError(
+                f"tolerances names {name!r}{meant(str(name), list(limits))}; {potential.name} gives {', '.join(limits)}"
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float) or not (np.isfinite(value) and value > 0):
+            raise InvalidArgumentError(f"tolerances[{name!r}] is {value!r}; expected a number above 0")
+        limits[name] = float(value)
+    found.floors += first_floors(potential, given, found.values, seed)
+    force = potential.quantities.get("forces")
+    found.at_rest += [
+        force is not None and "forces" in v and force.size(v["forces"], len(a)) < AT_REST
+        for a, v in zip(given, found.values, strict=True)
+    ]
+    return found

@@ -1,0 +1,246 @@
+"""What decides an audit of a potential: floors of the same kind of move, structures that can show it, every pose."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.build import bulk, molecule
+from ase.calculators.calculator import Calculator, all_changes
+from ase.calculators.emt import EMT
+from hypothesis import given
+from hypothesis import strategies as st
+
+import equitangents as et
+from audit.potentials import Cluster, clusters
+from equitangents.audit.potentials.checks import below
+from equitangents.audit.potentials.chirality import chiral
+from equitangents.audit.potentials.results import outcome
+from equitangents.audit.potentials.slopes import slopes
+from equitangents.audit.report.sections import Estimate
+from equitangents.groups import so3
+from examples import examples
+
+FEW = {"resamples": 200}
+CLUSTERS = clusters(6)
+
+
+def rattled(name: str = "Cu", size: float = 0.1) -> Atoms:
+    atoms = bulk(name, cubic=True)
+    atoms.rattle(size, seed=0)
+    return atoms
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("structure", [rattled(), rattled("Al"), molecule("H2O"), molecule("CH3OH")])
+def test_exact_potentials_in_double_precision_are_said_to_hold_to_rounding(structure: Atoms) -> None:
+    report = et.audit.atoms(EMT(), structure, elements=4, seconds=0, **FEW)
+    rows = [r for r in report.rows if r.test != "drift" and r.outcome != "holds"]
+    assert all(r.blind for r in rows), [(r.test, r.quantity, r.error.mean, r.floor) for r in rows]
+    assert all(r.floor < 1e-9 for r in report.rows if r.test in ("rotation", "reflection", "translation"))
+
+
+def test_a_perfect_crystal_decides_nothing_about_forces() -> None:
+    report = et.audit.atoms(EMT(), [bulk("Cu", cubic=True), bulk("Al")], ["rotation", "reflection"], elements=3, **FEW)
+    assert report.verdict == "undecided"
+    assert "rattle" in report.sentence
+    for row in (report.row("rotation", "forces"), report.row("reflection", "energy")):
+        assert row.outcome == "undecided"
+        assert row.blind
+    assert report.row("rotation", "energy").outcome == "holds"
+    assert not all(check.passed for check in below(report, 0.1))
+    mixed = et.audit.atoms(EMT(), [bulk("Cu", cubic=True), rattled()], ["rotation", "reflection"], elements=3, **FEW)
+    assert mixed.verdict == "holds"
+    assert (mixed.row("rotation", "forces").structures, mixed.row("rotation", "forces").given) == (1, 2)
+    assert "of 1 of 2 structures" in mixed.row("reflection", "energy").note
+
+
+class Crooked(EMT):
+    """EMT with a force along x that the crystal's symmetry does not allow."""
+
+    def get_property(self, name, atoms=None, allow_calculation=True):
+        value = super().get_property(name, atoms, allow_calculation)
+        return value + np.array([0.01, 0.0, 0.0]) if name == "forces" and len(atoms) < 8 else value
+
+
+def test_a_perfect_crystal_that_shows_an_error_all_the_same_counts() -> None:
+    report = et.audit.atoms(Crooked(), bulk("Cu", cubic=True), ["rotation", "supercell"], elements=5, **FEW)
+    assert report.row("rotation", "forces").outcome == "fails"
+    assert report.row("supercell", "energy").outcome == "holds"
+    assert report.row("supercell", "forces").outcome == "fails"
+    assert "twice the energy" not in report.summary()
+    assert "Forces of a doubled cell differ from the cell's" in report.summary()
+
+
+class Noisy(Cluster):
+    """Each call differs by 5 meV, and forces by 20 meV/Å."""
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes) -> None:
+        super().calculate(atoms, properties, system_changes)
+        if not hasattr(self, "rng"):
+            self.rng = np.random.default_rng(0)
+        self.results["energy"] += 5e-3 * self.rng.normal()
+        self.results["forces"] = self.results["forces"] + 0.02 * self.rng.normal(size=self.results["forces"].shape)
+
+
+def test_noise_is_called_noise_and_decides_nothing() -> None:
+    report = et.audit.atoms(Noisy(), CLUSTERS, ["rotation", "reflection", "conservation"], elements=4, **FEW)
+    assert report.verdict == "undecided"
+    assert not [r for r in report.rows if r.outcome == "fails"]
+    assert set(report.noise) == {"energy", "forces"}
+    assert 10 < report.noise["forces"] / np.sqrt(2 * 3) < 40
+    assert "noise" in report.summary()
+    assert "a calculator without noise" in report.sentence
+    assert not et.audit.atoms(Cluster(), CLUSTERS, ["rotation"], elements=2, **FEW).noise
+
+
+class Holes(Cluster):
+    """NaN forces, or an exception, where the first atom stands far to the left; `fault` says which."""
+
+    fault = "nan"
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes) -> None:
+        super().calculate(atoms, properties, system_changes)
+        if self.atoms.positions[0, 0] < -1.0:
+            if self.fault == "raises":
+                raise RuntimeError("no grid there\nsecond line")
+            self.results["forces"] = self.results["forces"] * np.nan
+
+
+def test_a_pose_without_a_result_is_a_finding_that_loses_nothing() -> None:
+    report = et.audit.atoms(Holes(), CLUSTERS, ["rotation", "translation"], elements=6, **FEW)
+    assert report.verdict == "fails"
+    assert "gives NaN or infinite forces for structure" in report.sentence
+    assert {p.test for p in report.broken} >= {"translation"}
+    assert report.row("translation", "energy").outcome == "holds"
+    assert report.row("translation", "energy").moves == 6
+    assert not all(check.passed for check in below(report, 0.1))
+    assert "A run ends where a result is NaN" in report.summary()
+    assert "NaN" in report.to_markdown()
+    assert "translation, structure" in report.html()
+    assert "<failure" in report.to_junit()
+
+
+def test_an_exception_in_a_pose_is_one_line_with_its_place() -> None:
+    calculator = Holes()
+    calculator.fault = "raises"
+    report = et.audit.atoms(calculator, CLUSTERS, ["translation", "conservation"], elements=6, **FEW)
+    assert report.verdict == "undecided"
+    assert report.row("gradient").outcome == "holds"
+    assert "RuntimeError: no grid there (test_potential_floors.py:" in report.sentence
+    assert "second line" not in report.summary()
+
+
+def test_nothing_finite_as_given_is_refused_and_one_structure_is_a_finding() -> None:
+    far = CLUSTERS[1].copy()
+    far.positions -= 10.0
+    with pytest.raises(et.errors.NotFiniteError, match="no finite result"):
+        et.audit.atoms(Cluster(forces=lambda F: F * np.nan, energy=lambda a: np.nan), far, ["rotation"], **FEW)
+    report = et.audit.atoms(Holes(), [far, *CLUSTERS[2:4]], ["permutation", "conservation"], elements=3, **FEW)
+    assert report.broken[0].test == "as given"
+    assert report.row("gradient").structures == 2
+
+
+class Wall(Calculator):
+    """Two atoms with a wall of 5 eV that is 0.004 Å thin at 0.71 Å; energies in single precision, forces exact."""
+
+    implemented_properties = ("energy", "forces")
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes) -> None:
+        super().calculate(atoms, properties, system_changes)
+        d = self.atoms.positions[1] - self.atoms.positions[0]
+        r = np.linalg.norm(d)
+        t = np.tanh((r - 0.712) / 0.004)
+        pull = -5 / 2 * (1 - t**2) / 0.004 * d / r
+        self.results = {"energy": np.float32(50 - 5 / 2 * t), "forces": np.float32(np.array([pull, -pull]))}
+
+
+def test_steps_too_large_for_a_contact_are_in_the_floor() -> None:
+    contact = Atoms("Cu2", positions=[[0, 0, 0], [0.71, 0, 0]])
+    report = et.audit.atoms(Wall(), contact, "conservation", **FEW)
+    assert report.row("gradient").outcome == "undecided"
+    assert report.row("gradient").error.mean <= 2 * report.row("gradient").floor
+    assert report.verdict == "undecided"
+    assert "would decide" in report.sentence
+
+
+def test_one_structure_beyond_all_others_is_named() -> None:
+    hand = lambda atoms: 1.0 if abs(atoms.info.get("bad", 0)) and atoms.positions[0, 0] > 0 else 0.0
+    many = clusters(40)
+    many[7].info["bad"] = 1
+    report = et.audit.atoms(Cluster(energy=hand), many, ["rotation"], elements=6, tolerances={"energy": 5.0}, **FEW)
+    assert report.verdict == "fails"
+    assert "on structure 7 alone" in report.sentence
+    assert report.row("rotation", "forces").outcome == "holds"
+
+
+def test_a_broken_parity_in_single_precision_is_not_hidden_by_the_floor() -> None:
+    def handed(atoms: Atoms) -> float:
+        x = atoms.positions - atoms.positions.mean(axis=0)
+        return 0.02 * float(np.tanh(np.linalg.det(x[:3])))
+
+    class Single(Cluster):
+        def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes) -> None:
+            super().calculate(atoms, properties, system_changes)
+            self.results["energy"] = np.float32(self.results["energy"])
+
+    wide = clusters(3)
+    for atoms in wide:
+        atoms.positions += 20.0
+    report = et.audit.atoms(Single(energy=handed, dtype=np.float32), wide, ["rotation", "reflection"], **FEW)
+    assert report.precision == "single"
+    assert report.row("rotation", "energy").outcome == "holds"
+    row = report.row("reflection", "energy")
+    assert row.outcome == "fails"
+    assert row.floor < 0.05
+
+
+def test_a_parity_that_forces_lack_has_the_size_that_is_found_by_hand() -> None:
+    from benchmarks.bench_real_models import by_hand
+
+    handed = Cluster(forces=lambda F: F + 0.02 * np.cross(F, np.roll(F, 1, axis=0)))
+    row = et.audit.atoms(handed, CLUSTERS, ["reflection"], elements=3, **FEW).row("reflection", "forces")
+    assert row.error.mean == pytest.approx(by_hand(handed, CLUSTERS), rel=1e-9)
+    exact = et.audit.atoms(EMT(), [rattled()], ["reflection"], elements=3, **FEW).row("reflection", "forces")
+    assert exact.error.mean < 1e-9
+    assert by_hand(EMT(), [rattled()]) < 1e-9
+
+
+@examples(10, random=40)
+@given(st.integers(0, 10**6))
+def test_chirality_is_that_of_the_structure_and_not_of_its_pose(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    atoms = Atoms("CHFClBr", positions=rng.normal(size=(5, 3)) * 1.5)
+    R = so3(2).random(1, seed=seed)[0]
+    assert chiral(atoms)
+    flat, turned = atoms.copy(), molecule("CH3OH")
+    flat.positions[:, 2] = 0.0
+    flat.positions[:] = flat.positions @ R.T + rng.normal(size=3)
+    turned.positions[:] = turned.positions @ R.T
+    assert not chiral(flat)
+    assert not chiral(turned)
+    crystal = bulk("Cu", cubic=True)
+    assert not chiral(crystal)
+    crystal.rattle(0.05, seed=seed)
+    assert chiral(crystal)
+    assert not chiral(Atoms("Si2", positions=rng.normal(size=(2, 3)), cell=np.eye(3) * 4, pbc=True))
+
+
+@examples(10, random=40)
+@given(st.floats(0.3, 3.0), st.floats(0.5, 300.0))
+def test_the_error_of_slopes_is_in_their_estimate(x: float, rate: float) -> None:
+    f = lambda v: np.sin(rate * np.array([1.0, 0.7, 1.3]) * v)
+    exact = rate * np.array([1.0, 0.7, 1.3]) * np.cos(rate * np.array([1.0, 0.7, 1.3]) * x)
+    found, error, step = slopes(lambda h: (f(x + h) - f(x - h)) / (2 * h), 1e-2, 1e-14, 1e-9)
+    assert np.sqrt(np.mean((found - exact) ** 2)) <= 2 * error + 1e-10 * rate
+    assert step <= 1e-2
+
+
+def test_a_floor_above_the_tolerance_decides_nothing_and_nan_never_holds() -> None:
+    nan = float("nan")
+    assert outcome(Estimate(0.5, 0.4, 0.6), 0.6, 2.0, 1.0) == "undecided"
+    assert outcome(Estimate(9.0, 8.0, 10.0), 10.0, 2.0, 1.0) == "fails"
+    assert outcome(Estimate(1.5, 1.0, 1.9), 2.0, 0.9, 1.0) == "undecided"
+    for broken in (Estimate(nan, nan, nan), Estimate(nan, 0.0, 0.0)):
+        assert outcome(broken, nan, 0.1, 1.0) == "undecided"
+    assert outcome(Estimate(0.1, 0.0, 0.2), 0.2, nan, 1.0) == "undecided"
