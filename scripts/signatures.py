@@ -68,8 +68,9 @@ def signatures(root: Path, *, exported: bool = False) -> Iterator[tuple[str, str
 
 
 def names_in_packages(root: Path, parts: tuple[str, ...]) -> set[str]:
-    """What the packages around a file name in their `__init__.py`: by an import, or in a table of lazy ones."""
-    nodes = [node for end in range(len(parts)) for node in _nodes(root.joinpath(*parts[:end], "__init__.py"))]
+    """What the packages around a file name in their `__init__.py`: by an import, or in the stub of lazy ones."""
+    files = [root.joinpath(*parts[:end], f"__init__.{kind}") for end in range(len(parts)) for kind in ("py", "pyi")]
+    nodes = [node for file in files for node in _nodes(file)]
     imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
     return imported | {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 

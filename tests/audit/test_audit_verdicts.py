@@ -11,6 +11,7 @@ import pytest
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features, invariant, literal, off_by
+from equitangents.audit.report.markdown import escaped
 from equitangents.audit.report.page import html
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
@@ -134,7 +135,7 @@ def test_summary_markdown_json_and_page_agree(share: float, tolerance: float | N
     assert written["verdict"] == report.verdict
     assert written["sentence"] == report.sentence
     assert report.summary().startswith(report.sentence)
-    assert report.sentence.replace("<", "&lt;") in markdown
+    assert escaped(report.sentence) in markdown
     badge = re.search(r'class="badge \w+"><b aria-hidden="true">.</b>(.*?)</span>', page)[1]
     assert f"**{badge}.**" in markdown
     good = report.verdict.startswith("equivariant")

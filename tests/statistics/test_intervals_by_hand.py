@@ -169,7 +169,7 @@ class TestTables:
 def test_five_positive_samples_do_not_show_that_the_mean_is_positive():
     x = np.array([0.1, 0.2, 0.3, 0.4, 2.0])
     assert mean_interval(x)[0] < 0
-    assert mean_interval(x, bounds=(0, np.inf))[0] == 0
+    assert mean_interval(x, bounds=(0, np.inf))[0] > 0
     assert mean_interval(np.tile(x, 4))[0] > 0
 
 

@@ -228,13 +228,13 @@ class Axes:
         return "".join(first), "".join(second), "".join(out), sorted(trace)
 
     def product(self, a: Any, b: Any) -> Any:
-        """That of outputs."""
+        """The mean product of outputs over the axes that are traced."""
         first, second, out, trace = self._letters(a.ndim)
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first},{second}->{out}", a, b, precision="highest") / size
 
     def product_of_rows(self, a: Any, b: Any) -> Any:
-        """That of derivatives, whose last axis are the parameters."""
+        """The same of derivatives, whose last axis are the parameters."""
         first, second, out, trace = self._letters(a.ndim - 1)
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first}z,{second}z->{out}", a, b, precision="highest") / size

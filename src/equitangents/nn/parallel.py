@@ -145,7 +145,7 @@ class Parallel(Layer):
         """One operation that holds those of all branches."""
         return self._lowered(signal, masked=False)
 
-    def lower_masked(self, signal: Any) -> tuple[Any, ...]:
+    def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
         """The same, with the branches' windows of smaller inputs."""
         return self._lowered(signal, masked=True)
 

@@ -13,6 +13,7 @@ import numpy as np
 from jax.experimental.ode import odeint
 
 from equitangents import precision
+from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import pull_over_time
 from equitangents.precision import scope
@@ -26,16 +27,16 @@ _TOLERANCE = 1.4e-8  # of the integration inside JAX programs, relative and abso
 class ODEState:
     """Outputs on the way, at training and at test inputs, and with momentum their velocities."""
 
-    fx_train: Any = None
-    fx_test: Any = None
-    qx_train: Any = None
-    qx_test: Any = None
+    fx_train: Tree = None
+    fx_test: Tree = None
+    qx_train: Tree = None
+    qx_test: Tree = None
 
 
 def gradient_descent(
     loss: Callable[[Any, Any], Any],
-    k_train_train: Any,
-    y_train: Any,
+    k_train_train: Tree,
+    y_train: Tree,
     learning_rate: float = 1.0,
     momentum: float | None = None,
     trace_axes: int | Sequence[int] = (-1,),
@@ -54,7 +55,7 @@ def gradient_descent(
     friction = None if momentum is None else (1.0 - momentum) / rate
     dtype = precision_of(k_train_train)
 
-    def run(kernel: Any, y: Any, t: Any, train_0: Any, test_0: Any, cross: Any) -> tuple[np.ndarray, ...]:
+    def run(kernel: Tree, y: Tree, t: Tree, train_0: Tree, test_0: Tree, cross: Tree) -> tuple[np.ndarray, ...]:
         with scope(np.float64):
             slope = jax.jit(jax.grad(lambda f: loss(f, jnp.asarray(y))))
 
@@ -74,7 +75,7 @@ def gradient_descent(
             found.append([np.asarray(test_0, np.float64) - layout.outputs(m @ pull, shape) for pull in pulls])
         return tuple(np.reshape(v, (*times.shape, *v[0].shape)) for v in found)
 
-    def predict_fn(t: Any, fx_train_0: Any = 0.0, fx_test_0: Any = None, k_test_train: Any = None) -> Any:
+    def predict_fn(t: Tree, fx_train_0: Tree = 0.0, fx_test_0: Tree = None, k_test_train: Tree = None) -> Tree:
         state = fx_train_0 if isinstance(fx_train_0, ODEState) else None
         if (fx_test_0 if state is None else state.fx_test) is not None and k_test_train is None:
             raise InvalidArgumentError("fx_test_0 is given without k_test_train, the kernel between test and training")
@@ -96,14 +97,14 @@ def gradient_descent(
 
 
 def _integrated(
-    loss: Any,
+    loss: Tree,
     layout: Layout,
-    kernel: Any,
-    y: Any,
-    cross: Any,
+    kernel: Tree,
+    y: Tree,
+    cross: Tree,
     rate: float,
     friction: float | None,
-    t: Any,
+    t: Tree,
     state: ODEState,
 ) -> ODEState:
     """The flow from a state to each of the times, inside JAX programs; each time by itself, over a unit of time."""
@@ -119,7 +120,7 @@ def _integrated(
         start += [jnp.zeros_like(f) if q is None else q for f, q, _ in fields]
     slope = jax.grad(loss)
 
-    def speed(values: Any, _: Any, time: Any) -> Any:
+    def speed(values: Tree, _: Tree, time: Tree) -> Tree:
         pull = slope(values[0], y)
         forces = [-_product(layout, k, pull, f.shape) for f, _, k in fields]
         count = len(fields)
@@ -130,7 +131,7 @@ def _integrated(
         )
         return [time * v for v in found]
 
-    def at(time: Any) -> Any:
+    def at(time: Tree) -> Tree:
         ends = odeint(
             partial(speed), start, jnp.array([0.0, 1.0], y.dtype), rate * time, rtol=_TOLERANCE, atol=_TOLERANCE
         )
@@ -145,6 +146,6 @@ def _integrated(
     return ODEState(**dict(zip(names, shaped, strict=True)))
 
 
-def _product(layout: Layout, kernel: Any, values: Any, shape: tuple[int, ...]) -> Any:
+def _product(layout: Layout, kernel: Tree, values: Tree, shape: tuple[int, ...]) -> Tree:
     """Θ v, of outputs v; the layout's methods are those of JAX arrays too."""
     return layout.outputs(layout.matrix(kernel) @ layout.rows(values), shape)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import Tree
 from equitangents.inference import Flow, Spectrum
 from equitangents.predict.mean_square import check_time
 from equitangents.predict.outputs import (
@@ -26,13 +27,13 @@ from equitangents.predict.outputs import (
 
 def gradient_descent_mse_ensemble(
     kernel_fn: Callable[..., Any],
-    x_train: Any,
-    y_train: Any,
+    x_train: Tree,
+    y_train: Tree,
     learning_rate: float = 1.0,
     diag_reg: float = 0.0,
     diag_reg_absolute_scale: bool = False,
     trace_axes: int | Sequence[int] = (-1,),
-    **kernel_fn_train_train_kwargs: Any,
+    **kernel_fn_train_train_kwargs: Tree,
 ) -> Callable[..., Any]:
     """Mean and covariance of infinitely many wide networks under gradient flow on the squared loss.
 
@@ -47,13 +48,13 @@ def gradient_descent_mse_ensemble(
     layout = Layout.of(y, trace_axes)
     flow = Flow(learning_rate, int(np.prod(layout.shape)))
 
-    def train(name: str) -> Any:
+    def train(name: str) -> Tree:
         if name not in kernels:
             kernels[name] = checked("the kernel", kernel_fn(x_train, None, name, **kernel_fn_train_train_kwargs))
             layout.check("the training kernel", kernels[name], train=True)
         return kernels[name]
 
-    def spectrum(name: str, kernel: Any, dtype: Any) -> Spectrum:
+    def spectrum(name: str, kernel: Tree, dtype: Tree) -> Spectrum:
         if name in spectra:
             return spectra[name]
         found = decomposed(layout.matrix(np.asarray(kernel)), dtype, diag_reg, diag_reg_absolute_scale)
@@ -62,8 +63,8 @@ def gradient_descent_mse_ensemble(
         return found
 
     def predict_fn(
-        t: Any = None, x_test: Any = None, get: Get | None = None, compute_cov: bool = False, **keywords: Any
-    ) -> Any:
+        t: Tree = None, x_test: Tree = None, get: Get | None = None, compute_cov: bool = False, **keywords: Tree
+    ) -> Tree:
         names = names_of(get)
         mixed = _between(kernel_fn_train_train_kwargs, keywords)
         cross: dict[str, Any] = {}
@@ -79,8 +80,8 @@ def gradient_descent_mse_ensemble(
         for name in names:
             kernel, dtype = train(name), precision_of(kernels[name])
 
-            def run(t: Any, y: Any, kernel: Any, nngp: Any, k: Any, k_nngp: Any, prior: Any, name: str = name,
-                    dtype: Any = dtype) -> tuple[np.ndarray, ...]:  # fmt: skip
+            def run(t: Tree, y: Tree, kernel: Tree, nngp: Tree, k: Tree, k_nngp: Tree, prior: Tree, name: str = name,
+                    dtype: Tree = dtype) -> tuple[np.ndarray, ...]:  # fmt: skip
                 return _moments(
                     name, spectrum(name, kernel, dtype), flow, layout, t, y, nngp, k, k_nngp, prior, compute_cov
                 )
@@ -108,8 +109,10 @@ def _between(train: dict[str, Any], test: dict[str, Any]) -> dict[str, Any]:
 
 
 def _moments(
-    name: str, spectrum: Spectrum, flow: Flow, layout: Layout, t: Any, y: Any, nngp: Any, cross: Any, cross_nngp: Any,
-    prior: Any, compute_cov: bool,
+    name: str, spectrum: Spectrum, flow: Flow, layout: Layout, t: Tree, y: Tree, nngp: Tree, cross: Tree,
+    cross_nngp: Tree,
+    prior: Tree,
+    compute_cov: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
     """Means, and covariances, at all times."""
     k, b, c, p = (
@@ -127,8 +130,8 @@ def _moments(
 
 
 def _at(
-    name: str, spectrum: Spectrum, flow: Flow, time: float, y: np.ndarray, nngp: Any, cross: Any, cross_nngp: Any,
-    prior: Any, compute_cov: bool, limit: bool,
+    name: str, spectrum: Spectrum, flow: Flow, time: float, y: np.ndarray, nngp: Tree, cross: Tree, cross_nngp: Tree,
+    prior: Tree, compute_cov: bool, limit: bool,
 ) -> tuple[np.ndarray, Any]:  # fmt: skip
     """(mean, covariance or None) at one time."""
     vectors, values = spectrum.vectors, spectrum.eigenvalues

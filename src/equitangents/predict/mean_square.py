@@ -9,14 +9,15 @@ import numpy as np
 import scipy.linalg
 
 from equitangents import precision
+from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow, Spectrum
 from equitangents.predict.outputs import Layout, checked, decomposed, precision_of, symmetric, targets, through
 
 
 def gradient_descent_mse(
-    k_train_train: Any,
-    y_train: Any,
+    k_train_train: Tree,
+    y_train: Tree,
     learning_rate: float = 1.0,
     diag_reg: float = 0.0,
     diag_reg_absolute_scale: bool = False,
@@ -39,11 +40,11 @@ def gradient_descent_mse(
         known.append(decomposed(layout.matrix(kernel), dtype, diag_reg, diag_reg_absolute_scale))
     flow = Flow(learning_rate, int(np.prod(layout.shape)))
 
-    def run(kernel: Any, y: Any, t: Any, train_0: Any, test_0: Any, cross: Any) -> tuple[np.ndarray, ...]:
+    def run(kernel: Tree, y: Tree, t: Tree, train_0: Tree, test_0: Tree, cross: Tree) -> tuple[np.ndarray, ...]:
         found = known or [decomposed(layout.matrix(kernel), dtype, diag_reg, diag_reg_absolute_scale)]
         return _outputs(found[0], flow, layout, y, t, train_0, test_0, cross)
 
-    def predict_fn(t: Any = None, fx_train_0: Any = 0.0, fx_test_0: Any = None, k_test_train: Any = None) -> Any:
+    def predict_fn(t: Tree = None, fx_train_0: Tree = 0.0, fx_test_0: Tree = None, k_test_train: Tree = None) -> Tree:
         if fx_test_0 is not None and k_test_train is None:
             raise InvalidArgumentError("fx_test_0 is given without k_test_train, the kernel between test and training")
         shapes, times = [], np.shape(t)
@@ -60,7 +61,7 @@ def gradient_descent_mse(
 
 
 def _outputs(
-    spectrum: Spectrum, flow: Flow, layout: Layout, y: Any, t: Any, train_0: Any, test_0: Any, cross: Any
+    spectrum: Spectrum, flow: Flow, layout: Layout, y: Tree, t: Tree, train_0: Tree, test_0: Tree, cross: Tree
 ) -> tuple[np.ndarray, ...]:
     """Outputs at the training inputs and at test inputs, in double precision."""
     y = np.asarray(y, np.float64)
@@ -89,7 +90,7 @@ def check_time(spectrum: Spectrum, time: float, *, needed: bool) -> None:
 
 
 def max_learning_rate(
-    ntk_train_train: Any, y_train_size: int | None = None, momentum: float = 0.0, eps: float = 1e-12
+    ntk_train_train: Tree, y_train_size: int | None = None, momentum: float = 0.0, eps: float = 1e-12
 ) -> float:
     """2 (1 + momentum) · y_train_size/(λ_max + eps): above it gradient descent on the mean squared loss diverges.
 

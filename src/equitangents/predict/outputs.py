@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference import Spectrum, decompose
 from equitangents.validation import check_array
@@ -22,8 +23,8 @@ _ROUNDED = 1e3  # units in the last place of the largest entry, by which entries
 class Gaussian(NamedTuple):
     """Mean and covariance of outputs."""
 
-    mean: Any
-    covariance: Any
+    mean: Tree
+    covariance: Tree
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Layout:
     traced: tuple[int, ...]
 
     @classmethod
-    def of(cls, y: Any, trace_axes: int | Sequence[int]) -> Layout:
-        """That of targets."""
+    def of(cls, y: Tree, trace_axes: int | Sequence[int]) -> Layout:
+        """The layout of targets with these traced axes."""
         rank = np.ndim(y)
         axes = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
         if any(not -rank <= a < rank for a in axes):
@@ -47,7 +48,7 @@ class Layout:
         """The axes that kernels have."""
         return tuple(a for a in range(len(self.shape)) if a not in self.traced)
 
-    def check(self, name: str, kernel: Any, *, train: bool) -> None:
+    def check(self, name: str, kernel: Tree, *, train: bool) -> None:
         """Raise ShapeError unless a kernel has two of each axis, with y_train's sizes."""
         sizes = [self.shape[a] for a in self.kept]
         found = tuple(np.shape(kernel))
@@ -80,7 +81,7 @@ class Layout:
         order = (*self.kept, *self.traced)
         return rows.reshape([shape[a] for a in order]).transpose(np.argsort(order))
 
-    def test_shape(self, cross: Any) -> tuple[int, ...]:
+    def test_shape(self, cross: Tree) -> tuple[int, ...]:
         """Outputs at test inputs, whose kernel with the training inputs this is."""
         shape = list(self.shape)
         for axis, size in zip(self.kept, np.shape(cross)[::2], strict=True):
@@ -95,17 +96,17 @@ class Layout:
         return matrix.reshape((*sizes, *sizes)).transpose(order)
 
 
-def targets(y_train: Any) -> Any:
+def targets(y_train: Tree) -> Tree:
     """Targets of numbers, (N, …)."""
     return y_train if precision.is_traced(y_train) else np.asarray(check_array("y_train", y_train), np.float64)
 
 
-def checked(name: str, kernel: Any) -> Any:
+def checked(name: str, kernel: Tree) -> Tree:
     """A kernel of numbers."""
     return kernel if precision.is_traced(kernel) else np.asarray(check_array(name, kernel, allow_empty=True))
 
 
-def decomposed(matrix: np.ndarray, dtype: Any, diag_reg: float, absolute: bool) -> Spectrum:
+def decomposed(matrix: np.ndarray, dtype: Tree, diag_reg: float, absolute: bool) -> Spectrum:
     """Eigenvalues and vectors of a training kernel, which may be asymmetric by the rounding of its precision."""
     matrix = symmetric(matrix, dtype)
     unit = np.trace(matrix) / len(matrix)
@@ -113,7 +114,7 @@ def decomposed(matrix: np.ndarray, dtype: Any, diag_reg: float, absolute: bool) 
     return decompose(matrix, ridge=ridge, precision=dtype if dtype in (np.float32, np.float64) else np.float64)
 
 
-def symmetric(matrix: np.ndarray, dtype: Any) -> np.ndarray:
+def symmetric(matrix: np.ndarray, dtype: Tree) -> np.ndarray:
     """The mean of a matrix and its transpose, where they differ by rounding in `dtype`; otherwise as it is."""
     matrix = np.asarray(matrix, np.float64)
     if matrix.shape[0] != matrix.shape[1] or dtype != np.float32:
@@ -122,15 +123,15 @@ def symmetric(matrix: np.ndarray, dtype: Any) -> np.ndarray:
     return (matrix + matrix.T) / 2 if gap <= _ROUNDED * np.finfo(np.float32).eps * most else matrix
 
 
-def precision_of(example: Any) -> Any:
+def precision_of(example: Tree) -> Tree:
     """The precision that results come in: that of kernels in single or double precision, else double."""
     dtype = getattr(getattr(example, "x", example), "dtype", None)
     return np.dtype(dtype) if dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
 def through(
-    run: Callable[..., tuple[np.ndarray, ...]], shapes: Sequence[tuple[int, ...]], example: Any, *given: Any
-) -> Any:
+    run: Callable[..., tuple[np.ndarray, ...]], shapes: Sequence[tuple[int, ...]], example: Tree, *given: Tree
+) -> Tree:
     """run(*given) in NumPy, also where some are traced; results have these shapes, and are as `example` is.
 
     `None` among `given` stays.
@@ -146,7 +147,7 @@ def through(
     traced = [precision.is_traced(v) for v in given]
     dtype = jax.dtypes.canonicalize_dtype(dtype)
 
-    def called(*arrays: Any) -> tuple[np.ndarray, ...]:
+    def called(*arrays: Tree) -> tuple[np.ndarray, ...]:
         held = iter(arrays)
         found = run(*(np.asarray(next(held)) if t else v for v, t in zip(given, traced, strict=True)))
         return tuple(v.astype(dtype) for v in found)

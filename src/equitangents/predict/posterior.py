@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import decompose
 from equitangents.predict.outputs import (
@@ -25,8 +26,8 @@ from equitangents.predict.outputs import (
 
 
 def gp_inference(
-    k_train_train: Any,
-    y_train: Any,
+    k_train_train: Tree,
+    y_train: Tree,
     diag_reg: float = 0.0,
     diag_reg_absolute_scale: bool = False,
     trace_axes: int | Sequence[int] = (-1,),
@@ -43,7 +44,7 @@ def gp_inference(
     example = k_train_train if hasattr(k_train_train, "dtype") else getattr(k_train_train, "nngp", None)
     example = getattr(k_train_train, "ntk", None) if example is None else example
 
-    def predict_fn(get: Get | None = None, k_test_train: Any = None, k_test_test: Any = None) -> Any:
+    def predict_fn(get: Get | None = None, k_test_train: Tree = None, k_test_test: Tree = None) -> Tree:
         names = names_of(get, "ntkgp")
         outcomes = []
         for name in names:
@@ -63,7 +64,7 @@ def gp_inference(
                     given[1] = _part("k_test_train", k_test_train, prior)
                     given[2] = _part("k_test_test", k_test_test, prior)
 
-            def run(kernel: Any, y: Any, *given: Any, name: str = name, covariance: bool = covariance) -> Any:
+            def run(kernel: Tree, y: Tree, *given: Tree, name: str = name, covariance: bool = covariance) -> Tree:
                 matrix = symmetric(layout.matrix(np.asarray(kernel)), precision_of(kernel))
                 unit = 1.0 if diag_reg_absolute_scale else np.trace(matrix) / len(matrix)
                 regular = matrix + diag_reg * unit * np.eye(len(matrix))
@@ -79,8 +80,8 @@ def gp_inference(
 
 
 def _posterior(
-    name: str, kernel: np.ndarray, layout: Layout, y: np.ndarray, covariance: bool, cross: Any, cross_prior: Any,
-    prior: Any, nngp: Any,
+    name: str, kernel: np.ndarray, layout: Layout, y: np.ndarray, covariance: bool, cross: Tree, cross_prior: Tree,
+    prior: Tree, nngp: Tree,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
     """(mean,) or (mean, covariance)."""
     if cross is None:
@@ -101,7 +102,7 @@ def _posterior(
     return mean, layout.covariance(found, shape)
 
 
-def _factor(matrix: np.ndarray) -> Any:
+def _factor(matrix: np.ndarray) -> Tree:
     try:
         return scipy.linalg.cho_factor(matrix, lower=True)
     except np.linalg.LinAlgError:
@@ -109,7 +110,7 @@ def _factor(matrix: np.ndarray) -> Any:
         raise
 
 
-def _check_both(name: str, kernels: Any) -> None:
+def _check_both(name: str, kernels: Tree) -> None:
     if getattr(kernels, "nngp", None) is None:
         raise InvalidArgumentError(
             f"{name} is {'an array' if hasattr(kernels, 'dtype') else 'without nngp'}; the covariance of 'ntk' at test "
@@ -117,7 +118,7 @@ def _check_both(name: str, kernels: Any) -> None:
         )
 
 
-def _part(name: str, kernels: Any, kind: str) -> Any:
+def _part(name: str, kernels: Tree, kind: str) -> Tree:
     if hasattr(kernels, "dtype"):
         return checked(name, kernels)
     if getattr(kernels, kind, None) is None:

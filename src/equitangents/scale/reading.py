@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,8 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Any:
         return _zarr(name, path, key)
     if path.suffix == ".npy":
         try:
-            with path.open("rb") as file:
-                check_arrays(file, whole=False)
+            with path.open("rb") as opened:
+                check_arrays(opened, whole=False)
             return np.load(path, mmap_mode="r", allow_pickle=False)
         except UNREADABLE:
             pass  # what is wrong with it is said below

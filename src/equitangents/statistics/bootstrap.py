@@ -101,8 +101,12 @@ def interval_of_mean(
     weights: Float[np.ndarray, "resamples n"] | None,
     level: float,
     bounds: Bounds | None,
+    nonnegative: bool = False,
 ) -> tuple[float, float]:
-    """As `mean_interval`, with the weights of resamples that are drawn already; None where there are too few values."""
+    """As `mean_interval`, with the weights of resamples that are drawn already; None where there are too few values.
+
+    nonnegative: whether values cannot be negative, where no bounds say so.
+    """
     n = len(values)
     if n < FEWEST or weights is None or not np.isfinite(values).all():
         return math.nan, math.nan
@@ -112,7 +116,8 @@ def interval_of_mean(
         known = bounds is not None and math.isfinite(bounds[0]) and math.isfinite(bounds[1])
         return within(*binomial_ends(mean, n, level, bounds), bounds) if known and bounds else (math.nan, math.nan)
     influence = values - mean
-    low, high = _ends(mean, influence, mean + weights @ influence, weights, level, span[0] > 0, bounds or span)
+    resampled, known = mean + weights @ influence, nonnegative or (bounds is not None and bounds[0] >= 0)
+    low, high = _ends(mean, influence, resampled, weights, level, span[0] > 0, bounds or span, known)
     return within(low, high, bounds)
 
 
@@ -124,6 +129,7 @@ def _ends(
     level: float,
     positive: bool,
     span: Bounds,
+    nonnegative: bool = False,
 ) -> tuple[float, float]:
     n = len(influence)
     centred = influence - influence.mean()
@@ -140,6 +146,7 @@ def _ends(
         resampled=resampled,
         errors=size * np.sqrt(variance / (n - 1)),
         positive=positive,
+        nonnegative=nonnegative,
         span=span if all(map(math.isfinite, span)) else None,
     )
 

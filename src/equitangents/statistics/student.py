@@ -7,7 +7,7 @@ t of the logarithm   θ exp(± t s/θ) for positive samples, at 0.17 of the tail
 The parts of the tail are those of 10 samples and grow to 1. Fewer than 10 samples often lean to the wrong side: of
 them both sides are widened, by the bootstrap to at most 2.7 times Student's, and the logarithm stands at 0.35 of the
 tail. Of more, the short side is Student's, of positive samples with a long upper tail that of the logarithm, which
-stays positive where so many samples of one sign are no accident.
+stays positive where values cannot be negative, or so many samples of one sign are no accident.
 
 Student's t alone covers the mean of 10 lognormal values (σ = 1) in 83 % of samples in place of 95 %. What these ends
 cover is measured by `python -m benchmarks coverage`; heavier tails than that still miss (docs/benchmarks.md).
@@ -44,12 +44,14 @@ def student_interval(
     resampled: Float[np.ndarray, " resamples"] | None = None,
     errors: Float[np.ndarray, " resamples"] | None = None,
     positive: bool = False,
+    nonnegative: bool = False,
     span: tuple[float, float] | None = None,
 ) -> tuple[float, float]:
     """(low, high) about `value` with its standard error from so many samples; NaN, NaN where there is none.
 
     skew: its sign is that of the longer tail. resampled, errors: the statistic and its standard error of every
-    resample. positive: whether all samples are. span: the range that the samples' values take.
+    resample. positive: whether all samples are. nonnegative: whether they cannot but be. span: the range that the
+    samples' values take.
     """
     if samples < FEWEST or not (math.isfinite(value) and math.isfinite(error)) or error <= 0:
         return math.nan, math.nan
@@ -73,7 +75,7 @@ def student_interval(
         exponent = t(_LOGARITHMIC_TAIL**few if samples >= _FEW else _LOGARITHMIC_TAIL_OF_FEW) * error / value
         if above_is_long:
             high = max(high, value * math.exp(exponent) if exponent < 700 else math.inf)
-        if skew > 0 and 2.0**-samples <= _CHANCE * tail:
+        if skew > 0 and (nonnegative or 2.0**-samples <= _CHANCE * tail):
             low = value * math.exp(-below * error / value)
     if pearson is not None:
         low = min(low, pearson[0]) if below_is_long else low

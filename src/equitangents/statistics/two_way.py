@@ -40,7 +40,9 @@ def table_interval(
     if np.ptp(table) <= _SAME * size:
         return within(*binomial_ends(mean, max(E, n), level, bounds), bounds) if finite and bounds else (math.nan,) * 2
     rows, columns = table.mean(axis=1), table.mean(axis=0)
-    by_row, by_column = _reach(rows, row_weights, mean, level), _reach(columns, column_weights, mean, level)
+    known = bounds is not None and bounds[0] >= 0
+    sides = ((rows, row_weights), (columns, column_weights))
+    by_row, by_column = (_reach(means, weights, mean, level, known) for means, weights in sides)
     residual = table - rows[:, None] - columns[None, :] + mean
     twice = float((residual**2).sum()) / ((E - 1) * (n - 1) * E * n)
     t = float(scipy.special.stdtrit((E - 1) * (n - 1), (1 + level) / 2))
@@ -49,7 +51,7 @@ def table_interval(
     return within(low, high, bounds)
 
 
-def _reach(means: np.ndarray, weights: np.ndarray, mean: float, level: float) -> tuple[float, float]:
+def _reach(means: np.ndarray, weights: np.ndarray, mean: float, level: float, nonnegative: bool) -> tuple[float, float]:
     """How far the interval of these means reaches below and above `mean`; not at all where all are equal."""
-    low, high = interval_of_mean(means, weights, level, None)
+    low, high = interval_of_mean(means, weights, level, None, nonnegative)
     return (0.0, 0.0) if math.isnan(low) else (max(mean - low, 0.0), max(high - mean, 0.0))

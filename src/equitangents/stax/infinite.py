@@ -141,7 +141,7 @@ class Asked:
         return getattr(self.described(None, None, None, None), name)
 
     def kernel(self) -> Any:
-        """All of it."""
+        """Kernels of all inputs at once, without batches."""
         if self.sides is None:
             return self.kernels
         no_ntk = any(layer.no_ntk is not None for layer in self.fn.layers)

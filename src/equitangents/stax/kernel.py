@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import Tree
+
 _KNOWN = {"pytree_node": False}
 
 
@@ -23,24 +25,24 @@ class Kernel:
     or None.
     """
 
-    nngp: Any
-    ntk: Any
-    cov1: Any
-    cov2: Any
-    x1_is_x2: Any = True
-    mask1: Any = None
-    mask2: Any = None
+    nngp: Tree
+    ntk: Tree
+    cov1: Tree
+    cov2: Tree
+    x1_is_x2: Tree = True
+    mask1: Tree = None
+    mask2: Tree = None
     is_gaussian: bool = field(default=False, metadata=_KNOWN)
     is_reversed: bool = field(default=False, metadata=_KNOWN)
     is_input: bool = field(default=False, metadata=_KNOWN)
     diagonal_batch: bool = field(default=True, metadata=_KNOWN)
     diagonal_spatial: bool = field(default=False, metadata=_KNOWN)
-    shape1: Any = field(default=None, metadata=_KNOWN)
-    shape2: Any = field(default=None, metadata=_KNOWN)
+    shape1: Tree = field(default=None, metadata=_KNOWN)
+    shape2: Tree = field(default=None, metadata=_KNOWN)
     batch_axis: int = field(default=0, metadata=_KNOWN)
     channel_axis: int = field(default=-1, metadata=_KNOWN)
 
-    def replace(self, **changes: Any) -> Kernel:
+    def replace(self, **changes: Tree) -> Kernel:
         """The same with some entries changed."""
         return dataclasses.replace(self, **changes)
 
@@ -73,7 +75,7 @@ class Kernel:
         first = rows[0][0]
         xp = jnp if isinstance(first.nngp, jax.Array) else np
 
-        def whole(name: str) -> Any:
+        def whole(name: str) -> Tree:
             if getattr(first, name) is None:
                 return None
             return xp.concatenate([xp.concatenate([getattr(k, name) for k in row], axis=1) for row in rows], axis=0)
@@ -97,7 +99,7 @@ class Kernel:
         )  # fmt: skip
 
 
-def _resized(shape: Any, axis: int, size: int) -> Any:
+def _resized(shape: Tree, axis: int, size: int) -> Tree:
     return None if shape is None else (*shape[:axis], size, *shape[axis + 1 :])
 
 

@@ -52,15 +52,15 @@ class NormOverAxes(ParameterFree):
         return self._layer(signal).signal(signal)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """As `nn.LayerNorm`."""
+        """What `nn.LayerNorm` does, over these axes."""
         return self._layer(signal).apply(params, x, signal)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """As `nn.LayerNorm`."""
+        """What `nn.LayerNorm` does, over these axes."""
         return self._layer(signal).run(params, x, signal, structure)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """As `nn.LayerNorm`."""
+        """What `nn.LayerNorm` does, over these axes."""
         return self._layer(signal).lower(signal)
 
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._aliases import AnyAction
+from equitangents._types import AnyModel, Tree
 from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.contract import make_contract
 from equitangents.audit.contract.structured import structured
@@ -65,14 +67,14 @@ class IrrepsByLayer:
 
 
 def irreps_by_layer(
-    f: Any,
-    action: Any,
-    x: Any,
+    f: AnyModel,
+    action: AnyAction,
+    x: Tree,
     *,
-    inputs: Any = None,
+    inputs: Tree = None,
     turned_back: Callable[[Any, np.ndarray], np.ndarray] | None = None,
     degrees: int = 5,
-    layout: Any = None,
+    layout: Literal["channels_last", "channels_first"] | None = None,
 ) -> IrrepsByLayer:
     """The share of every irrep in each layer's features, of a model that shows its layers (PyTorch, JAX, networks).
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
 from equitangents.kernels.program import Box, Pool, WindowPool
 from equitangents.kernels.structured.program import BlockSums, Fitted, StructuredProgram, flat
@@ -55,7 +57,7 @@ def _numbers(axes: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(np.ravel_multi_index(tuple(np.meshgrid(*axes, indexing="ij")), shape)).ravel()
 
 
-def fitted_windows(op: Fitted, mask: Any) -> tuple[Any, Any, Any]:
+def fitted_windows(op: Fitted, mask: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """What the windows of each smaller input read, for a mask (N, positions): positions (N, out, |S|), which of these
     there are, (N, out, |S|), and which windows, (N, out)."""
     box, count = op.box, len(mask)
@@ -84,7 +86,7 @@ def _joined(before: Any, along: Any, how: Any) -> Any:
     return values.reshape((len(values), before.shape[1] * along.shape[1], -1))
 
 
-def averages(op: Fitted, mask: Any, dtype: Any) -> tuple[Any, Any]:
+def averages(op: Fitted, mask: jax.Array, dtype: DType) -> tuple[jax.Array, jax.Array]:
     """(positions_out, positions, N) weights of each smaller input's pools, and which pools there are, (N, out)."""
     index, reads, there = fitted_windows(op, mask)
     each = (index[..., None] == np.arange(mask.shape[1])) & reads[..., None]
@@ -92,7 +94,7 @@ def averages(op: Fitted, mask: Any, dtype: Any) -> tuple[Any, Any]:
     return jnp.moveaxis(weights, 0, -1), there
 
 
-def check_boxes(name: str, program: StructuredProgram, mask: Any) -> None:
+def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -> None:
     """Raise NetworkError where the network has windows and a mask leaves more or less than the first positions."""
     if mask is None or program.masks != SMALLER or not any(map(_reads_sizes, flat(program.ops))):
         return

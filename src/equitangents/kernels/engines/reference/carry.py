@@ -81,7 +81,7 @@ class Distance:
         return Distance(_over(self.scales, unit1, unit2), self.sign)
 
     def bent(self) -> Distance:
-        """From g itself."""
+        """Behind a nonlinearity there are no opposite inputs: the distance without its sign."""
         return self if self.sign is None else Distance(self.scales)
 
     def start(self, f: Any, g: Any) -> Any:
@@ -144,7 +144,7 @@ class Covariance:
         return Covariance(_over(self.scales, unit1, unit2))
 
     def bent(self) -> Covariance:
-        """As before it."""
+        """Behind a nonlinearity covariances go on as before."""
         return self
 
     def start(self, f: Any, g: Any) -> Any:

@@ -35,14 +35,16 @@ class Prepared(NamedTuple):
 
     field: Moments
     vector: Moments | None
-    unit: Any
+    unit: jax.Array | None
 
-    def scaled(self, x: Any) -> Any:
+    def scaled(self, x: jax.Array) -> jax.Array:
         """The inputs x, (positions, *batch, channels), in their units."""
         return x if self.unit is None else x / self.unit[..., None]
 
 
-def in_units(plan: FibrePlan | PairPlan, x: Any, axes: int | tuple[int, ...]) -> tuple[Any, Any]:
+def in_units(
+    plan: FibrePlan | PairPlan, x: jax.Array, axes: int | tuple[int, ...]
+) -> tuple[jax.Array, jax.Array | None]:
     """(x divided by its units, these), of which each is a mean over `axes`; or (x, None).
 
     Kernels do not depend on units, so their derivatives do not either.
@@ -95,7 +97,7 @@ def tile(
     p1, p2 = aligned(p1, p2)
     x1, x2 = p1.scaled(x1[:, :, None]), p2.scaled(x2[:, None])
     linear = _before_kink(plan)
-    if carry == DISTANCE and p1.unit is not None and linear is not None:
+    if carry == DISTANCE and p1.unit is not None and p2.unit is not None and linear is not None:
         # The sign of K before the first kink.
         k = jnp.mean(x1 * x2, axis=(0, -1)) + unit_bias(linear) / (p1.unit * p2.unit)
         carry = Distance(sign=jnp.where(jax.lax.stop_gradient(k) < 0, -1, 1).astype(x1.dtype))
