@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from equitangents.audit.contract.leaf_actions import Layout
 from equitangents.errors import InvalidArgumentError
 
-logger = logging.getLogger("equitangents.audit")
+logger = logging.getLogger("equitangents.audit.layouts")
 
 Sizes = Sequence[object]
 """A shape as a file states it: numbers, or whatever stands for a size that may be any."""
@@ -88,5 +88,5 @@ def settled_layout(shapes: Sequence[tuple[int, ...]], stated: Sequence[Sizes | N
             f"layout is not stated, and x of shape {', '.join(map(str, shapes))} does not tell it; {STATE}"
         )
     (layout,) = found
-    logger.info("layout: %s, as x of shape %s says", layout, " and ".join(map(str, shapes)))
+    logger.info("layout: %s, read off the shape %s", layout, " and ".join(map(str, shapes)))
     return layout
