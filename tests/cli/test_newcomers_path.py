@@ -183,6 +183,7 @@ def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.Capt
         ("layout='channels_last' or seed=3.", "--layout channels_last or --seed 3."),
         ("--trust (trust=True) loads it", "--trust loads it"),
         ("Bootstrap(seed=3), f(a(b), seed=3) and (seed=3)", "Bootstrap(seed=3), f(a(b), seed=3) and (--seed 3)"),
+        ("give trust=True (--trust)", "give trust=True (--trust)"),
         ("np.savez('x', other='y')", "np.savez('x', other='y')"),
     ):
         assert in_options(python, options) == words

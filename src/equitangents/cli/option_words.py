@@ -21,9 +21,10 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
     names = "|".join(map(re.escape, sorted(options, key=len, reverse=True)))
 
     def said(match: re.Match[str]) -> str:
-        if _in_a_call(message[: match.start()]):
-            return match[0]
         option, plain = options[match["name"]], match["plain"]
+        both = message.startswith(f" ({option})", match.end())  # "force=True (--force)" names the option itself
+        if both or _in_a_call(message[: match.start()]):
+            return match[0]
         if plain == "True":
             return option
         if match["several"] is not None:
