@@ -110,3 +110,7 @@ def test_a_group_and_data_in_each_other_s_place_are_told() -> None:
     for action, data in ((x, "C4"), (x, et.actions.image_rotations(4)), (x.tolist(), "C4"), (jax.numpy.asarray(x), x)):
         with pytest.raises(InvalidTypeError, match=r"second argument is .*; the order is audit\(model, group, x\)"):
             et.audit(lambda a: a.sum((1, 2)), action, data)
+    with pytest.raises(
+        InvalidTypeError, match=r"second argument is data, of shape \(5, 4, 4, 1\); the order is \(f, act"
+    ):
+        et.metrics.equivariance_error(lambda a: a, x, et.actions.image_rotations(4))

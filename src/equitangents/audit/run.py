@@ -32,8 +32,8 @@ from equitangents.audit.measure.task import Judging, Task, default_batch_size
 from equitangents.audit.progress import Progress
 from equitangents.audit.records import Effort, OutputKind, Parts, Reading, Shorthands, gather
 from equitangents.audit.report.result import AuditReport
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.metrics.measure import Bootstrap
+from equitangents.errors import InvalidArgumentError
+from equitangents.metrics.measure import Bootstrap, check_order
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -101,7 +101,8 @@ def audit(
     'equivariant'
     """
     began = time.perf_counter()
-    _check_order(action, x)
+    if not is_transforms(action):
+        check_order(action, x, "audit(model, group, x)", (str, GroupAction, Transform))
     given = {"reading": reading, "parts": parts, "judging": judging, "bootstrap": bootstrap}
     if effort not in get_args(Effort):
         raise InvalidArgumentError(f"effort is {effort!r}; expected 'quick' or 'full'")
@@ -177,13 +178,3 @@ def audit(
             return assemble(task, began, labels, parts, stop, rules)
     finally:
         shown.close()
-
-
-def _check_order(action: Any, x: Any) -> None:
-    """Raise if the group and the data have changed places."""
-    if isinstance(action, str) or is_transforms(action):
-        return
-    data, group = hasattr(action, "dtype") and hasattr(action, "shape"), isinstance(x, str | GroupAction | Transform)
-    if data or group:
-        what = f"data, of shape {tuple(np.shape(action))}" if data else f"{type(action).__name__}, and the third {x!r}"
-        raise InvalidTypeError(f"the second argument is {what}; the order is audit(model, group, x)")
