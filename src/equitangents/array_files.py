@@ -55,6 +55,21 @@ def read_arrays(name: str, path: FileName, trust: bool | None = None) -> np.ndar
     return arrays
 
 
+def load_data(path: str, trust: bool = False) -> tuple[Any, Any]:
+    """(x, y) from .npy or .npz; y is None unless the archive has an array "y".
+
+    Of an archive "x" is the input; without it, all arrays but "y" are inputs by their names. Arrays of objects are
+    pickles, and refused unless `trust`.
+    """
+    arrays = read_arrays("data", path, trust)
+    if isinstance(arrays, np.ndarray):
+        return arrays, None
+    y = arrays.pop("y", None)
+    if not arrays:
+        raise InvalidArgumentError(f"data is {path!r}, which holds no inputs; expected an array 'x'")
+    return arrays.get("x", arrays), y
+
+
 def refusal(trust: bool | None) -> str:
     """Why a pickle is not loaded, and what to do: trust it where that can be said, else save other arrays."""
     return PICKLED + _SAVED if trust is None else WHY + _SAVED

@@ -62,6 +62,26 @@ def test_torchscript_modules_and_their_files(how: str, tmp_path: Path) -> None:
         load_model(str(tmp_path / "broken.pt"))
 
 
+def test_files_are_what_they_hold_and_not_what_they_are_called(tmp_path: Path) -> None:
+    net = network().eval()
+    checkpoint = {"model": net.state_dict(), "optimizer": torch.optim.Adam(net.parameters()).state_dict(), "epoch": 3}
+    torch.save(net.state_dict(), tmp_path / "weights.pt")
+    torch.save(checkpoint, tmp_path / "checkpoint.pth")
+    torch.save(net.state_dict(), tmp_path / "weights.pt2")
+    torch.save(net.state_dict(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    for name in ("weights.pt", "checkpoint.pth", "weights.pt2", "old.pt"):
+        for trust in (False, True):
+            with pytest.raises(InvalidArgumentError, match=r"holds tensors alone.*load_state_dict") as error:
+                load_model(str(tmp_path / name), trust)
+            assert "\n" not in str(error.value)
+    program = torch.export.export(net, (torch.from_numpy(X[:2]),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+    torch.export.save(program, tmp_path / "program.pt2")
+    (tmp_path / "program.pt2").rename(tmp_path / "program.pt")
+    plain = et.audit(net, "C4", X, **QUIET)
+    assert plain.contract.layout == "channels_first"
+    np.testing.assert_allclose(et.audit(str(tmp_path / "program.pt"), "C4", X, **QUIET).errors, plain.errors, rtol=1e-4)
+
+
 def test_outputs_of_model_hubs() -> None:
     @dataclass
     class ModelOutput(OrderedDict):

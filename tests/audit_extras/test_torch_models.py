@@ -120,9 +120,14 @@ def test_modules_stay_in_their_mode_and_are_evaluated_in_evaluation_mode() -> No
     assert all(p.grad is None for p in network.parameters())
 
 
-def test_layouts_of_modules_are_never_guessed() -> None:
-    with pytest.raises(InvalidArgumentError, match="PyTorch and ONNX"):
-        et.audit(c4_network(), "C4", images(0), **QUIET)
+def test_layouts_of_modules_are_read_and_never_guessed() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    read = et.audit(net, "C4", images(0), effort="quick", **QUIET)
+    given = et.audit(net, "C4", images(0), effort="quick", layout="channels_first", **QUIET)
+    assert read.contract.layout == "channels_first"
+    np.testing.assert_allclose(read.errors, given.errors, rtol=1e-3, atol=1e-6)
+    with pytest.raises(InvalidArgumentError, match="does not tell it; give layout="):
+        et.audit(c4_network(), "C4", np.zeros((5, 8, 8, 8), np.float32), **QUIET)
 
 
 def test_several_inputs_and_outputs() -> None:

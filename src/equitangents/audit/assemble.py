@@ -169,7 +169,7 @@ def assemble(
     if task.quick:
         missing.append(Missing("ensemble, Lie derivatives, irreps, remedies, rules and witnesses", "effort='quick'"))
     along_strengths = lambda: (
-        transform_curves(task, parts.transforms, task.model.states_layout)
+        transform_curves(task, parts.transforms, task.model.stated_shapes(task.x.tree(), task.x.axes))
         if lawful
         else curves(task, task.contract, orbits, floors, judgement)  # type: ignore[arg-type]
     )

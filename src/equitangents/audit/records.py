@@ -26,7 +26,9 @@ class Reading(CheckedKeywords):
 
     Args:
         inputs: with a named group, what each input is to it: "images", "vectors", "points", …, None for not moved.
-        layout: where images keep channels, "channels_last" or "channels_first". Must be given for PyTorch and ONNX.
+        layout: where images keep channels, "channels_last" or "channels_first". None: of PyTorch and ONNX models it is
+            read off the ONNX file or the shape of x, and must be given where these leave a doubt, (N, 8, 8, 8); of
+            others channels are last, unless x looks like channels first, which is an error.
         output_layout: the same for outputs that are images, if different.
         outputs: what the model returns; "auto" recognises probabilities and takes everything else as values.
         method: which method of an estimator gives its outputs; None: predict_proba, decision_function or predict.

@@ -10,12 +10,13 @@ from typing import Any, Unpack, get_args
 import numpy as np
 
 from equitangents._types import AnyModel, Targets, Tree
+from equitangents.actions import GroupAction
 from equitangents.audit.adapters import as_model
 from equitangents.audit.adapters.callables import NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.adapters.outputs import check_select
 from equitangents.audit.assemble import assemble
-from equitangents.audit.contract.changes import changes, is_transforms, named_transforms
+from equitangents.audit.contract.changes import Transform, changes, is_transforms, named_transforms
 from equitangents.audit.contract.contract import make_contract
 from equitangents.audit.contract.given import AuditedAction, OutputAction
 from equitangents.audit.contract.structured import structured
@@ -32,7 +33,7 @@ from equitangents.audit.progress import Progress
 from equitangents.audit.records import Effort, OutputKind, Parts, Reading, Shorthands, gather
 from equitangents.audit.report.result import AuditReport
 from equitangents.errors import InvalidArgumentError
-from equitangents.metrics.measure import Bootstrap
+from equitangents.metrics.measure import Bootstrap, check_order
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -100,6 +101,8 @@ def audit(
     'equivariant'
     """
     began = time.perf_counter()
+    if not is_transforms(action):
+        check_order(action, x, "audit(model, group, x)", (str, GroupAction, Transform))
     given = {"reading": reading, "parts": parts, "judging": judging, "bootstrap": bootstrap}
     if effort not in get_args(Effort):
         raise InvalidArgumentError(f"effort is {effort!r}; expected 'quick' or 'full'")
@@ -127,15 +130,16 @@ def audit(
         for one in (model, *(model.members() or [])):
             one.fixed_batch = one.batch_along(batch.tree(), batch.axes)
     beside = {} if parts.transforms is None else named_transforms(parts.transforms)
+    model.check_inputs(batch.tree(), batch.axes)
+    stated = model.stated_shapes(batch.tree(), batch.axes)
     contract: Any
     if is_transforms(action):
         if elements is not None or given_kinds is not None:
             raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
-        contract = changes(action, batch, layout, model.states_layout, mask)
+        contract = changes(action, batch, layout, stated, mask)
     else:
-        contract = make_contract(action, batch, given_kinds, layout, reading.output_layout, model.states_layout)
+        contract = make_contract(action, batch, given_kinds, layout, reading.output_layout, stated)
         contract = contract if mask is None else replace(contract, mask=mask)
-    model.check_inputs(batch.tree(), batch.axes)
     if not contract.lawless:
         verify(contract, batch, seed)
     labels = check_labels(y, batch.n, model.classes)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
@@ -17,7 +18,8 @@ class _Echo(logging.Handler):
         self.err = err
 
     def emit(self, record: logging.LogRecord) -> None:
-        typer.echo(record.getMessage(), err=self.err)
+        over = "\r\033[K" if self.err and sys.stderr.isatty() else ""  # the line of a stage
+        typer.echo(over + record.getMessage(), err=self.err)
 
 
 @contextmanager
@@ -32,3 +34,22 @@ def announced(name: str, err: bool = False) -> Iterator[None]:
     finally:
         logger.removeHandler(echo)
         logger.setLevel(level)
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str], None]]:
+    """A function that says what is being done: on a terminal one line on stderr, which goes when the block ends.
+
+    What takes its place there, such as how far an audit is, draws over it. Elsewhere nothing is said.
+    """
+    terminal = sys.stderr.isatty()
+
+    def stage(said: str) -> None:
+        if terminal:
+            print(f"\r\033[K{said} …", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield stage
+    finally:
+        if terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

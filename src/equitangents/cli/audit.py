@@ -7,8 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equitangents.cli.announcements import announced, stages
 from equitangents.cli.audit_atoms import ABOVE, audit_atoms, irreps_of
 from equitangents.cli.audit_kinds import output_kinds, transforms
+from equitangents.cli.audit_settings import (
+    agreement_of,
+    check_choice,
+    check_counts,
+    check_file,
+    check_outputs,
+    check_program,
+    kinds_of,
+    limited,
+    limits_of,
+    named,
+    scales,
+    tolerance_of,
+)
 
 if TYPE_CHECKING:
     from equitangents.audit.report.checks import Check
@@ -39,7 +54,8 @@ def audit(
         ),
     ] = None,
     layout: Annotated[
-        str | None, typer.Option(help="Where images keep channels: channels_last or channels_first.")
+        str | None,
+        typer.Option(help="Where images keep channels, if shapes do not tell: channels_last or channels_first."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
@@ -51,13 +67,13 @@ def audit(
     fail_above: Annotated[
         str | None,
         typer.Option(
-            help=f"Exit with status {ABOVE} if the mean relative error of the first sentence is above this, or of "
-            "single outputs or kinds: forces=0.05,invariant=0.01."
+            help=f"Exit with status {ABOVE} if the mean relative error of the first sentence is above this, 0.05 or "
+            "5%, or of single outputs or kinds: forces=0.05,invariant=1%."
         ),
     ] = None,
     min_agreement: Annotated[
-        float | None,
-        typer.Option(help=f"Exit with status {ABOVE} if fewer predicted classes stay the same: 0.95 for 95 %."),
+        str | None,
+        typer.Option(help=f"Exit with status {ABOVE} if fewer predicted classes stay the same: 0.95 or 95%."),
     ] = None,
     baseline: Annotated[
         Path | None,
@@ -66,7 +82,7 @@ def audit(
         ),
     ] = None,
     tolerance: Annotated[
-        float | None, typer.Option(help="The mean error that is acceptable under every element: 0.01 for 1 %.")
+        str | None, typer.Option(help="The mean error that is acceptable under every element: 0.01 or 1%.")
     ] = None,
     relative_to: Annotated[
         str, typer.Option(help="What errors are relative to: norm, spread (between inputs), or larger (error of both).")
@@ -136,22 +152,18 @@ def audit(
 
     The error is relative, and printed beside the floor that interpolation and rounding explain.
     """
-    from equitangents.audit.adapters import as_model
-    from equitangents.audit.adapters.files import load_data, load_function, load_model
-    from equitangents.audit.contract.trees import along_axis
-    from equitangents.audit.report.checks import read_baseline
-    from equitangents.audit.run import audit as run
-    from equitangents.errors import InvalidArgumentError
+    from equitangents.array_files import load_data
+    from equitangents.groups.names import parse_group_name
+    from equitangents.model_files import check_model
 
-    limits = _scales(fail_above, "--fail-above")
-    for limit_given in limits.values() if isinstance(limits, dict) else [] if limits is None else [limits]:
-        if not limit_given >= 0:
-            raise typer.BadParameter("expected a number, at least 0", param_hint="--fail-above")
-    if min_agreement is not None and not 0 <= min_agreement <= 1:
-        raise typer.BadParameter("expected a number from 0 to 1", param_hint="--min-agreement")
-    for path in (html, json, markdown, junit, badge):
-        if path is not None and not path.resolve().parent.is_dir():
-            raise InvalidArgumentError(f"path is {str(path)!r}, whose folder does not exist")
+    limits, agreement, tolerated = limits_of(fail_above), agreement_of(min_agreement), tolerance_of(tolerance)
+    scale = scales(output_scale)
+    check_choice("--layout", layout, ("channels_last", "channels_first"))
+    check_choice("--relative-to", relative_to, ("norm", "spread", "larger"))
+    check_choice("--effort", effort, ("full", "quick"))
+    check_counts({"--elements": elements, "--limit": limit, "--batch-size": batch_size})
+    check_outputs({"--html": html, "--json": json, "--markdown": markdown, "--junit": junit, "--badge": badge})
+    check_file("baseline", baseline)
     if atoms is not None or calculator is not None:
         if model is not None or data is not None or group is not None:
             raise typer.BadParameter("goes without MODEL, --data and --group", param_hint="--atoms")
@@ -162,7 +174,7 @@ def audit(
         ):
             if given is not None:
                 raise typer.BadParameter(f"goes without {option}", param_hint="--atoms")
-        audit_atoms(atoms, calculator, tests, tolerances=_named(tolerances), features=irreps_of(features),
+        audit_atoms(atoms, calculator, tests, tolerances=named(tolerances), features=irreps_of(features),
                     elements=elements, limit=limit, seed=seed, fail_above=limits, html=html, json=json,
                     markdown=markdown, junit=junit, badge=badge, baseline=baseline)  # fmt: skip
         return
@@ -174,44 +186,64 @@ def audit(
     for option, told in (("--timeout", timeout), ("--answers", answers)):
         if command is None and told is not None:
             raise typer.BadParameter("goes with --command", param_hint=option)
-    changes = transforms(transform, load_function)
-    for name, value in (("MODEL", model or command), ("--data", data), ("--group", group or changes)):
+    for name, value in (("MODEL", model or command), ("--data", data), ("--group", group or transform)):
         if value is None:
             raise typer.BadParameter("is missing; or give --atoms and --calculator", param_hint=name)
     assert data is not None
-    if baseline is not None:
-        read_baseline(baseline)
-    x, y = load_data(data, trust)
-    f = as_model(_command(command, timeout, answers) if model is None else load_model(model, trust))
-    f.foreign = True  # of a function, too, an error is told in one line, with where it came from
-    x, y = _limited(x, y, limit, seed, batch_axis)
-    report = run(
-        f,
-        group or changes,
-        along_axis(x, batch_axis),
-        output_kinds(outputs),
-        inputs=_kinds(inputs, x),
-        y=y,
-        layout=layout,  # type: ignore[arg-type]
-        elements=elements,
-        batch_size=batch_size,
-        off_data=not on_data_only and effort != "quick",
-        transforms=None if group is None else changes,
-        seed=seed,
-        select=int(select) if select is not None and select.isdigit() else select,
-        progress=True,
-        tolerance=tolerance,
-        relative_to=relative_to,  # type: ignore[arg-type]
-        output_scale=_scales(output_scale),
-        effort=effort,  # type: ignore[arg-type]
-    )
+    check_file("data", data)
+    if model is None:
+        check_program(command)
+    else:
+        check_model(model, trust)
+    if group is not None:
+        parse_group_name("group", group)
+    with stages() as stage, announced("equitangents.audit.layouts", err=True):
+        stage(f"reading {data}")
+        x, y = load_data(data, trust)
+        kinds = kinds_of(inputs, x)
+        x, y = limited(x, y, limit, seed, batch_axis)
+        stage("importing JAX")
+        from equitangents.audit.adapters import as_model
+        from equitangents.audit.adapters.files import load_function, load_model
+        from equitangents.audit.contract.trees import along_axis
+        from equitangents.audit.report.checks import read_baseline
+        from equitangents.audit.run import audit as run
+
+        expected = output_kinds(outputs)
+        changes = transforms(transform, load_function)
+        if baseline is not None:
+            read_baseline(baseline)
+        stage(f"loading {model or command}")
+        f = as_model(_command(command, timeout, answers) if model is None else load_model(model, trust))
+        f.foreign = True  # of a function, too, an error is told in one line, with where it came from
+        stage(f"evaluating {f.name}")
+        report = run(
+            f,
+            group or changes,
+            along_axis(x, batch_axis),
+            expected,
+            inputs=kinds,
+            y=y,
+            layout=layout,  # type: ignore[arg-type]
+            elements=elements,
+            batch_size=batch_size,
+            off_data=not on_data_only and effort != "quick",
+            transforms=None if group is None else changes,
+            seed=seed,
+            select=int(select) if select is not None and select.isdigit() else select,
+            progress=True,
+            tolerance=tolerated,
+            relative_to=relative_to,  # type: ignore[arg-type]
+            output_scale=scale,
+            effort=effort,  # type: ignore[arg-type]
+        )
     typer.echo(report.summary())
     files = ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown), (badge, report.to_badge))
     for path, write in files:
         if path is not None:
             write(path)
             typer.echo(f"written: {path}")
-    checks = _checks(report, limits, min_agreement, baseline)
+    checks = _checks(report, limits, agreement, baseline)
     if junit is not None:
         report.to_junit(junit, checks)
         typer.echo(f"written: {junit}")
@@ -255,54 +287,3 @@ def _fail(checks: list[Check]) -> None:
             typer.echo(f"met: {check.name}" + f"; {check.said}" * bool(check.said))
     if not all(check.passed for check in checks):
         raise typer.Exit(ABOVE)
-
-
-def _scales(text: str | None, option: str = "--output-scale") -> float | dict[str, float] | None:
-    """ "0.1" as a number, "forces=0.1,energy=1" as numbers by name."""
-    if text is None:
-        return None
-    parts = [part.rpartition("=") for part in text.replace(" ", "").split(",")]
-    try:
-        numbers = [float(number) for _, _, number in parts]
-    except ValueError:
-        raise typer.BadParameter("expected a number, or NAME=NUMBER,…", param_hint=option) from None
-    if len(parts) == 1 and not parts[0][1]:
-        return numbers[0]
-    if not all(name for name, _, _ in parts):
-        raise typer.BadParameter("expected one number, or NAME=NUMBER,… for each", param_hint=option)
-    return {name: number for (name, _, _), number in zip(parts, numbers, strict=True)}
-
-
-def _named(text: str | None) -> dict[str, float] | None:
-    """ "forces=1,energy=0.1" as numbers by name."""
-    numbers = _scales(text, "--tolerances")
-    if isinstance(numbers, float):
-        raise typer.BadParameter("expected NAME=NUMBER,…", param_hint="--tolerances")
-    return numbers
-
-
-def _kinds(text: str | None, x: object) -> Any:
-    """ "vectors,none" as the tree of kinds that belongs to x."""
-    if text is None:
-        return None
-    parts = [None if part in ("none", "invariant") else part for part in text.replace(" ", "").split(",")]
-    if isinstance(x, dict):
-        if len(parts) != len(x):
-            raise typer.BadParameter(f"{len(parts)} kinds for the inputs {', '.join(x)}", param_hint="--inputs")
-        return dict(zip(x, parts, strict=True))
-    return parts[0] if len(parts) == 1 else tuple(parts)
-
-
-def _limited(x: Any, y: Any, limit: int | None, seed: int, axis: int = 0) -> tuple[Any, Any]:
-    """At most `limit` rows of x, whose batch is along `axis`, and of y."""
-    if limit is None:
-        return x, y
-    import numpy as np
-
-    arrays = x if isinstance(x, dict) else {"x": x}
-    n = np.shape(next(iter(arrays.values())))[axis]
-    if limit < 1:
-        raise typer.BadParameter("expected at least 1", param_hint="--limit")
-    rows = np.sort(np.random.default_rng(seed).choice(n, min(limit, n), replace=False))
-    chosen = {name: np.take(np.asarray(a), rows, axis=axis) for name, a in arrays.items()}
-    return (chosen if isinstance(x, dict) else chosen["x"]), (None if y is None else np.asarray(y)[rows])

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from equitangents.cli.announcements import stages
+from equitangents.cli.audit_settings import check_file
+
 if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
     from equitangents.audit.report.checks import Check
@@ -37,27 +40,37 @@ def audit_atoms(
     if atoms is None or calculator is None:
         missing = "--atoms" if atoms is None else "--calculator"
         raise typer.BadParameter("is missing; --atoms and --calculator go together", param_hint=missing)
-    from equitangents.audit.adapters.files import load_calculator
-    from equitangents.audit.adapters.optional import require
-    from equitangents.audit.potentials.checks import read_baseline
-    from equitangents.audit.potentials.files import read_structures
-    from equitangents.audit.potentials.run import atoms as run
+    from equitangents.model_files import check_name
 
-    require("ase", "atoms")
-    if baseline is not None:
-        read_baseline(baseline)
-    structures = read_structures(atoms, limit, seed)
-    asked = None if tests is None else [test.strip() for test in tests.split(",")]
-    report = run(
-        load_calculator(calculator),
-        structures,
-        asked,
-        elements=8 if elements is None else elements,
-        tolerances=tolerances,
-        features=features,
-        seed=seed,
-        progress=True,
-    )
+    check_file("atoms", atoms)
+    check_name(calculator, "calculator")
+    with stages() as stage:
+        stage("importing JAX and ASE")
+        from equitangents.audit.adapters.files import load_calculator
+        from equitangents.audit.adapters.optional import require
+        from equitangents.audit.potentials.checks import read_baseline
+        from equitangents.audit.potentials.files import read_structures
+        from equitangents.audit.potentials.run import atoms as run
+
+        require("ase", "atoms")
+        if baseline is not None:
+            read_baseline(baseline)
+        stage(f"reading {atoms}")
+        structures = read_structures(atoms, limit, seed)
+        asked = None if tests is None else [test.strip() for test in tests.split(",")]
+        stage(f"loading {calculator}")
+        potential = load_calculator(calculator)
+        stage(f"evaluating {calculator}")
+        report = run(
+            potential,
+            structures,
+            asked,
+            elements=8 if elements is None else elements,
+            tolerances=tolerances,
+            features=features,
+            seed=seed,
+            progress=True,
+        )
     typer.echo(report.summary())
     files = ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown), (badge, report.to_badge))
     for path, write in files:

@@ -24,11 +24,12 @@ from equitangents.cli.files import LocalPaths
 from equitangents.cli.fit import fit
 from equitangents.cli.gram import gram
 from equitangents.cli.list_ import list_studies
+from equitangents.cli.option_words import in_options, options_of
 from equitangents.cli.plan import plan
 from equitangents.cli.predict import predict
 from equitangents.cli.reproduce import reproduce
 from equitangents.cli.systems import systems
-from equitangents.errors import EquitangentsError
+from equitangents.errors import EquitangentsError, ModelError
 from equitangents.memory import check_start, ran_out
 
 # The class of all of typer's complaints about usage, which it does not export by name.
@@ -55,7 +56,7 @@ class OneLineErrors(TyperGroup):
         except EquitangentsError as error:
             if ctx.params["debug"]:
                 raise
-            raise UsageError(str(error)) from error
+            raise UsageError(self._said(ctx, error)) from error
         except (MemoryError, RuntimeError) as error:
             if ctx.params["debug"] or not ran_out(error):
                 raise
@@ -69,6 +70,15 @@ class OneLineErrors(TyperGroup):
                 raise
             where = "" if error.filename is None else f": {error.filename}"
             raise UsageError(f"a file or folder cannot be read or written: {error.strerror}{where}") from error
+
+    def _said(self, ctx: Any, error: EquitangentsError) -> str:
+        """The error in the words of the subcommand; what a model raised stays as it is."""
+        command = self.get_command(ctx, ctx.invoked_subcommand or "")
+        return (
+            str(error)
+            if command is None or isinstance(error, ModelError)
+            else in_options(str(error), options_of(command))
+        )
 
 
 def of_files(error: OSError) -> bool:

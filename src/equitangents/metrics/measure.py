@@ -195,8 +195,20 @@ def weights_of(action: GroupMap) -> Float[np.ndarray, " elements"]:
     return np.asarray(action.group.weights)
 
 
+def check_order(action: object, x: object, order: str, groups: tuple[type, ...] = (str, GroupAction)) -> None:
+    """Raise InvalidTypeError if data stand where the group belongs, or one of `groups` where the data do."""
+    if isinstance(action, str):
+        return
+    data = hasattr(action, "dtype") and hasattr(action, "shape")
+    if data or isinstance(x, groups):
+        shape = tuple(getattr(action, "shape", ()))
+        what = f"data, of shape {shape}" if data else f"{type(action).__name__}, and the third {x!r}"
+        raise InvalidTypeError(f"the second argument is {what}; the order is {order}")
+
+
 def check_points(action: ActionLike, x: Numbers) -> tuple[GroupAction, ArrayLike]:
     """(the action, by name or as it is; x as a finite array that it can act on); raises before f is called."""
+    check_order(action, x, "(f, action, x)")
     signals = check_array("x", x)
     chosen = as_action("action", action, signals.shape)
     check_action("action", chosen)

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, final
 
 import jax
@@ -70,11 +71,10 @@ class NetworkModel(Model):
     def __init__(self, net: Sequential, params: Params):
         self.net, self.params = net, params
         self.name = f"Sequential of {len(net.layers)} layers"
-        self._apply = jax.jit(net.apply)
 
     def run(self, x: Any) -> Any:
         """What the network computes with its parameters."""
-        return self._apply(self.params, x)
+        return _applied(self.net, self.params, x)
 
     def double(self) -> Callable[[Any], Any]:
         """The network with its parameters in double precision."""
@@ -118,6 +118,12 @@ class NetworkModel(Model):
             kind = type(layer).__name__
             traces.append(LayerTrace(f"{i}: {kind}", kind, keep(np.asarray(before)), keep(np.asarray(x))))
         return traces
+
+
+@partial(jax.jit, static_argnums=0)
+def _applied(net: Sequential, params: Params, x: Any) -> Any:
+    """Compiled once for equal networks and the same shapes: an audit of other parameters compiles nothing again."""
+    return net.apply(params, x)
 
 
 def _compiled_batch(function: Any) -> int | None:

@@ -13,6 +13,7 @@ from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.adapters.footprints import Footprint, together
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.outputs import chosen
+from equitangents.audit.contract.layouts import Stated
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Sequential
 
@@ -144,6 +145,11 @@ class MembersModel(Model):
             for member in self._members:
                 stack.enter_context(member.ready())
             yield
+
+    def stated_shapes(self, x: Any, axes: Sequence[int] = ()) -> Stated:
+        """Those of the first member that states any."""
+        stated = (member.stated_shapes(x, axes) for member in self._members)
+        return next((shapes for shapes in stated if shapes), super().stated_shapes(x, axes))
 
     def check_inputs(self, x: Any, axes: Sequence[int] = ()) -> None:
         """What any member says."""

@@ -18,6 +18,7 @@ from equitangents._types import Tree
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.outputs import Select, chosen
 from equitangents.audit.contract.contract import OutputActions
+from equitangents.audit.contract.layouts import Stated
 from equitangents.audit.contract.trees import Batch, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
 from equitangents.errors import EquitangentsError, ModelError, NotFiniteError, ShapeError
@@ -69,7 +70,7 @@ class Model(ABC):
     name: str
     device: str = "cpu"
     states_layout: bool = False
-    """Whether the layout of images must be stated, as the field has no habit for such models."""
+    """Whether the layout of images is read or stated, never assumed, as the field has no habit for such models."""
     fixed_batch: int | None = None
     """Not None: the model takes batches of this size alone."""
 
@@ -90,6 +91,10 @@ class Model(ABC):
 
         `axes`: where every array of x has its batch; empty: along the first axis.
         """
+
+    def stated_shapes(self, x: Tree, axes: Sequence[int] = ()) -> Stated:
+        """Shapes that the model states for the arrays of x, batch first; [] of none; None unless `states_layout`."""
+        return [] if self.states_layout else None
 
     def failed(self, error: Exception, x: Tree) -> Exception:
         """What to raise where the model raised `error` for the batch x."""

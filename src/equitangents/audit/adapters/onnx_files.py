@@ -13,6 +13,7 @@ from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.onnx_graphs import footprint
 from equitangents.audit.adapters.onnx_layers import SILENT, OnnxLayers, quiet
 from equitangents.audit.adapters.optional import require
+from equitangents.audit.contract.layouts import Sizes
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 
 _TYPES = {
@@ -63,6 +64,12 @@ class OnnxModel(Model):
                 hint = "; the file reads channels last: numpy.moveaxis(x, 1, -1), with layout='channels_last'"
             raise ShapeError(f"x has shape {given}; {self.name} expects ({says}) for {declared.name!r}{hint}")
 
+    def stated_shapes(self, x: Any, axes: Sequence[int] = ()) -> list[Sizes | None]:
+        """The shapes that the file states, in the order of x; of dictionaries in that of their sorted names."""
+        along, shapes = self._along(x, axes), {i.name: i.shape for i in self._inputs}
+        names = sorted(x) if isinstance(x, dict) else self.input_names
+        return [_batch_first(shapes.get(name), along.get(name, 0)) for name in names]
+
     def run(self, x: Any) -> Any:
         """What the session returns: an array, or several by name."""
         values = self.session.run(None, self._feed(x), quiet(require("onnxruntime", "onnx")))
@@ -109,6 +116,10 @@ def _fits(wanted: list[Any], given: tuple[int, ...], axis: int = 0) -> bool:
     """Whether an array of shape `given` is what the file states, but for the axis of its batch."""
     same = [not isinstance(w, int) or w == g for w, g in zip(wanted, given, strict=False)]
     return len(wanted) == len(given) and all(fits or k == axis for k, fits in enumerate(same))
+
+
+def _batch_first(shape: list[Any] | None, axis: int) -> list[Any] | None:
+    return shape if not shape else [*shape[axis : axis + 1], *shape[:axis], *shape[axis + 1 :]]
 
 
 def load_onnx(path: str) -> OnnxModel:

@@ -14,5 +14,6 @@ def require(library: str, extra: str) -> Any:
         return importlib.import_module(library)
     except ImportError:
         raise MissingLibraryError(
-            f"{library} is not installed; this model needs it: pip install 'equitangents[{extra}]'"
+            f"{library} is not installed; this model needs it: pip install 'equitangents[{extra}]', or in a "
+            f"checkout '.[{extra}]'"
         ) from None

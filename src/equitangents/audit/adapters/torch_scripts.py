@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zipfile
 from collections.abc import Iterator
 from typing import Any, final
 
@@ -31,16 +30,6 @@ class ScriptModel(TorchModel):
     def variants(self) -> Iterator[tuple[str, str, TorchModel]]:
         """No variants: a program cannot be changed."""
         return iter(())
-
-
-def is_script(path: str) -> bool:
-    """Whether a file is an archive of torch.jit.save: a program, and no pickle that runs Python."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (OSError, zipfile.BadZipFile):
-        return False
-    return any("/code/" in name and name.endswith(".py") for name in names)
 
 
 def load_script(path: str) -> ScriptModel:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from equitangents.actions.given_maps import GivenMap
 from equitangents.audit.contract.comparisons import PixelClasses
+from equitangents.audit.contract.layouts import Stated, settled_layout
 from equitangents.audit.contract.leaf_actions import Layout, LeafAction
 from equitangents.audit.contract.named_changes import CHANGES, HAVE_PLACES, of_layout
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over, to_numpy
@@ -69,22 +70,16 @@ class Transform:
         self.name = name or ("the transform" if own == "<lambda>" else own)
         self.still: float | None = CHANGES[fn][1] if isinstance(fn, str) else reference
 
-    def of(self, layout: Layout | None, stated: bool) -> Callable[[Any, float], Any]:
-        """The change of a tree of inputs; `stated`: the layout of images is not to be guessed."""
+    def of(self, layout: Layout | None) -> Callable[[Any, float], Any]:
+        """The change of a tree of inputs; None: channels are last."""
         if not isinstance(self.fn, str):
             return self.fn
         change = of_layout(CHANGES[self.fn][0], layout or "channels_last")
-        named = self.fn
 
         def first(x: Any, s: float) -> Any:
             key = next(iter(x)) if isinstance(x, dict) else None
             leaves, structure = jax.tree.flatten(x if key is None else x[key])
             array = np.asarray(leaves[0])
-            if stated and layout is None and named in HAVE_PLACES and array.ndim > 2:
-                raise InvalidArgumentError(
-                    f"layout is not stated, and {named} must know where channels are; give layout='channels_first' or "
-                    "'channels_last'"
-                )
             changed = jax.tree.unflatten(structure, [change(array, s), *leaves[1:]])
             return changed if key is None else {**x, key: changed}
 
@@ -132,7 +127,6 @@ class Changes:
     like: Inputs
     inputs: tuple[LeafAction | None, ...]
     layout: Layout | None
-    stated: bool
     kinds: None = None
     output_layout: Layout | None = None
     grid: None = None
@@ -172,7 +166,7 @@ class Changes:
         part, transform = self.like.replaced(leaves), self.transforms[name]
         if isinstance(transform.fn, str):  # which reads the batch first, wherever the model has it
             part = replace(part, axes=())
-        fn = transform.of(self.layout, self.stated)
+        fn = transform.of(self.layout)
         return _changed(part, fn, name, s)
 
     def orbit(self, elements: Sequence[Any], leaves: Sequence[Any]) -> Iterator[list[Any]]:
@@ -247,7 +241,7 @@ class _Followed(GivenMap):
         return (self.place,)
 
 
-def changes(given: Any, x: Inputs, layout: Layout | None, stated: bool, mask: int | None = None) -> Changes:
+def changes(given: Any, x: Inputs, layout: Layout | None, stated: Stated, mask: int | None = None) -> Changes:
     """The contract of one transform, or of several in a list or by name."""
     transforms = named_transforms(given)
     group = Strengths(transforms)
@@ -256,7 +250,12 @@ def changes(given: Any, x: Inputs, layout: Layout | None, stated: bool, mask: in
         None if isinstance(a, Shared) else LeafAction(_Stays(whole), said=f"changed by {', '.join(transforms)}")
         for a in x.leaves
     )
-    return Changes(group, transforms, x, moved, layout, stated, mask=mask)
+    at = sorted(x.keys).index(x.keys[0]) if x.keys else 0  # which array they change: the first that is given
+    first = x.leaves[at]
+    placed = any(isinstance(t.fn, str) and t.fn in HAVE_PLACES for t in transforms.values())
+    if layout is None and stated is not None and placed and not isinstance(first, Shared) and first.ndim > 2:
+        layout = settled_layout([first.shape], stated[at : at + 1], True)
+    return Changes(group, transforms, x, moved, layout, mask=mask)
 
 
 Transforms = Transform | Sequence[Transform] | Mapping[str, Transform]

@@ -18,6 +18,7 @@ from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.represented import as_output_action
 from equitangents.audit.contract.labels import Labels
+from equitangents.audit.contract.layouts import Stated, settled_layout
 from equitangents.audit.contract.leaf_actions import Custom, CustomAction, Layout, LeafAction, leaf, spatial
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
 from equitangents.audit.contract.places import Boxes, Keypoints
@@ -170,11 +171,14 @@ class Contract:
 
 
 def make_contract(
-    action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None, output_layout: Layout | None, layout_needed: bool
+    action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None, output_layout: Layout | None, stated: Stated
 ) -> Contract:
-    """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None."""
+    """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None.
+
+    `stated`: of models whose layout is not to be assumed, the shape of every input that their file states, if any.
+    """
     by = _by_name if isinstance(action, str) else _by_actions
-    group, known, parts, used = by(action, x, kinds, layout, layout_needed)
+    group, known, parts, used = by(action, x, kinds, layout, stated)
     _check_parts(x, parts)
     if all(part is None or part.layout is None for part in parts):
         used = None
@@ -209,7 +213,7 @@ def _is_image(part: LeafAction, array: Any) -> bool:
 _Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | None]
 
 
-def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, layout_needed: bool) -> _Parts:
+def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, stated: Stated) -> _Parts:
     """The group, what it does, its actions on the inputs, and the layout of images."""
     given = [kind_of_only_input(name, x)] if kinds is None else spread_over("inputs", kinds, x.structure, len(x.leaves))
     for leaf_name, kind, array in zip(x.names, given, x.leaves, strict=True):
@@ -219,7 +223,7 @@ def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, layout_nee
                 "every row of the batch"
             )
     images = [kind == "images" or (kind == "sequences" and a.ndim > 2) for kind, a in zip(given, x.leaves, strict=True)]
-    layout = _settle(layout, any(images), layout_needed, x)
+    layout = _settle(layout, images, stated, x)
     known = named_group(name, x, given, layout)
     grid = next((spatial(a.shape, layout) for kind, a in zip(given, x.leaves, strict=True) if kind == "images"), None)
     parts = [
@@ -229,7 +233,7 @@ def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, layout_nee
     return known.group, known, parts, layout
 
 
-def _by_actions(action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None, layout_needed: bool) -> _Parts:
+def _by_actions(action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None, stated: Stated) -> _Parts:
     """The same where actions are given."""
     if kinds is not None:
         raise InvalidArgumentError("inputs says what the named group acts on; give it with a group's name as action")
@@ -240,7 +244,7 @@ def _by_actions(action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None,
             f"action is {action!r}; expected the name of a group ('C4', 'SO3', …), an action such as "
             "equitangents.actions.image_rotations(4), or one entry for each input with None where it does not move"
         )
-    layout = _settle(layout, any(part.channels_last for part in actions), layout_needed, x)
+    layout = _settle(layout, [part is not None and part.channels_last for part in given], stated, x)
     group = actions[0].group
     for part in actions[1:]:
         check_group(group, part)
@@ -269,20 +273,14 @@ def check_group(group: SymmetryGroup, action: GroupAction) -> None:
         )
 
 
-def _settle(layout: Layout | None, images: bool, needed: bool, x: Inputs) -> Layout | None:
-    """The layout of images: what was stated, else channels last, unless that would be a guess."""
-    if not images or layout is not None:
-        return layout if images else None
-    shapes = [a.shape for a in x.leaves if not isinstance(a, Shared) and a.ndim == 4]
-    ambiguous = any(s[1] in (1, 2, 3, 4) and s[3] > 4 for s in shapes)
-    if needed or ambiguous:
-        why = (
-            "for PyTorch and ONNX models it is never assumed"
-            if needed
-            else f"x has shape {shapes[0]}, which looks like channels first"
-        )
-        raise InvalidArgumentError(
-            f"layout is not stated and {why}; give layout='channels_first' for (N, C, H, W) or 'channels_last' for "
-            "(N, H, W, C)"
-        )
-    return "channels_last"
+def _settle(layout: Layout | None, images: Sequence[bool], stated: Stated, x: Inputs) -> Layout | None:
+    """The layout of the inputs that are images: what was given, else what their shapes and the model's file say."""
+    if layout is not None or not any(images):
+        return layout if any(images) else None
+    files = stated or [None] * len(images)
+    moved = [
+        (tuple(a.shape), file)
+        for a, image, file in zip(x.leaves, images, files, strict=True)
+        if image and not isinstance(a, Shared) and a.ndim > 2
+    ]
+    return settled_layout([shape for shape, _ in moved], [file for _, file in moved], stated is not None)

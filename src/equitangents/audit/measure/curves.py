@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.audit.contract.changes import Changes, changes, without_motion
+from equitangents.audit.contract.layouts import Stated
 from equitangents.audit.measure.floors import Floors, measure_floors
 from equitangents.audit.measure.judge import Judgement, judge
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
@@ -18,7 +19,7 @@ from equitangents.audit.report.sections import Estimate, StrengthResult, Transfo
 from equitangents.metrics.measure import bootstrap_interval
 
 
-def transform_curves(task: Task, given: Any, stated: bool) -> list[TransformResult]:
+def transform_curves(task: Task, given: Any, stated: Stated) -> list[TransformResult]:
     """The curves of transforms that are looked at beside a group."""
     contract = changes(given, task.x, task.contract.layout, stated, task.contract.mask)
     beside = replace(

@@ -1,0 +1,142 @@
+"""What `equitangents audit` is told in words, and all of it that can be refused before anything heavy is imported."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+Limits = float | dict[str, float] | None
+
+
+def check_choice(option: str, value: str | None, choices: Sequence[str]) -> None:
+    """Raise unless the value is one of the choices, or None."""
+    if value is not None and value not in choices:
+        said = f"{option.removeprefix('--')} is {value!r}; expected {' or '.join(choices)}"
+        raise typer.BadParameter(said, param_hint=option)
+
+
+def check_counts(counts: Mapping[str, int | None]) -> None:
+    """Raise unless every number that is given is at least 1."""
+    for option, count in counts.items():
+        if count is not None and count < 1:
+            raise typer.BadParameter(f"{count}; expected a whole number, at least 1", param_hint=option)
+
+
+def check_outputs(paths: Mapping[str, Path | None]) -> None:
+    """Raise unless every file can lie where it is to be written."""
+    for option, path in paths.items():
+        if path is not None and not path.resolve().parent.is_dir():
+            raise typer.BadParameter(f"{str(path)!r}, whose folder does not exist", param_hint=option)
+
+
+def check_file(name: str, path: Path | str | None) -> None:
+    """Raise unless the file that is to be read is there, or none is given."""
+    from equitangents.errors import InvalidArgumentError
+
+    if path is not None and not Path(path).is_file():
+        raise InvalidArgumentError(f"{name} is {str(path)!r}, which is not a file")
+
+
+def check_program(command: str | None) -> None:
+    """Raise unless the first word of --command is a program; other faults of the line are told when it is split."""
+    try:
+        words = shlex.split(command or "")
+    except ValueError:
+        return
+    if words and shutil.which(words[0]) is None:
+        raise typer.BadParameter(f"there is no program {words[0]!r}", param_hint="--command")
+
+
+def share(text: str, option: str) -> float:
+    """ "5%", "5 %" and "0.05" as 0.05."""
+    plain = text.strip()
+    percent = plain.endswith("%")
+    try:
+        number = float(plain.removesuffix("%"))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r}; expected a number such as 0.05, or 5%", param_hint=option) from None
+    return number / 100 if percent else number
+
+
+def limits_of(text: str | None) -> Limits:
+    """--fail-above: one share, or shares by name."""
+    limits = scales(text, "--fail-above", shares=True)
+    for limit in limits.values() if isinstance(limits, dict) else [] if limits is None else [limits]:
+        if not 0 <= limit < float("inf"):
+            raise typer.BadParameter(f"{limit:g}; expected a number, at least 0", param_hint="--fail-above")
+    return limits
+
+
+def agreement_of(text: str | None) -> float | None:
+    """--min-agreement: a share from 0 to 1."""
+    if text is None:
+        return None
+    found = share(text, "--min-agreement")
+    if not 0 <= found <= 1:
+        hint = f"; did you mean {found:g}%?" if 1 < found <= 100 else ""
+        raise typer.BadParameter(f"{text!r}; expected a share, 0.95 or 95%{hint}", param_hint="--min-agreement")
+    return found
+
+
+def tolerance_of(text: str | None) -> float | None:
+    """--tolerance: a share, above 0."""
+    if text is None:
+        return None
+    found = share(text, "--tolerance")
+    if not 0 < found < float("inf"):
+        raise typer.BadParameter(f"{text!r}; expected a number above 0, 0.01 or 1%", param_hint="--tolerance")
+    return found
+
+
+def scales(text: str | None, option: str = "--output-scale", shares: bool = False) -> Limits:
+    """ "0.1" as a number, "forces=0.1,energy=1" as numbers by name; `shares`: "10%" is one, too."""
+    if text is None:
+        return None
+    parts = [part.rpartition("=") for part in text.replace(" ", "").split(",")]
+    try:
+        numbers = [share(number, option) if shares else float(number) for _, _, number in parts]
+    except ValueError:
+        raise typer.BadParameter(f"{text!r}; expected a number, or NAME=NUMBER,…", param_hint=option) from None
+    if len(parts) == 1 and not parts[0][1]:
+        return numbers[0]
+    if not all(name for name, _, _ in parts):
+        raise typer.BadParameter("expected one number, or NAME=NUMBER,… for each", param_hint=option)
+    return {name: number for (name, _, _), number in zip(parts, numbers, strict=True)}
+
+
+def named(text: str | None) -> dict[str, float] | None:
+    """--tolerances: "forces=1,energy=0.1" as numbers by name."""
+    numbers = scales(text, "--tolerances")
+    if isinstance(numbers, float):
+        raise typer.BadParameter("expected NAME=NUMBER,…", param_hint="--tolerances")
+    return numbers
+
+
+def kinds_of(text: str | None, x: object) -> Any:
+    """--inputs: "vectors,none" as the tree of kinds that belongs to x."""
+    if text is None:
+        return None
+    parts = [None if part in ("none", "invariant") else part for part in text.replace(" ", "").split(",")]
+    if isinstance(x, dict):
+        if len(parts) != len(x):
+            raise typer.BadParameter(f"{len(parts)} kinds for the inputs {', '.join(x)}", param_hint="--inputs")
+        return dict(zip(x, parts, strict=True))
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def limited(x: Any, y: Any, limit: int | None, seed: int, axis: int = 0) -> tuple[Any, Any]:
+    """--limit: at most so many rows of x, whose batch is along `axis`, and of y."""
+    if limit is None:
+        return x, y
+    import numpy as np
+
+    arrays = x if isinstance(x, dict) else {"x": x}
+    n = np.shape(next(iter(arrays.values())))[axis]
+    rows = np.sort(np.random.default_rng(seed).choice(n, min(limit, n), replace=False))
+    chosen = {name: np.take(np.asarray(a), rows, axis=axis) for name, a in arrays.items()}
+    return (chosen if isinstance(x, dict) else chosen["x"]), (None if y is None else np.asarray(y)[rows])

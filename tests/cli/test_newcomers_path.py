@@ -1,0 +1,222 @@
+"""What a newcomer meets: wrong words told at once, in the command's own; percentages; a line from the first second."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import pickle
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equitangents.cli.announcements import announced, stages
+from equitangents.cli.audit_settings import agreement_of, limits_of, tolerance_of
+from equitangents.cli.main import main
+from equitangents.cli.option_words import in_options
+from equitangents.errors import InvalidArgumentError
+from equitangents.model_files import check_model
+
+MODULE = """
+import numpy as np
+
+
+def pooled(x):
+    return np.asarray(x).sum((1, 2)) ** 2
+
+
+def nearly(x):
+    return np.asarray(x).sum((1, 2)) + 100 + np.asarray(x)[:, 0, 0]
+"""
+LIGHT = """
+import json, sys
+from equitangents.cli.main import main
+
+told = []
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(["audit", *arguments])
+    except SystemExit as stop:
+        told.append([stop.code, [m for m in ("jax", "torch", "onnxruntime", "ase", "scipy") if m in sys.modules]])
+print(json.dumps(told))
+"""
+WRONG = {
+    "model is 'no.onnx', which is not a file": ["no.onnx"],
+    "model is 'no.pt2', which is not a file": ["no.pt2"],
+    "holds tensors alone": ["weights.pt"],
+    "it is a pickle": ["model.pkl"],
+    "no module named 'no_such_module'": ["no_such_module:f"],
+    "there is no program 'no-such-program'": ["--command", "no-such-program --fast"],
+    "data is 'no.npz', which is not a file": ["newcomers_models:pooled", "--data", "no.npz"],
+    "is text, which is neither": ["newcomers_models:pooled", "--data", "newcomers_models.py"],
+    "baseline is 'no.json', which is not a file": ["newcomers_models:pooled", "--baseline", "no.json"],
+    "whose folder does not exist": ["newcomers_models:pooled", "--html", "no/a.html"],
+    "group is 'Q8'": ["newcomers_models:pooled", "--group", "Q8"],
+    "layout is 'NCHW'": ["newcomers_models:pooled", "--layout", "NCHW"],
+    "relative-to is 'mean'": ["newcomers_models:pooled", "--relative-to", "mean"],
+    "effort is 'fast'": ["newcomers_models:pooled", "--effort", "fast"],
+    "--elements: 0": ["newcomers_models:pooled", "--elements", "0"],
+    "--fail-above: 'five'": ["newcomers_models:pooled", "--fail-above", "five"],
+    "2 kinds for the inputs": ["newcomers_models:pooled", "--data", "three.npz", "--inputs", "vectors,none"],
+}
+ATOMS = {
+    "atoms is 'no.xyz', which is not a file": ["--atoms", "no.xyz", "--calculator", "newcomers_models:pooled"],
+    "calculator is 'pooled'": ["--atoms", "newcomers_models.py", "--calculator", "pooled"],
+}
+WEIGHTS = b"\x80\x02ccollections\nOrderedDict\nctorch._utils\n_rebuild_tensor_v2\nctorch\nFloatStorage\n."
+NETWORK = b"\x80\x02ctorch.nn.modules.linear\nLinear\nctorch._utils\n_rebuild_tensor_v2\n."
+
+
+def archive(path: str, **entries: bytes) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in entries.items():
+            file.writestr(f"archive/{name.replace('__', '/').replace('_py', '.py').replace('_pkl', '.pkl')}", content)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("newcomers_models.py").write_text(MODULE)
+    np.savez("images.npz", x=np.random.default_rng(0).normal(size=(20, 4, 4, 1)))
+    np.savez("three.npz", a=np.ones((4, 3)), b=np.ones(4), c=np.ones(4))
+    Path("model.pkl").write_bytes(pickle.dumps(3))
+    archive("weights.pt", data_pkl=WEIGHTS)
+    return tmp_path
+
+
+def test_wrong_words_are_told_before_anything_heavy_is_imported(folder: Path) -> None:
+    with_the_rest = lambda words: [
+        *words,
+        *(() if "--data" in words else ("--data", "images.npz")),
+        *(() if "--group" in words else ("--group", "C4")),
+    ]
+    runs = [with_the_rest(words) for words in WRONG.values()] + list(ATOMS.values())
+    ran = subprocess.run([sys.executable, "-c", LIGHT, json.dumps(runs)], capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == [[2, []]] * len(runs)
+    lines = ran.stderr.splitlines()
+    assert len(lines) == len(runs)
+    for said, line in zip((*WRONG, *ATOMS), lines, strict=True):
+        assert line.startswith("equitangents: ")
+        assert said in line
+
+
+def test_what_a_file_of_weights_holds_is_known_without_unpickling_it(folder: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"state_dict.*load_state_dict.*module:net.*\.pt2"):
+        check_model("weights.pt", trust=True)
+    archive("whole.pt", data_pkl=NETWORK)
+    with pytest.raises(InvalidArgumentError, match="--trust"):
+        check_model("whole.pt")
+    assert check_model("whole.pt", trust=True) == "pickle"
+    archive("script.pt2", data_pkl=WEIGHTS, code__net_py=b"")
+    archive("exported.pt", archive_format=b"pt2", data__weights__weight_0=b"")
+    assert (check_model("script.pt2"), check_model("exported.pt")) == ("script", "exported")
+    before = b"".join(pickle.dumps(part, 2) for part in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
+    Path("old.pth").write_bytes(before + WEIGHTS)  # as torch.save wrote before it wrote archives
+    with pytest.raises(InvalidArgumentError, match="holds tensors alone"):
+        check_model("old.pth")
+    for content in (b"", b"text", b"\x80\x04no pickle", before[:20]):
+        Path("broken.pt").write_bytes(content)
+        with pytest.raises(InvalidArgumentError, match="--trust"):
+            check_model("broken.pt")
+
+
+@given(st.integers(0, 10**6))
+def test_percentages_are_shares(millionths: int) -> None:
+    percent, plain = f"{millionths / 10**4}%", str(millionths / 10**6)
+    assert limits_of(percent) == pytest.approx(limits_of(plain), rel=1e-12)
+    assert agreement_of(percent) == pytest.approx(agreement_of(plain), rel=1e-12)
+    assert limits_of(f"a={percent},b={plain}") == pytest.approx({"a": millionths / 10**6, "b": millionths / 10**6})
+    if millionths:
+        assert tolerance_of(percent) == pytest.approx(tolerance_of(plain), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "%", "5%%", "five", "nan", "nan%", "inf", "-1", "-5%", "0.1,0.2", "a=", "=5%", "5 % of"]
+)
+def test_a_limit_that_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        limits_of(text)
+    for read in (agreement_of, tolerance_of):
+        with pytest.raises(typer.BadParameter):
+            read(text)
+
+
+def test_shares_above_one_are_taken_for_forgotten_percent_signs() -> None:
+    with pytest.raises(typer.BadParameter, match="did you mean 95%"):
+        agreement_of("95")
+    with pytest.raises(typer.BadParameter, match=r"expected a share"):
+        agreement_of("101%")
+
+
+def test_a_percentage_decides_as_the_share_does(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["audit", "newcomers_models:nearly", "--data", "images.npz", "--group", "C4", "--effort", "quick"]
+    statuses = {}
+    for limit in ("0.05", "5%", "5 %", "1e-6", "0.0001%"):
+        with pytest.raises(SystemExit) as stop:
+            main([*run, "--relative-to", "norm", "--fail-above", limit])
+        statuses[limit] = stop.value.code or 0
+    assert statuses == {"0.05": 0, "5%": 0, "5 %": 0, "1e-6": 3, "0.0001%": 3}
+    assert "mean relative error ≤ 0.05" in capsys.readouterr().out
+
+
+def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save("first.npy", np.zeros((5, 3, 8, 8)))
+    with pytest.raises(SystemExit) as stop:
+        main(["audit", "newcomers_models:pooled", "--data", "first.npy", "--group", "C4"])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert said.count("\n") == 1
+    assert "--layout channels_first for (N, C, H, W)" in said
+    assert "layout=" not in said
+    options = {"inputs": "--inputs", "layout": "--layout", "trust": "--trust", "seed": "--seed"}
+    for python, words in (
+        ("say inputs=('vectors', None)", "say --inputs vectors,none"),
+        ("say with inputs= what", "say with --inputs what"),
+        ("layout='channels_last' or seed=3.", "--layout channels_last or --seed 3."),
+        ("--trust (trust=True) loads it", "--trust loads it"),
+        ("Bootstrap(seed=3), f(a(b), seed=3) and (seed=3)", "Bootstrap(seed=3), f(a(b), seed=3) and (--seed 3)"),
+        ("give trust=True (--trust)", "give trust=True (--trust)"),
+        ("np.savez('x', other='y')", "np.savez('x', other='y')"),
+    ):
+        assert in_options(python, options) == words
+    assert in_options("layout='a'", {}) == "layout='a'"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_what_is_being_done_from_the_first_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with pytest.raises(SystemExit):
+        main(["audit", "newcomers_models:pooled", "--data", "images.npz", "--group", "C4", "--effort", "quick"])
+    drawn = screen.getvalue().split("\r\033[K")
+    wanted = ["reading images.npz …", "importing JAX …", "loading newcomers_models:pooled …", "evaluating pooled …"]
+    assert drawn[:5] == ["", *wanted]
+    assert drawn[-1] == "", "the line is taken off"
+
+
+def test_what_is_announced_takes_the_line_off_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with stages() as stage, announced("equitangents.audit.layouts", err=True):
+        stage("loading")
+        logging.getLogger("equitangents.audit.layouts").info("layout: channels_first")
+        stage("evaluating")
+    assert screen.getvalue() == "\r\033[Kloading …\r\033[Klayout: channels_first\n\r\033[Kevaluating …\r\033[K"
+
+
+def test_where_there_is_no_terminal_nothing_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    with stages() as stage:
+        stage("loading")
+    assert capsys.readouterr().err == ""
