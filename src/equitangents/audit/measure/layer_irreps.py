@@ -95,7 +95,8 @@ def irreps_by_layer(
     model = as_model(f)
     x, kinds, _ = structured(x, inputs, False, action if isinstance(action, str) else None)
     batch = as_inputs(x)
-    contract = make_contract(action, batch, kinds, layout, None, model.states_layout)
+    stated = model.stated_shapes(batch.tree(), batch.axes)
+    contract = make_contract(action, batch, kinds, layout, None, stated)
     group: Any = contract.group
     if isinstance(group, RotationGroup):
         grid = (o3 if group.reflections else so3)(degrees + 1)

@@ -56,5 +56,5 @@ def _norms(a: np.ndarray) -> np.ndarray:
 
 
 def rms(values: np.ndarray) -> float:
-    """Root mean square."""
+    """The root mean square of all entries."""
     return float(np.sqrt(np.mean(np.square(values))))
