@@ -17,12 +17,10 @@ for holder, names in ((os, of_os), (signal, "SIGKILL SIGALRM setitimer pthread_s
             delattr(holder, name)
 """
 MODULES = """
-import importlib, importlib.util, pkgutil
+import importlib, pkgutil
 import equitangents
-# studies take their lock from a module that is being made one for all
-SKIPPED = () if importlib.util.find_spec("equitangents.locks") else ("equitangents.studies",)
 for module in pkgutil.walk_packages(equitangents.__path__, "equitangents."):
-    if module.name.endswith("__main__") or module.name.startswith(SKIPPED):
+    if module.name.endswith("__main__"):
         continue
     try:
         importlib.import_module(module.name)

@@ -51,7 +51,7 @@ def objects(command: str) -> list[Any]:
             _goes_on=None,
         ),
         thing("equitangents.audit.adapters.callables:CallableModel", function=words),
-        thing("equitangents.kernels.store.folder:KernelStore", folder="/tmp/elsewhere", limit=1),
+        thing("equitangents.kernels.store.folder:KernelStore", folder="/nowhere/else", limit=1),
         thing("planted_module:Thing", x=1),
         thing("os:system"),
         thing("subprocess:Popen", args=words),
@@ -63,7 +63,7 @@ def objects(command: str) -> list[Any]:
         thing(f"{nn}.sequential:Sequential", _layers={"is": "same", "number": 90}),
         thing(f"{nn}.nonlinearities:Elementwise", fn=words, tolerance=1, order=2, quadrature_error=0.0),
         thing(
-            "equitangents.solvers.out_of_core:OutOfCore", path="/tmp/elsewhere", tile=1, precision=None, tolerance=1.0
+            "equitangents.solvers.out_of_core:OutOfCore", path="/nowhere/else", tile=1, precision=None, tolerance=1.0
         ),
         thing("equitangents.solvers.pcg:PCG", preconditioner="x", rank=-1, tolerance=-1.0, max_iterations=0, seed="x"),
         {"is": "class", "name": "equitangents.audit.adapters.commands:Command"},
@@ -80,7 +80,7 @@ def objects(command: str) -> list[Any]:
         {"is": "dtype", "name": "V99999999999"},
         {"is": "number", "dtype": "<U3", "value": {"is": "x"}},
         {"is": "number", "dtype": "O", "value": 3},
-        {"is": "path", "name": "/tmp/elsewhere/x"},
+        {"is": "path", "name": "/nowhere/else/x"},
         {"is": "slice", "parts": [words, None, None]},
         {"is": "dict", "items": [[{"is": "list", "items": []}, 1]]},
     ]
