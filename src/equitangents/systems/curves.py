@@ -180,13 +180,13 @@ def learning_curve(
             without augmentation, whose kernel is, too; or any object with `fit` and `predict` (`DeepEnsemble`, a
             `System`, estimators of scikit-learn, contenders), trained anew each time, or a function of a seed that
             makes one.
-        data, y: the inputs (N, …) and their targets: whole numbers or text are classes, other numbers are regressed
-            on. Also a `Dataset`, or (x, y, test_x, test_y).
+        data: the inputs (N, …); also a `Dataset`, or (x, y, test_x, test_y).
+        y: their targets: whole numbers or text are classes, other numbers are regressed on.
         test: the share of the data that every repetition draws to test on, or (x, y) of their own, the same for all.
         sizes: of the training sets, increasing; None: doubling up to half of the data.
         repetitions: how many nested chains of training sets are drawn; two or more give intervals.
-        kernel, ridge: of networks; the ridge is relative to the mean diagonal of the kernel of all data, and so is the
-            same at every size.
+        kernel: of networks, "ntk" or "nngp".
+        ridge: of networks; relative to the mean diagonal of the kernel of all data, and so the same at every size.
         predict: for networks, the squared error that is to be expected: from the "spectrum" alone (`omniscient_risk`),
             from all "inputs" (`cavity_risk`: dearer, and true where some inputs are far easier than others), or None.
         seed: of the orders, and of models that have one.

@@ -185,7 +185,8 @@ def exchange_rate(
         net: an infinite network whose kernel the group leaves invariant.
         group: an exact action of a finite group, or its name; it should be a symmetry of the data
             (`moved_at_random` makes it one).
-        data, y, test, sizes, repetitions, kernel, ridge, predict, seed, progress: as those of `learning_curve`.
+        data: inputs, as those of `learning_curve`; so are y, test, sizes, repetitions, kernel, ridge, predict, seed and
+            progress.
         subgroup: its elements; None: the largest proper one that one or two elements generate.
         wrong: an action that is no symmetry of the data; None: `scrambled`, the group's conjugate by a random
             permutation of positions.

@@ -152,7 +152,8 @@ def partial_orbits(
     Args:
         net: an infinite network, or anything with `kernel` that the group leaves invariant (checked on a sample).
         group: an exact action of any finite group, or its name.
-        x, y: inputs (N, …), each of which stands for its orbit, and their classes (N,).
+        x: inputs (N, …), each of which stands for its orbit.
+        y: their classes (N,).
         seen: elements in which the partly seen classes are trained on: a list of them, or their number m, the first m.
         partial: the classes that are seen in part; None: the second half of them, sorted.
         test: (x, y) of further inputs to predict in all orientations.
