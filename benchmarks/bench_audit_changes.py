@@ -104,7 +104,7 @@ def changed(change: Change, violation: float) -> Callable[[np.random.Generator],
         if violation == 0:
             return change.still, x
         fresh, transform = change.inputs(rng, FRESH), change.transform()
-        at = lambda s: transform.of("channels_last", False)(fresh, s)
+        at = lambda s: transform.of("channels_last")(fresh, s)
         start = fresh if transform.reference is None else at(transform.reference)
         d, width = start[0].size, change.still(start).shape[1]
         W = rng.normal(size=(d, width)) / np.sqrt(d)
