@@ -93,7 +93,11 @@ def test_a_float32_factor_that_breaks_down_names_eigenvalue_cause_and_a_ridge_th
     assert re.search(
         r"breaks down \(smallest eigenvalue .* cause: rounding in float32 .* or precision='float64'", message
     )
-    assert solvers.solve(matrix, targets(30, 1), solver=how, ridge=cured(message)).report.residual < 1e-10
+    y = targets(30, 1)
+    found = solvers.solve(matrix, y, solver=how, ridge=cured(message))
+    # no residual is known better than its terms are rounded, whatever the processor: N ε λ_max ‖x‖/‖y‖
+    rounding = 30 * np.finfo(float).eps * found.report.largest * np.linalg.norm(found.coefficients) / np.linalg.norm(y)
+    assert found.report.residual < max(1e-10, rounding) < 1e-8
 
 
 @pytest.mark.parametrize("name", ["cholesky float32", "out-of-core float32"])
