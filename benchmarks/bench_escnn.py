@@ -17,8 +17,8 @@ from pathlib import Path
 from benchmarks.escnn_contender import VARIABLE
 from benchmarks.peers import OUT, environment
 from equitangents import studies
-from equitangents.contenders.kinds.gcnn import TITLE
 from equitangents.report.verdict import with_interval
+from equitangents_studies.contenders.kinds.gcnn import TITLE
 
 CONTENDER = "benchmarks.escnn_contender:Escnn"
 SETTINGS = {"contenders": f"gcnn,{CONTENDER}", "shrink": ""}

@@ -15,7 +15,7 @@ import scipy.stats
 import equitangents as et
 from equitangents.ensembles.orbits.covariance import orbit_batch
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures, quantile_interval
-from equitangents.studies.common.ising_lattice import energy, hot_spins
+from equitangents_studies.common.ising_lattice import energy, hot_spins
 
 SIZES, ENSEMBLES, WIDTH, LEVEL = (1, 5, 25), 50, 1024, 0.95
 ROT = et.actions.image_rotations(4)

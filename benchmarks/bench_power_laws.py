@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from equitangents.systems import fit_power_law
+from equitangents_studies.systems import fit_power_law
 
 CASES = (  # sizes, noise, repetitions, exponents
     (7, 0.03, 0, (0.2, 0.5)),

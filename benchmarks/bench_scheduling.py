@@ -121,7 +121,7 @@ def simulated(workers: int, tiles: int, seconds: float) -> Cluster:
 
 def cases() -> dict[str, tuple[Any, np.ndarray]]:
     """Networks whose tiles are fast and slow, and inputs of a few tiles, by name."""
-    from equitangents.systems import architecture
+    from equitangents_studies.systems import architecture
 
     rng = np.random.default_rng(0)
     flat = rng.normal(size=(4000, 784)).astype(np.float32)

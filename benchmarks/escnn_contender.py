@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents.contenders import Problem
-from equitangents.contenders.kinds import gcnn
-from equitangents.contenders.networks import count_parameters
-from equitangents.contenders.turned_filters import exact_on_filters
+from equitangents_studies.contenders import Problem
+from equitangents_studies.contenders.kinds import gcnn
+from equitangents_studies.contenders.networks import count_parameters
+from equitangents_studies.contenders.turned_filters import exact_on_filters
 
 PEER = Path(__file__).with_name("escnn_peer.py")
 VARIABLE = "EQUITANGENTS_ESCNN_PYTHON"

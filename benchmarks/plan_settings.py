@@ -12,7 +12,7 @@ import numpy as np
 
 import equitangents as et
 from equitangents.ensembles.orbits.covariance import orbit_batch
-from equitangents.studies.common.ising_lattice import energy, hot_spins
+from equitangents_studies.common.ising_lattice import energy, hot_spins
 
 PILOT, PILOTS, ENSEMBLES = 20, 3, 144
 INPUTS = 24

@@ -25,7 +25,7 @@ def fcn(entries: str, solver: Callable[[], Any]) -> Callable[..., Found]:
     """The NTK of FCN, 8 hidden layers; `entries` is the precision of inputs and of entries that are not kept."""
 
     def solve(x: np.ndarray, y: np.ndarray, test: np.ndarray, ridge: float, lengthscale: float) -> Found:
-        from equitangents.systems import architecture
+        from equitangents_studies.systems import architecture
 
         return _solved(architecture("FCN", depth=8), x.astype(entries), y, test.astype(entries), ridge, solver())
 

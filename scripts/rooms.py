@@ -1,4 +1,4 @@
-"""The rooms of the package: every sub-package with its size, what it imports, and circles of imports.
+"""The rooms of both packages: every sub-package with its size, what it imports, and circles of imports.
 
 `make rooms` prints them. Imports inside functions and under TYPE_CHECKING count too. With `--check` the exit status is
 1 if files import one another in a circle that is not in `ALLOWED`.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import grimp
 
-PACKAGE = "equitangents"
+PACKAGES = ("equitangents", "equitangents_studies")
 ALLOWED = (
     # A group has irreps, subgroups and a table of its own kind, each of which is a group's: one concept in six files.
     {"abelian_irreps", "group", "irreps", "regular_representation", "subgroup", "table_group"},
@@ -44,7 +44,7 @@ def main() -> int:
 
 def import_graph() -> dict[str, set[str]]:
     """Every module with the modules that it imports, anywhere in its text."""
-    graph = grimp.build_graph(PACKAGE, cache_dir=None)
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     modules = sorted(graph.modules)
     return {name: set(graph.find_modules_directly_imported_by(name)) for name in modules}
 
@@ -55,9 +55,8 @@ def grouped(imports: Mapping[str, set[str]], depth: int) -> dict[str, set[str]]:
     for name, targets in imports.items():
         room = room_of(name, depth)
         arrows = rooms.setdefault(room, set())
-        arrows |= {room_of(target, depth) for target in targets if target != PACKAGE} - {room}
-    rooms.pop(PACKAGE, None)
-    return rooms
+        arrows |= {room_of(target, depth) for target in targets if target not in PACKAGES} - {room}
+    return {room: arrows for room, arrows in rooms.items() if room not in PACKAGES}
 
 
 def room_of(name: str, depth: int) -> str:
@@ -103,11 +102,11 @@ def print_rooms(imports: Mapping[str, set[str]], rooms: Mapping[str, set[str]], 
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         if room_of(name, depth) in members:
             members[room_of(name, depth)].append(len(file.read_text(encoding="utf-8").splitlines()))
-    print(f"{'room':24} {'files':>5} {'lines':>6} {'longest':>7}  imports")
+    print(f"{'room':40} {'files':>5} {'lines':>6} {'longest':>7}  imports")
     for room in ordered(rooms):
         sizes = members[room]
         arrows = ", ".join(sorted(short(target) for target in rooms[room])) or "-"
-        print(f"{short(room):24} {len(sizes):5} {sum(sizes):6} {max(sizes):7}  {arrows}")
+        print(f"{short(room):40} {len(sizes):5} {sum(sizes):6} {max(sizes):7}  {arrows}")
 
 
 def ordered(rooms: Mapping[str, set[str]]) -> list[str]:
@@ -122,8 +121,8 @@ def ordered(rooms: Mapping[str, set[str]]) -> list[str]:
 
 
 def short(name: str) -> str:
-    """Without the package's own name."""
-    return name.removeprefix(PACKAGE + ".")
+    """Without the library's own name."""
+    return name.removeprefix(PACKAGES[0] + ".")
 
 
 if __name__ == "__main__":

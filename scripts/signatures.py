@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1] / "src" / "equitangents"
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+ROOTS = (SOURCE / "equitangents", SOURCE / "equitangents_studies")
 KINDS = ("whole", "part", "named")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -30,7 +31,7 @@ def main() -> None:
     parser.add_argument("--list", metavar="PACKAGE", help="print the signatures of one package (`all`: of every one)")
     parser.add_argument("--exported", action="store_true", help="only what the `__init__.py` of a package names")
     arguments = parser.parse_args()
-    said = list(signatures(ROOT, exported=arguments.exported))
+    said = [found for root in ROOTS for found in signatures(root, exported=arguments.exported)]
     if arguments.list:
         for package, name, kind, text in said:
             if kind and arguments.list in (package, "all"):
@@ -51,7 +52,8 @@ def print_row(name: str, said: list[tuple[str, str, str, str]]) -> None:
 
 def signatures(root: Path, *, exported: bool = False) -> Iterator[tuple[str, str, str, str]]:
     """(package, dotted name, kind or nothing, the annotations that say `Any`) of every public signature."""
-    shared = names_of_any(root / "_aliases.py") | names_of_any(root / "_types.py")
+    named = root if (root / "_aliases.py").exists() else ROOTS[0]  # the package beside the library has its names of it
+    shared = names_of_any(named / "_aliases.py") | names_of_any(named / "_types.py")
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         if any(part.startswith("_") and part != "__init__" for part in parts):

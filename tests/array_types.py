@@ -24,12 +24,15 @@ from beartype import beartype
 from beartype.door import is_bearable
 from jaxtyping import AbstractArray
 
+PACKAGES = ("equitangents", "equitangents_studies")
+
 
 def annotated_modules() -> list[str]:
     """Modules that annotate arrays, the only ones worth a hook: it makes every call of their functions longer."""
-    root = Path(importlib.util.find_spec("equitangents").origin).parent
-    found = [path for path in sorted(root.rglob("*.py")) if "jaxtyping" in path.read_text(encoding="utf-8")]
-    return [".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__") for path in found]
+    source = Path(importlib.util.find_spec("equitangents").origin).parents[1]
+    files = [path for package in PACKAGES for path in sorted((source / package).rglob("*.py"))]
+    found = [path for path in files if "jaxtyping" in path.read_text(encoding="utf-8")]
+    return [".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__") for path in found]
 
 
 def check_arrays(function: Callable[..., Any]) -> Callable[..., Any]:

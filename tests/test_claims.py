@@ -15,11 +15,11 @@ import zarr
 import equitangents as et
 from equitangents.array_files import read_arrays
 from equitangents.claims import check_arrays, read_json
-from equitangents.data.own import load_own
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
-from equitangents.studies.framework import stage_files
+from equitangents_studies.data.own import load_own
+from equitangents_studies.framework import stage_files
 
 
 def claiming(shape, descr="<f8", held=b""):

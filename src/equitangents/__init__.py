@@ -8,16 +8,20 @@ from typing import Any
 
 import lazy_loader
 
+from equitangents import beside as _beside
 from equitangents._version import __version__
 
 _load, _, _lazy = lazy_loader.attach_stub(__name__, __file__)
+_beside.install()
 
-__all__ = sorted([*_lazy, "audit"])
+__all__ = sorted([*_lazy, "audit", *_beside.ROOMS])
 
 
 def __getattr__(name: str) -> Any:
     # a package that can be called, which a stub cannot import as one: types of it are those of its class
-    return importlib.import_module(f"{__name__}.audit") if name == "audit" else _load(name)
+    if name == "audit":
+        return importlib.import_module(f"{__name__}.audit")
+    return _beside.room(name) if name in _beside.ROOMS else _load(name)
 
 
 def __dir__() -> list[str]:

@@ -1,11 +1,13 @@
 """What is public, for type checkers, and for lazy_loader, which imports it when first used."""
 
 import equitangents.audit as _audit
+import equitangents_studies as studies
+import equitangents_studies.contenders as contenders
+import equitangents_studies.data as data
+import equitangents_studies.systems as systems
 
 from . import (
     actions,
-    contenders,
-    data,
     ensembles,
     errors,
     functional,
@@ -23,8 +25,6 @@ from . import (
     sphere,
     stax,
     steerable,
-    studies,
-    systems,
     testing,
     torch,
 )

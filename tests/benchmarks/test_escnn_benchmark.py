@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from equitangents.contenders import Problem
-from equitangents.contenders.kinds import gcnn
-from equitangents.contenders.networks import count_parameters
+from equitangents_studies.contenders import Problem
+from equitangents_studies.contenders.kinds import gcnn
+from equitangents_studies.contenders.networks import count_parameters
 
 PEER = """
 import json, sys

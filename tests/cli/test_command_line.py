@@ -91,7 +91,7 @@ def raising(error: BaseException):
 
 
 def test_error_of_the_package(capsys, monkeypatch) -> None:
-    monkeypatch.setattr("equitangents.studies.run", raising(InvalidArgumentError("members is 0;\n may be 1 or more")))
+    monkeypatch.setattr("equitangents_studies.run", raising(InvalidArgumentError("members is 0;\n may be 1 or more")))
     status, out, err = run(capsys, "reproduce", "toy")
     assert (status, out, err) == (2, "", "equitangents: members is 0; may be 1 or more\n")
 
@@ -104,21 +104,21 @@ def test_error_of_the_package(capsys, monkeypatch) -> None:
     ],
 )
 def test_a_file_that_cannot_be_written_is_an_error_of_one_line(capsys, monkeypatch, error: OSError, said: str) -> None:
-    monkeypatch.setattr("equitangents.studies.run", raising(error))
+    monkeypatch.setattr("equitangents_studies.run", raising(error))
     status, out, err = run(capsys, "reproduce", "toy")
     assert (status, out) == (2, "")
     assert err == f"equitangents: a file or folder cannot be read or written: {said}\n"
 
 
 def test_an_error_that_no_file_caused_is_a_crash(monkeypatch) -> None:
-    monkeypatch.setattr("equitangents.studies.run", raising(ConnectionResetError(errno.ECONNRESET, "reset")))
+    monkeypatch.setattr("equitangents_studies.run", raising(ConnectionResetError(errno.ECONNRESET, "reset")))
     with pytest.raises(ConnectionResetError):
         main(["reproduce", "toy"])
 
 
 @pytest.mark.parametrize("how", ["option", "environment"])
 def test_debug_shows_the_traceback(capsys, monkeypatch, how: str) -> None:
-    monkeypatch.setattr("equitangents.studies.run", raising(InvalidArgumentError("members is 0")))
+    monkeypatch.setattr("equitangents_studies.run", raising(InvalidArgumentError("members is 0")))
     if how == "environment":
         monkeypatch.setenv("EQUITANGENTS_DEBUG", "1")
     status, _, err = run(capsys, *(["--debug"] if how == "option" else []), "reproduce", "toy")
@@ -128,12 +128,12 @@ def test_debug_shows_the_traceback(capsys, monkeypatch, how: str) -> None:
 
 
 def test_interrupt(capsys, monkeypatch) -> None:
-    monkeypatch.setattr("equitangents.studies.run", raising(KeyboardInterrupt()))
+    monkeypatch.setattr("equitangents_studies.run", raising(KeyboardInterrupt()))
     assert run(capsys, "reproduce", "toy") == (130, "", "equitangents: interrupted\n")
 
 
 def test_a_crash_is_not_mistaken_for_bad_input(monkeypatch) -> None:
-    monkeypatch.setattr("equitangents.studies.run", raising(ZeroDivisionError("crash")))
+    monkeypatch.setattr("equitangents_studies.run", raising(ZeroDivisionError("crash")))
     with pytest.raises(ZeroDivisionError):
         main(["reproduce", "toy"])
 

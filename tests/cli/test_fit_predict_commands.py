@@ -11,7 +11,7 @@ import zarr
 import equitangents as et
 from equitangents.cli.main import main
 from equitangents.planning.question import network
-from equitangents.systems import architecture
+from equitangents_studies.systems import architecture
 
 RNG = np.random.default_rng(0)
 X, Y, NEW = RNG.normal(size=(9, 4)), RNG.normal(size=9), RNG.normal(size=(7, 4))

@@ -8,7 +8,7 @@ import pytest
 
 from equitangents.cli.main import main
 from equitangents.report.verdict import FAILS, HOLDS, Verdict
-from equitangents.studies import StudyResult
+from equitangents_studies import StudyResult
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def calls(monkeypatch) -> list[tuple[tuple, dict]]:
         )
         return StudyResult("toy", "quick", Path("runs"), Path("runs/report.html"), "in short", verdicts, 1.0)
 
-    monkeypatch.setattr("equitangents.studies.run", run)
+    monkeypatch.setattr("equitangents_studies.run", run)
     return made
 
 

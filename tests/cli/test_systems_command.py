@@ -10,7 +10,7 @@ import pytest
 
 from equitangents.cli.main import main
 from equitangents.report.render import outside_resources
-from equitangents.systems import compare_architectures, textures
+from equitangents_studies.systems import compare_architectures, textures
 
 OPTIONS = ("--architectures", "FCN,GAP", "--groups", "O(3d)", "--depth", 1, "--repetitions", 5)
 

@@ -18,8 +18,9 @@ for holder, names in ((os, of_os), (signal, "SIGKILL SIGALRM setitimer pthread_s
 """
 MODULES = """
 import importlib, pkgutil
-import equitangents
-for module in pkgutil.walk_packages(equitangents.__path__, "equitangents."):
+import equitangents, equitangents_studies
+walks = [pkgutil.walk_packages(p.__path__, f"{p.__name__}.") for p in (equitangents, equitangents_studies)]
+for module in (module for walk in walks for module in walk):
     if module.name.endswith("__main__"):
         continue
     try:

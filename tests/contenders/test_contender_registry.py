@@ -7,8 +7,8 @@ import pytest
 
 import equitangents as et
 from equitangents import contenders
-from equitangents.contenders.registry import Entry
 from equitangents.errors import InvalidArgumentError
+from equitangents_studies.contenders.registry import Entry
 
 PROBLEM = contenders.Problem("C4", (4, 4, 1), 3)
 X = np.random.default_rng(0).normal(size=(9, 4, 4, 1)).astype(np.float32)
@@ -39,7 +39,7 @@ def run(entry):
 
 @pytest.fixture
 def registered(monkeypatch):
-    monkeypatch.setattr("equitangents.contenders.registry._registered", {})
+    monkeypatch.setattr("equitangents_studies.contenders.registry._registered", {})
     et.contenders.register("nearest", NearestMean)
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from equitangents import contenders, nn
-from equitangents.contenders import kernel_machine, rings
-from equitangents.contenders.canonical import Canonicalised
-from equitangents.contenders.kernel_machine import KernelMachine
-from equitangents.contenders.networks import B_STD, LAST_STD, W_STD, count_multiplications, count_parameters
-from equitangents.contenders.trained import TrainedNetworks
-from equitangents.contenders.turned_filters import TurnedFilters
+from equitangents_studies.contenders import kernel_machine, rings
+from equitangents_studies.contenders.canonical import Canonicalised
+from equitangents_studies.contenders.kernel_machine import KernelMachine
+from equitangents_studies.contenders.networks import B_STD, LAST_STD, W_STD, count_multiplications, count_parameters
+from equitangents_studies.contenders.trained import TrainedNetworks
+from equitangents_studies.contenders.turned_filters import TurnedFilters
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 4, 4, 2)).astype(np.float32)

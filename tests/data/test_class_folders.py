@@ -83,7 +83,9 @@ def test_the_public_archive_is_found_by_name(folder, tmp_path, monkeypatch):
     (tmp_path / "NCT-CRC-HE-100K").mkdir()
     assert data.available("nct_crc_he", tmp_path)
     asked = []
-    monkeypatch.setattr("equitangents.data.folder.load_class_folders", lambda path, **how: asked.append((path, how)))
+    monkeypatch.setattr(
+        "equitangents_studies.data.folder.load_class_folders", lambda path, **how: asked.append((path, how))
+    )
     data.load("nct_crc_he", tmp_path)
     assert asked[0][0] == tmp_path / "NCT-CRC-HE-100K"
     assert "Kather" in asked[0][1]["citation"]

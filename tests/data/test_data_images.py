@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import equitangents.data as data
-from equitangents.data.images import area_weights
+import equitangents_studies.data as data
 from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents_studies.data.images import area_weights
 
 
 class TestResize:

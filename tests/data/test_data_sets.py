@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import equitangents.data as data
+import equitangents_studies.data as data
 from equitangents.errors import EquitangentsError, InvalidArgumentError, ShapeError
 
 

@@ -8,10 +8,10 @@ import tarfile
 import numpy as np
 import pytest
 
-import equitangents.data as data
-from equitangents.data import catalogue
-from equitangents.data.catalogue import RemoteFile, Source
+import equitangents_studies.data as data
 from equitangents.errors import InvalidArgumentError
+from equitangents_studies.data import catalogue
+from equitangents_studies.data.catalogue import RemoteFile, Source
 
 
 def _idx(array):

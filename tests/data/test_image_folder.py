@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from equitangents.data import open_image_folder
 from equitangents.errors import InvalidArgumentError
+from equitangents_studies.data import open_image_folder
 
 RNG = np.random.default_rng(0)
 

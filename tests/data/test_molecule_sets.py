@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from equitangents import data
-from equitangents.data.molecules import KCAL_PER_EV
 from equitangents.errors import InvalidArgumentError
+from equitangents_studies.data.molecules import KCAL_PER_EV
 
 
 def test_g2_energies_are_those_that_ase_tabulates():

@@ -16,29 +16,27 @@ import equitangents
 
 # Its classes are PyTorch modules; `make test` sets up no PyTorch, and `make test-extras` tests it.
 NEEDS_PYTORCH = {"equitangents.audit.adapters.torch_memory", "equitangents.audit.measure.remedied_torch"}
-ROOT = Path(equitangents.__file__).parent
-APART = {"studies"}  # read through their pages
+ROOT = Path(equitangents.__file__).parents[1]
+FILES = [path for name in ("equitangents", "equitangents_studies") for path in sorted((ROOT / name).rglob("*.py"))]
+BESIDE = {"systems", "contenders", "data"}  # rooms of the second package that users read; its studies have pages
 
 
 def _name(path: Path) -> str:
-    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-SOURCES = {_name(path): path for path in sorted(ROOT.rglob("*.py")) if path.stem != "__main__"}
+SOURCES = {_name(path): path for path in FILES if path.stem != "__main__"}
 WITH_EXAMPLES = [name for name, path in SOURCES.items() if ">>>" in path.read_text()]
 
 LONG = {  # examples that compile much: run by `make test-docs`, not by `make test`
-    f"equitangents.{name}"
-    for name in (
-        "ensembles.deep.classifier",
-        "ensembles.deep.regressor",
-        "ensembles.training.variations",
-        "systems.coupling",
-        "systems.embeddings",
-        "systems.patch_networks",
-        "systems.tangent_spectrum",
-    )
+    "equitangents.ensembles.deep.classifier",
+    "equitangents.ensembles.deep.regressor",
+    "equitangents.ensembles.training.variations",
+    "equitangents_studies.systems.coupling",
+    "equitangents_studies.systems.embeddings",
+    "equitangents_studies.systems.patch_networks",
+    "equitangents_studies.systems.tangent_spectrum",
 }
 
 
@@ -64,8 +62,9 @@ def test_what_needs_pytorch_has_no_example_that_nobody_runs() -> None:
 def public_docstrings() -> list[tuple[str, ast.AST, str]]:
     """Every docstring that a reader of the source or of the reference sees: where, of what, and what it says."""
     found = []
-    for path in sorted(ROOT.rglob("*.py")):
-        if not APART & set(path.relative_to(ROOT).parts):
+    for path in FILES:
+        package, *rooms = path.relative_to(ROOT).parts
+        if package == "equitangents" or rooms[0] in BESIDE:
             found += _docstrings_in(ast.parse(path.read_text()), str(path.relative_to(ROOT)))
     return found
 

@@ -13,9 +13,9 @@ import typer
 import equitangents
 from equitangents.cli.main import app
 from equitangents.errors import InvalidArgumentError
-from equitangents.studies import registry
-from equitangents.studies.catalogue import load
-from equitangents.studies.framework.settings import changed
+from equitangents_studies import registry
+from equitangents_studies.framework.catalogue import load
+from equitangents_studies.framework.settings import changed
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(

@@ -17,8 +17,8 @@ from equitangents import DeepEnsemble, nn
 from equitangents.ensembles.training import spread
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.scale import spreading
-from equitangents.studies.common.training import train_recorded
-from equitangents.studies.framework.study import Task
+from equitangents_studies.common.training import train_recorded
+from equitangents_studies.framework.study import Task
 from kills import Dying
 
 NET = nn.Sequential(nn.Dense(4, b_std=0.1), nn.Relu(), nn.Dense(1))

@@ -100,6 +100,7 @@ def test_the_list_agrees_with_the_classes():
 
 
 def test_nothing_on_the_list_runs_commands_or_holds_functions():
+    assert {name.split(".")[0] for name in kinds()} == {"equitangents"}
     rooms = {name.split(".")[1] for name in kinds()}
     assert not rooms & {"audit", "cli", "studies", "systems", "contenders", "testing", "data"}
     assert not any("any" in types.split("|") for kind in kinds().values() for types in kind.types.values())

@@ -31,7 +31,7 @@ from equitangents.files import whole_file
 from equitangents.kernels import Kernels, KernelStore
 from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore
-from equitangents.studies.framework import stage_files
+from equitangents_studies.framework import stage_files
 
 NET = et.nn.Sequential(et.nn.Dense(1, W_std=1.5, b_std=0.1), et.nn.Relu(), et.nn.Dense(1))
 FIELD = et.nn.Sequential(et.nn.Conv(1, (3, 3), b_std=0.1), et.nn.Relu(), et.nn.Conv(1, (3, 3)))

@@ -22,7 +22,6 @@ from equitangents.audit.adapters.files import load_model
 from equitangents.audit.potentials.checks import _rows
 from equitangents.audit.report.checks import read_baseline
 from equitangents.claims import part
-from equitangents.data.own import load_own
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.streaming.parts import Parts
 from equitangents.ensembles.training.variations import ZeroOutput
@@ -30,9 +29,10 @@ from equitangents.kernels import Kernels
 from equitangents.kernels.store.folder import KernelStore
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
-from equitangents.studies.framework import stage_files
-from equitangents.studies.framework.finished import finished
-from equitangents.studies.framework.folder import _config, _put_in_place
+from equitangents_studies.data.own import load_own
+from equitangents_studies.framework import stage_files
+from equitangents_studies.framework.finished import finished
+from equitangents_studies.framework.folder import _config, _put_in_place
 
 RNG = np.random.default_rng(0)
 NET = nn.Sequential(nn.Flatten(), nn.Dense(4, W_std=1.5, b_std=0.1), nn.Relu(), nn.Residual(nn.Dense(4)), nn.Dense(1))

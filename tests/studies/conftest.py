@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from equitangents import studies
-from equitangents.studies.catalogue import StudyInfo
+from equitangents_studies.framework.catalogue import StudyInfo
 from studies.miniatures import run
 from studies.small import Small
 

@@ -13,9 +13,9 @@ import numpy as np
 from equitangents import studies
 from equitangents.report import Figure, Section
 from equitangents.statistics import bootstrap
-from equitangents.studies.framework.claims import claim
-from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.study import Presentation, Stage, Study
+from equitangents_studies.framework.claims import claim
+from equitangents_studies.framework.settings import check
+from equitangents_studies.framework.study import Presentation, Stage, Study
 
 
 @dataclass(frozen=True)

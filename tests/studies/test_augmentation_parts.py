@@ -10,29 +10,29 @@ from scipy.stats import special_ortho_group
 import equitangents as et
 from equitangents.kernels import kernel_invariance_error
 from equitangents.statistics import excess_exponent
-from equitangents.studies.common.dependent_ensembles import boosted, nested_means
-from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
-from equitangents.studies.common.networks import mlp, same_weights
-from equitangents.studies.common.orbit_spread import predicted_parts, squares_of_means
-from equitangents.studies.common.rotation_bound import (
+from equitangents_studies.common.dependent_ensembles import boosted, nested_means
+from equitangents_studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
+from equitangents_studies.common.networks import mlp, same_weights
+from equitangents_studies.common.orbit_spread import predicted_parts, squares_of_means
+from equitangents_studies.common.rotation_bound import (
     coarseness,
     covering_angle,
     gradient_norms,
     representation,
     to_nearest,
 )
-from equitangents.studies.common.sampled_groups import STRATEGIES, importance, sample, trained_means
-from equitangents.studies.continuous import study as continuous
-from equitangents.studies.finite_width import study as finite_width
-from equitangents.studies.finite_width import tasks as finite_width_tasks
-from equitangents.studies.finite_width.claims import architecture_claims, group_claim
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.ising import study as ising
-from equitangents.studies.mlp_to_gcnn import pairs
-from equitangents.studies.mlp_to_gcnn import study as mlp_to_gcnn
-from equitangents.studies.other_ensembles import study as other_ensembles
-from equitangents.studies.other_ensembles.settings import CLOSED
-from equitangents.studies.sampling import study as sampling
+from equitangents_studies.common.sampled_groups import STRATEGIES, importance, sample, trained_means
+from equitangents_studies.continuous import study as continuous
+from equitangents_studies.finite_width import study as finite_width
+from equitangents_studies.finite_width import tasks as finite_width_tasks
+from equitangents_studies.finite_width.claims import architecture_claims, group_claim
+from equitangents_studies.framework.progress import Task
+from equitangents_studies.ising import study as ising
+from equitangents_studies.mlp_to_gcnn import pairs
+from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
+from equitangents_studies.other_ensembles import study as other_ensembles
+from equitangents_studies.other_ensembles.settings import CLOSED
+from equitangents_studies.sampling import study as sampling
 
 
 class TestSameWeights:

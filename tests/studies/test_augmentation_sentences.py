@@ -8,15 +8,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
-from equitangents.studies.catalogue import registry
-from equitangents.studies.common.sampled_groups import RANDOM, STRATEGIES
-from equitangents.studies.continuous import study as continuous
-from equitangents.studies.finite_width import study as finite_width
-from equitangents.studies.framework.claims import EXACT
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.records import Records
-from equitangents.studies.mlp_to_gcnn import study as mlp_to_gcnn
-from equitangents.studies.sampling import study as sampling
+from equitangents_studies.common.sampled_groups import RANDOM, STRATEGIES
+from equitangents_studies.continuous import study as continuous
+from equitangents_studies.finite_width import study as finite_width
+from equitangents_studies.framework.catalogue import registry
+from equitangents_studies.framework.claims import EXACT
+from equitangents_studies.framework.panels import panels
+from equitangents_studies.framework.records import Records
+from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
+from equitangents_studies.sampling import study as sampling
 from studies.miniatures import study
 
 

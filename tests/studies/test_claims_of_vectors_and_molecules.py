@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from equitangents import studies
-from equitangents.data import DataNotFoundError
-from equitangents.studies.common.worst import largest
-from equitangents.studies.cross_product import study as cross_product
-from equitangents.studies.forces import study as forces
-from equitangents.studies.framework.claims import EXACT
-from equitangents.studies.molecules import study as molecules
+from equitangents_studies.common.worst import largest
+from equitangents_studies.cross_product import study as cross_product
+from equitangents_studies.data import DataNotFoundError
+from equitangents_studies.forces import study as forces
+from equitangents_studies.framework.claims import EXACT
+from equitangents_studies.molecules import study as molecules
 from studies.miniatures import TINY
 
 UNDECIDED = "not decidable at this size"

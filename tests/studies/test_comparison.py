@@ -9,13 +9,13 @@ import pytest
 from equitangents import contenders, data, studies
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.report.verdict import with_interval
-from equitangents.studies.common.scores import table_mean
-from equitangents.studies.comparison.claims import claims
-from equitangents.studies.comparison.page import _not_run, _resampled, _too_dear
-from equitangents.studies.comparison.recommendation import recommendation
-from equitangents.studies.comparison.results import Results, pairs
-from equitangents.studies.comparison.settings import PRESETS, Settings
-from equitangents.studies.comparison.study import _budget
+from equitangents_studies.common.scores import table_mean
+from equitangents_studies.comparison.claims import claims
+from equitangents_studies.comparison.page import _not_run, _resampled, _too_dear
+from equitangents_studies.comparison.recommendation import recommendation
+from equitangents_studies.comparison.results import Results, pairs
+from equitangents_studies.comparison.settings import PRESETS, Settings
+from equitangents_studies.comparison.study import _budget
 
 RNG = np.random.default_rng(0)
 
@@ -98,7 +98,7 @@ class TestOwnModel:
         ],
     )
     def test_it_gets_a_row_on_ones_own_arrays(self, group, models, own, tmp_path, monkeypatch):
-        monkeypatch.setattr("equitangents.contenders.registry._registered", {})
+        monkeypatch.setattr("equitangents_studies.contenders.registry._registered", {})
         contenders.register("brightness", Brightness)
         settings = {"data": own, "group": group, "contenders": "brightness", "foreign": "noise"}
         result = studies.run("comparison", out=tmp_path / "run", settings=settings, progress=False)
@@ -108,7 +108,7 @@ class TestOwnModel:
         assert "What to use" in result.report.read_text(encoding="utf-8")
 
     def test_a_file_that_changed_is_not_gone_on_with(self, own, tmp_path, monkeypatch):
-        monkeypatch.setattr("equitangents.contenders.registry._registered", {})
+        monkeypatch.setattr("equitangents_studies.contenders.registry._registered", {})
         contenders.register("brightness", Brightness)
         how = {"data": own, "contenders": "brightness", "shrink": "()", "foreign": "noise"}
         studies.run("comparison", out=tmp_path / "run", settings=how, progress=False)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from equitangents import contenders
-from equitangents.studies.comparison import sizes
-from equitangents.studies.comparison.results import Curve, Results
-from equitangents.studies.framework.stages import Part, Stages
+from equitangents_studies.comparison import sizes
+from equitangents_studies.comparison.results import Curve, Results
+from equitangents_studies.framework.stages import Part, Stages
 
 SETTINGS = sizes.Settings(tasks=("digits:8",), sizes=(50, 200), shrink=(2,), repetitions=5)
 RNG = np.random.default_rng(0)

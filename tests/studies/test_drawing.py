@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
-from equitangents.studies.framework import drawing
+from equitangents_studies.framework import drawing
 
 
 @pytest.mark.parametrize(("width", "numbered"), [(3.0, ["800", "3,200", "12,800"]), (9.0, None)])

@@ -9,8 +9,8 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import EquitangentsError
-from equitangents.studies.finite_width_vec.claims import claims
-from equitangents.studies.finite_width_vec.results import GROUPS, INFERENCES, Results, Settings
+from equitangents_studies.finite_width_vec.claims import claims
+from equitangents_studies.finite_width_vec.results import GROUPS, INFERENCES, Results, Settings
 
 WIDTHS = (16, 64, 128, 256)
 

@@ -8,19 +8,19 @@ import pytest
 from equitangents import studies
 from equitangents.actions import image_rotations
 from equitangents.errors import InvalidArgumentError
-from equitangents.studies.common.image_ensembles import Recipe, answers, floor_predictions, rotations
-from equitangents.studies.common.orbits import orbit_batch, there_and_back
-from equitangents.studies.common.scores import table_mean
-from equitangents.studies.continuous.image_claims import image_claims
-from equitangents.studies.continuous.image_results import ImageEnsembles
-from equitangents.studies.continuous.settings import PRESETS as CONTINUOUS
-from equitangents.studies.continuous.settings import Settings as Continuous
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.sampling.settings import PRESETS as SAMPLING
-from equitangents.studies.sampling.settings import Settings as Sampling
-from equitangents.studies.sampling.trained import shown, visits
-from equitangents.studies.sampling.trained_claims import trained_claims
-from equitangents.studies.sampling.trained_results import PAIRS, TrainedEnsembles, titles
+from equitangents_studies.common.image_ensembles import Recipe, answers, floor_predictions, rotations
+from equitangents_studies.common.orbits import orbit_batch, there_and_back
+from equitangents_studies.common.scores import table_mean
+from equitangents_studies.continuous.image_claims import image_claims
+from equitangents_studies.continuous.image_results import ImageEnsembles
+from equitangents_studies.continuous.settings import PRESETS as CONTINUOUS
+from equitangents_studies.continuous.settings import Settings as Continuous
+from equitangents_studies.framework.progress import Task
+from equitangents_studies.sampling.settings import PRESETS as SAMPLING
+from equitangents_studies.sampling.settings import Settings as Sampling
+from equitangents_studies.sampling.trained import shown, visits
+from equitangents_studies.sampling.trained_claims import trained_claims
+from equitangents_studies.sampling.trained_results import PAIRS, TrainedEnsembles, titles
 from studies.miniatures import run
 
 RECIPE = Recipe(patch=2, channels=(4,), members=3, ensembles=10, batch=8, learning_rate=0.1)

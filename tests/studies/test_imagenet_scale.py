@@ -17,14 +17,14 @@ import pytest
 from PIL import Image
 
 from equitangents import studies
-from equitangents.data import open_image_folder
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.imagenet_scale import networks, training
-from equitangents.studies.imagenet_scale.claims import claims
-from equitangents.studies.imagenet_scale.results import Results
-from equitangents.studies.imagenet_scale.settings import PRESETS, check_settings, sizes_of
-from equitangents.systems import rotate, transformation
+from equitangents_studies.data import open_image_folder
+from equitangents_studies.framework.progress import Task
+from equitangents_studies.imagenet_scale import networks, training
+from equitangents_studies.imagenet_scale.claims import claims
+from equitangents_studies.imagenet_scale.results import Results
+from equitangents_studies.imagenet_scale.settings import PRESETS, check_settings, sizes_of
+from equitangents_studies.systems import rotate, transformation
 from studies.miniatures import TINY
 
 RECIPE = training.Recipe(pixels=4, batch=6, steps=7, rate=0.1, decay=1e-3, augment=True, every=2, seed=3)
@@ -281,7 +281,7 @@ def test_a_run_on_a_folder_that_was_killed_goes_on_with_the_same_numbers_on_two_
 def test_a_folder_that_changed_is_not_gone_on_with(files, tmp_path, monkeypatch):
     import shutil
 
-    from equitangents.studies.imagenet_scale import study
+    from equitangents_studies.imagenet_scale import study
 
     folder = tmp_path / "images"
     shutil.copytree(files.folder, folder)

@@ -10,9 +10,9 @@ import pytest
 from equitangents import data
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
-from equitangents.studies.learning_curves import study as curves
-from equitangents.studies.partial_orbits import study as partial
-from equitangents.studies.spectra import study as spectra
+from equitangents_studies.learning_curves import study as curves
+from equitangents_studies.partial_orbits import study as partial
+from equitangents_studies.spectra import study as spectra
 
 VERDICTS = ("holds", "fails", "not decidable at this size")
 

@@ -9,31 +9,31 @@ import pytest
 
 from equitangents import actions, groups
 from equitangents.errors import InvalidArgumentError
-from equitangents.studies.common.moving_outputs import claims as shared
-from equitangents.studies.common.moving_outputs.growing_sets import (
+from equitangents_studies.common.moving_outputs import claims as shared
+from equitangents_studies.common.moving_outputs.growing_sets import (
     Score,
     by_augmentation,
     inputs_saved,
     learnt,
     unit,
 )
-from equitangents.studies.common.moving_outputs.kernels import (
+from equitangents_studies.common.moving_outputs.kernels import (
     Symmetry,
     as_columns,
     moved_block,
     moved_kernels,
     moved_targets,
 )
-from equitangents.studies.common.moving_outputs.over_time import MODELS, over_time
-from equitangents.studies.common.moving_outputs.results import PLAIN, RIGHT, SETS, WRONG, Learning
-from equitangents.studies.common.moving_outputs.trained import Trained, Training, _kept
-from equitangents.studies.orientations import study as orientations
-from equitangents.studies.orientations.networks import plane_symmetries, space_symmetries
-from equitangents.studies.orientations.turned import angles_between, nearest_rotations, template, turned_signals
-from equitangents.studies.segmentation import study as segmentation
-from equitangents.studies.segmentation.scenes import scenes
-from equitangents.studies.vector_fields import study as vectors
-from equitangents.studies.vector_fields.flows import VISCOSITY, flows, velocity, waves
+from equitangents_studies.common.moving_outputs.over_time import MODELS, over_time
+from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT, SETS, WRONG, Learning
+from equitangents_studies.common.moving_outputs.trained import Trained, Training, _kept
+from equitangents_studies.orientations import study as orientations
+from equitangents_studies.orientations.networks import plane_symmetries, space_symmetries
+from equitangents_studies.orientations.turned import angles_between, nearest_rotations, template, turned_signals
+from equitangents_studies.segmentation import study as segmentation
+from equitangents_studies.segmentation.scenes import scenes
+from equitangents_studies.vector_fields import study as vectors
+from equitangents_studies.vector_fields.flows import VISCOSITY, flows, velocity, waves
 
 TIMES = (0.5, 30.0, np.inf)
 

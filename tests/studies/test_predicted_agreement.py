@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from equitangents import actions
-from equitangents.studies.common.expected_agreement import Trained, disjoint_scores, powers_of_two
-from equitangents.studies.predicted_agreement import study as agreement
-from equitangents.studies.rotated_images import study as rotated_images
-from equitangents.studies.rotated_images.predicted import differences, trained
+from equitangents_studies.common.expected_agreement import Trained, disjoint_scores, powers_of_two
+from equitangents_studies.predicted_agreement import study as agreement
+from equitangents_studies.rotated_images import study as rotated_images
+from equitangents_studies.rotated_images.predicted import differences, trained
 
 
 class TestTrainedEnsembles:

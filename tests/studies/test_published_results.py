@@ -20,9 +20,9 @@ from tools.results.record import Record
 
 from equitangents import studies
 from equitangents.report import Section, Table
-from equitangents.studies.comparison.page import HEADER
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.study import Presentation
+from equitangents_studies.comparison.page import HEADER
+from equitangents_studies.framework.panels import panels
+from equitangents_studies.framework.study import Presentation
 from studies.small import Small
 
 NAME = "drawn"

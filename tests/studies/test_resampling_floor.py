@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from equitangents import actions
-from equitangents.studies.common.orbits import same_predictions
-from equitangents.studies.common.resampling_floor import control, quarter_turns, twice_turned
-from equitangents.studies.rotated_images import study as rotated_images
-from equitangents.studies.rotated_images.floor import ahead_of_floor, floor_rows
+from equitangents_studies.common.orbits import same_predictions
+from equitangents_studies.common.resampling_floor import control, quarter_turns, twice_turned
+from equitangents_studies.rotated_images import study as rotated_images
+from equitangents_studies.rotated_images.floor import ahead_of_floor, floor_rows
 
 
 def floor_labels(action, x, weights):

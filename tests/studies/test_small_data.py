@@ -9,9 +9,9 @@ import pytest
 
 from equitangents import data, nn
 from equitangents.errors import InvalidArgumentError
-from equitangents.studies.small_data import flips, rivals, settings, study
-from equitangents.studies.small_data.claims import BEST, claims
-from equitangents.studies.small_data.results import FOREST, MODELS, Results
+from equitangents_studies.small_data import flips, rivals, settings, study
+from equitangents_studies.small_data.claims import BEST, claims
+from equitangents_studies.small_data.results import FOREST, MODELS, Results
 
 SIZES = (10, 640, 1280)
 SETTINGS = dataclasses.replace(settings.PRESETS["desk"], sizes=SIZES)

@@ -11,15 +11,15 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import EquitangentsError
-from equitangents.studies.common.system_images import repeated_images
-from equitangents.studies.spurious_symmetries import groups, settings, study
-from equitangents.studies.spurious_symmetries import rank_test as ranks
-from equitangents.studies.spurious_symmetries.claims import claims
-from equitangents.studies.spurious_symmetries.pools import Pool, extra, folds_of, measure_pool, pool_of
-from equitangents.studies.spurious_symmetries.rank_test import rank_test
-from equitangents.studies.spurious_symmetries.results import Results
-from equitangents.studies.spurious_symmetries.settings import ARCHITECTURES, GROUPS, INFERENCES
-from equitangents.systems import architecture
+from equitangents_studies.common.system_images import repeated_images
+from equitangents_studies.spurious_symmetries import groups, settings, study
+from equitangents_studies.spurious_symmetries import rank_test as ranks
+from equitangents_studies.spurious_symmetries.claims import claims
+from equitangents_studies.spurious_symmetries.pools import Pool, extra, folds_of, measure_pool, pool_of
+from equitangents_studies.spurious_symmetries.rank_test import rank_test
+from equitangents_studies.spurious_symmetries.results import Results
+from equitangents_studies.spurious_symmetries.settings import ARCHITECTURES, GROUPS, INFERENCES
+from equitangents_studies.systems import architecture
 
 
 def verdicts(found):

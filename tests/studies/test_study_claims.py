@@ -4,11 +4,11 @@ import dataclasses
 
 import numpy as np
 
-from equitangents.studies.framework.claims import lead
-from equitangents.studies.ising import study as ising
-from equitangents.studies.kernel_convergence import study as kernel_convergence
-from equitangents.studies.rotated_images import study as rotated_images
-from equitangents.studies.toy import study as toy
+from equitangents_studies.framework.claims import lead
+from equitangents_studies.ising import study as ising
+from equitangents_studies.kernel_convergence import study as kernel_convergence
+from equitangents_studies.rotated_images import study as rotated_images
+from equitangents_studies.toy import study as toy
 
 
 def _verdicts(claims):

@@ -14,7 +14,7 @@ import pytest
 from equitangents import studies
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
-from equitangents.studies.framework import stage_files
+from equitangents_studies.framework import stage_files
 from permissions import public_folder, without_permission
 from studies.small import FiveStages, five_stages
 

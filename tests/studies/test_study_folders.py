@@ -10,7 +10,7 @@ from tools.results.page import page, plain
 from tools.results.publish import publish
 
 from equitangents.report import outside_resources
-from equitangents.studies.framework.settings import as_dict, changed
+from equitangents_studies.framework.settings import as_dict, changed
 from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
 
 # The dearest, which compile for 7 seconds to a minute and a half; the claims of all are tested on made-up numbers, the

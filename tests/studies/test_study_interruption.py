@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.settings import as_dict, changed
+from equitangents_studies.framework.progress import Task
+from equitangents_studies.framework.settings import as_dict, changed
 from studies.miniatures import TINY, assert_same_tables, run, study
 
 

@@ -12,8 +12,8 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
 from equitangents.formatting import exact_duration
 from equitangents.report import outside_resources
-from equitangents.studies.framework.folder import RunFolder
-from equitangents.studies.framework.settings import as_text, changed
+from equitangents_studies.framework.folder import RunFolder
+from equitangents_studies.framework.settings import as_text, changed
 from studies.small import Settings
 
 
@@ -185,7 +185,7 @@ class TestRunner:
 
 def test_catalogue_loads_without_heavy_imports():
     code = (
-        "import sys; from equitangents.studies import registry; assert 'toy' in registry; "
+        "import sys; from equitangents_studies import registry; assert 'toy' in registry; "
         "heavy = {'jax', 'numpy', 'matplotlib', 'jinja2', 'scipy'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
@@ -200,7 +200,7 @@ class TestCtrlC:
     def test_lost_in_a_callback_of_the_garbage_collector_it_comes_back_with_the_next_step(self):
         code = """
 import gc, signal
-from equitangents.studies.framework.progress import Progress
+from equitangents_studies.framework.progress import Progress
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def lost(phase, info):
     gc.callbacks.remove(lost)

@@ -9,15 +9,15 @@ import pytest
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import kernel_invariance_error
-from equitangents.studies.common.images import load_images, standardise
-from equitangents.studies.common.ising_lattice import energy, hot_spins, thermal_spins
-from equitangents.studies.common.orbit_spread import expected_squares
-from equitangents.studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
-from equitangents.studies.comparison.settings import Settings as ComparisonSettings
-from equitangents.studies.comparison.study import images_of
-from equitangents.studies.ising import study as ising
-from equitangents.studies.rotated_images import study as rotated_images
-from equitangents.studies.toy import study as toy
+from equitangents_studies.common.images import load_images, standardise
+from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
+from equitangents_studies.common.orbit_spread import expected_squares
+from equitangents_studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
+from equitangents_studies.comparison.settings import Settings as ComparisonSettings
+from equitangents_studies.comparison.study import images_of
+from equitangents_studies.ising import study as ising
+from equitangents_studies.rotated_images import study as rotated_images
+from equitangents_studies.toy import study as toy
 
 
 class TestLattice:

@@ -14,8 +14,8 @@ import pytest
 from equitangents import studies
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
-from equitangents.studies.catalogue import StudyInfo
-from equitangents.studies.framework.lock import only_run
+from equitangents_studies.framework.catalogue import StudyInfo
+from equitangents_studies.framework.lock import only_run
 from studies.small import Settings, five_stages
 
 PROGRAM = [sys.executable, "-c", "from studies.small import command_line; command_line()"]
@@ -170,7 +170,7 @@ class TestOneAtATime:
             f"""
             import os, signal
             from pathlib import Path
-            from equitangents.studies.framework.lock import only_run
+            from equitangents_studies.framework.lock import only_run
             with only_run(Path({str(tmp_path / "run")!r})):
                 os.kill(os.getpid(), signal.SIGKILL)
             """

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from equitangents import studies
-from equitangents.studies.framework import folder
-from equitangents.studies.framework.sessions import Sessions, machine
+from equitangents_studies.framework import folder
+from equitangents_studies.framework.sessions import Sessions, machine
 
 
 def run(out, **how):

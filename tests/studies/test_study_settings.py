@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from equitangents import studies
-from equitangents.data import DataNotFoundError
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.studies.framework.settings import as_text, changed
-from equitangents.studies.rotated_images.settings import STATED_AGREEMENT, stated_agreement
+from equitangents_studies.data import DataNotFoundError
+from equitangents_studies.framework.settings import as_text, changed
+from equitangents_studies.rotated_images.settings import STATED_AGREEMENT, stated_agreement
 from studies.miniatures import EXACT, TINY, study
 
 ROOT = Path(__file__).parents[2]

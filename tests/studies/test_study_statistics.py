@@ -20,7 +20,7 @@ from equitangents.statistics import (
     surviving_share,
 )
 from equitangents.statistics.bootstrap import resample
-from equitangents.studies.framework.claims import claim, decide
+from equitangents_studies.framework.claims import claim, decide
 
 
 class TestBootstrap:

@@ -10,8 +10,8 @@ import pytest
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.verdict import Verdict, format_number, with_interval
 from equitangents.statistics import Estimate, exactly
-from equitangents.studies.framework.claims import EXACT, IN_ERRORS, SINGLE, claim, lead, meaning
-from equitangents.studies.framework.records import Records
+from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, claim, lead, meaning
+from equitangents_studies.framework.records import Records
 
 MEANS = {"holds": "Take it.", "fails": "Leave it.", "undecided": "Measure more."}
 

@@ -15,10 +15,10 @@ import pytest
 from equitangents.cli.main import main
 from equitangents.errors import StoreError
 from equitangents.scale import spreading
-from equitangents.studies.framework import spreading as stage_spreading
-from equitangents.studies.framework.folder import RunFolder
-from equitangents.studies.framework.progress import Progress
-from equitangents.studies.framework.stages import Part, Stage
+from equitangents_studies.framework import spreading as stage_spreading
+from equitangents_studies.framework.folder import RunFolder
+from equitangents_studies.framework.progress import Progress
+from equitangents_studies.framework.stages import Part, Stage
 from studies.miniatures import assert_same_tables, run
 from studies.small import five_stages
 

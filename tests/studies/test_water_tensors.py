@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from equitangents.data import load_water
 from equitangents.errors import InvalidArgumentError
-from equitangents.studies.forces import page as forces_page
-from equitangents.studies.forces import study as forces
-from equitangents.studies.forces import water_tensors
-from equitangents.studies.forces.water_tensors import WaterSettings, WaterTensors
-from equitangents.studies.framework.folder import RunFolder
-from equitangents.studies.framework.study import Task
+from equitangents_studies.data import load_water
+from equitangents_studies.forces import page as forces_page
+from equitangents_studies.forces import study as forces
+from equitangents_studies.forces import water_tensors
+from equitangents_studies.forces.water_tensors import WaterSettings, WaterTensors
+from equitangents_studies.framework.folder import RunFolder
+from equitangents_studies.framework.study import Task
 
 SETTINGS = WaterSettings("monomer", sizes=(2, 12), test=4, bandlimit=2, scale=0.5, tolerance=1e-4, seed=0)
 

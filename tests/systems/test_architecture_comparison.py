@@ -13,12 +13,19 @@ import pytest
 
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.statistics import Estimate
-from equitangents.systems import architecture, compare_architectures, learning_curve, rotate, textures
-from equitangents.systems.candidates import Affordable, Job, affordable, check_groups, default_architectures, notices
-from equitangents.systems.compared import ArchitectureComparison, _cell
-from equitangents.systems.curves import LearningCurve
-from equitangents.systems.factors import compared, cut_off
-from equitangents.systems.matched_errors import log_factor_at_end
+from equitangents_studies.systems import architecture, compare_architectures, learning_curve, rotate, textures
+from equitangents_studies.systems.candidates import (
+    Affordable,
+    Job,
+    affordable,
+    check_groups,
+    default_architectures,
+    notices,
+)
+from equitangents_studies.systems.compared import ArchitectureComparison, _cell
+from equitangents_studies.systems.curves import LearningCurve
+from equitangents_studies.systems.factors import compared, cut_off
+from equitangents_studies.systems.matched_errors import log_factor_at_end
 
 SIZES = np.array([10, 20, 40, 80, 160])
 N = SIZES.astype(np.float64)

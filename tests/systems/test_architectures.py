@@ -9,7 +9,7 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.errors import EquitangentsError
-from equitangents.systems.architectures import kind_of, with_outputs
+from equitangents_studies.systems.architectures import kind_of, with_outputs
 
 SCALES = {"W_std": 2**0.5, "b_std": 0.1}
 

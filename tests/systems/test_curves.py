@@ -11,10 +11,10 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, kernels, nn
-from equitangents.data import digits
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError, ShapeError
-from equitangents.systems import learning_curve
-from equitangents.systems.curve_data import curve_data
+from equitangents_studies.data import digits
+from equitangents_studies.systems import learning_curve
+from equitangents_studies.systems.curve_data import curve_data
 
 NET = nn.Sequential(nn.Dense(8, W_std=2**0.5, b_std=0.3), nn.Relu(), nn.Dense(1))
 
@@ -106,7 +106,7 @@ class TestKernels:
 
     def test_large_pools_are_computed_in_tiles_with_the_same_numbers(self, regression, monkeypatch):
         whole = learning_curve(NET, *regression, sizes=[5, 20], repetitions=2)
-        monkeypatch.setattr("equitangents.systems.grams._ROWS", 13)
+        monkeypatch.setattr("equitangents_studies.systems.grams._ROWS", 13)
         counting = Counting()
         tiled = learning_curve(counting, *regression, sizes=[5, 20], repetitions=2)
         np.testing.assert_allclose(tiled.squared, whole.squared, rtol=1e-9)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from equitangents import actions, groups, nn
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.kernels import orbit_average
-from equitangents.systems import exchange_rate, moved_at_random, partial_orbits, scrambled, spectrum
-from equitangents.systems.matched_errors import log_factor
+from equitangents_studies.systems import exchange_rate, moved_at_random, partial_orbits, scrambled, spectrum
+from equitangents_studies.systems.matched_errors import log_factor
 from examples import examples
 
 NET = nn.Sequential(nn.Flatten(), nn.Dense(8, W_std=2**0.5, b_std=0.2), nn.Relu(), nn.Dense(1))
@@ -121,7 +121,7 @@ class TestExchangeRates:
         x = inputs("C4", 30)
         y = x.sum(axis=(1, 2, 3))
         how = {"sizes": [8, 16], "ridge": 1e-3, "repetitions": 2}
-        from equitangents.systems import learning_curve
+        from equitangents_studies.systems import learning_curve
 
         found = exchange_rate(NET, "C4", x, y, **how)
         direct = learning_curve(orbit_average(NET, CASES["C4"][0]), x, y, **how)

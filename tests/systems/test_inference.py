@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, NotFiniteError
-from equitangents.systems import inferences
+from equitangents_studies.systems import inferences
 
 SHAPE = (4, 3)
 NET = et.systems.architecture("LCN", 1, 4, outputs=3)

@@ -8,7 +8,7 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import EquitangentsError
-from equitangents.systems.coupling import why_uncoupled
+from equitangents_studies.systems.coupling import why_uncoupled
 
 SHAPE = (4, 4, 3)
 

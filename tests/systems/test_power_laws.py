@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.systems import fit_power_law
+from equitangents_studies.systems import fit_power_law
 from examples import examples
 
 SIZES = np.geomspace(100, 10_000, 12)

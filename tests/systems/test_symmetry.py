@@ -10,9 +10,9 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, NetworkError
-from equitangents.systems.coupling import why_uncoupled
-from equitangents.systems.symmetry_tests import sample_data
-from equitangents.systems.two_sample import detectable_shift
+from equitangents_studies.systems.coupling import why_uncoupled
+from equitangents_studies.systems.symmetry_tests import sample_data
+from equitangents_studies.systems.two_sample import detectable_shift
 
 ARCHITECTURES = et.systems.ARCHITECTURES
 
@@ -57,7 +57,7 @@ def test_the_nngp_and_finite_times_have_the_same_symmetries(inference: Any) -> N
 
 
 def test_what_is_not_finite_is_never_symmetric(monkeypatch: pytest.MonkeyPatch) -> None:
-    from equitangents.systems import symmetry_tests
+    from equitangents_studies.systems import symmetry_tests
 
     class Model:
         def predict(self, x: Any) -> np.ndarray:
@@ -98,7 +98,7 @@ def test_weights_of_another_law_are_coupled_by_permutations_alone() -> None:
 
 
 def test_a_penalty_of_another_power_leaves_permutations_alone() -> None:
-    from equitangents.systems.symmetry_tests import why_not_coupled
+    from equitangents_studies.systems.symmetry_tests import why_not_coupled
 
     learning = et.systems.inference("NN", weight_decay=1e-3, power=1.5)
     system = et.systems.System("I", et.systems.architecture("LCN", 1, 3), learning)

@@ -25,6 +25,9 @@ def right() -> None:
     print(et.metrics.orbit_same_predictions(infinite.predict, turns, x).mean)
     print(et.kernels.empirical(net, net.init(jax.random.key(0), (4, 4, 1)), x, x).shape)
     et.testing.assert_equivariant(infinite.predict, turns, x)
+    print(
+        et.studies.registry["toy"].presets, et.data.digits, et.systems.rotate(x, "P(3d)").shape, et.contenders.names()
+    )
 
 
 def wrong() -> None:

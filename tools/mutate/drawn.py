@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.mutate.faults import Fault
 
-_SOURCES = "src/equitangents"
+_SOURCES = ("src/equitangents", "src/equitangents_studies")
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
     ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is",
@@ -53,7 +53,7 @@ def draw(root: Path, count: int, seed: int) -> list[Fault]:
 
 
 def _files(root: Path) -> list[str]:
-    return sorted(str(p.relative_to(root)) for p in (root / _SOURCES).rglob("*.py"))
+    return sorted(str(p.relative_to(root)) for source in _SOURCES for p in (root / source).rglob("*.py"))
 
 
 def _test_files(root: Path) -> list[str]:
@@ -146,7 +146,9 @@ def _fault(path: str, function: str, source: str, place: Place, put: str, tests:
         ast.parse(source.replace(find, whole))
     except SyntaxError:
         return None
-    package = Path(path).relative_to(_SOURCES).parts[0].removesuffix(".py")
+    beside = path.startswith(_SOURCES[1])
+    room = Path(path).relative_to(_SOURCES[beside]).parts[0].removesuffix(".py")
+    package = "studies" if beside and room not in {"systems", "contenders", "data"} else room
     says = f"{function}, line {first}: {' '.join(source[start:stop].split())} → {' '.join(put.split())}"
     own = _tests_of(package, path, function, tests)
     return Fault(package, path, says, find, whole, own[:_FEW] or own[:1], own)

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.studies import registry
-from equitangents.studies.catalogue import StudyInfo
+from equitangents_studies import registry
+from equitangents_studies.framework.catalogue import StudyInfo
 from tools.results.page import counts, figure, outcome, page, plain, table, variant
 from tools.results.record import Record
 

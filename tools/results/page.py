@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from equitangents.formatting import exact_duration, memory_size
-from equitangents.studies import registry
+from equitangents_studies import registry
 from tools.results.record import Json, Record
 
 _MARKS = {"holds": "✓ holds", "fails": "✗ fails"}

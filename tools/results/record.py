@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.studies import registry
+from equitangents_studies import registry
 from tools.results.markup import Node, parse
 
 Json = dict[str, Any]

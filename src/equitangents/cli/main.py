@@ -16,19 +16,16 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from equitangents import __version__
+from equitangents import __version__, beside
 from equitangents.cli.audit import audit
 from equitangents.cli.cache import cache
 from equitangents.cli.doctor import doctor
 from equitangents.cli.files import LocalPaths
 from equitangents.cli.fit import fit
 from equitangents.cli.gram import gram
-from equitangents.cli.list_ import list_studies
 from equitangents.cli.option_words import in_options, options_of
 from equitangents.cli.plan import plan
 from equitangents.cli.predict import predict
-from equitangents.cli.reproduce import reproduce
-from equitangents.cli.systems import systems
 from equitangents.errors import EquitangentsError, ModelError
 from equitangents.memory import check_start, ran_out
 
@@ -93,11 +90,10 @@ def of_files(error: OSError) -> bool:
 
 
 app = typer.Typer(name="equitangents", cls=OneLineErrors, add_completion=False, pretty_exceptions_enable=False)
-app.command("list", cls=LocalPaths)(list_studies)
-app.command("reproduce", cls=LocalPaths)(reproduce)
+for _name, _command in beside.commands().items():
+    app.command(_name, cls=LocalPaths)(_command)
 app.command("audit", cls=LocalPaths)(audit)
 app.command("plan", cls=LocalPaths)(plan)
-app.command("systems", cls=LocalPaths)(systems)
 app.command("gram", cls=LocalPaths)(gram)
 app.command("fit", cls=LocalPaths)(fit)
 app.command("predict", cls=LocalPaths)(predict)

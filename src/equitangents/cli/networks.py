@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from equitangents import beside
+
 HELP = "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object."
 DEPTH = "Hidden layers of a network that is named; 2 for mlp and cnn, 8 for the others, if it is not given."
 
@@ -26,14 +28,14 @@ def network(spec: str, depth: int | None, w_std: float, b_std: float) -> Any:
         from equitangents.planning import question
 
         return question.network(spec, 2 if depth is None else depth, w_std, b_std)
-    from equitangents.systems.architectures import ARCHITECTURES, architecture
+    systems = beside.room("systems")
 
     try:
-        return architecture(spec, 8 if depth is None else depth)
+        return systems.architecture(spec, 8 if depth is None else depth)
     except InvalidArgumentError as error:
         if str(error).startswith("depth"):
             raise
         raise InvalidArgumentError(
-            f"net is {spec!r}; expected {', '.join((*NETS, *ARCHITECTURES))}, a file of layers that ends in .json, or "
-            "package.module:object"
+            f"net is {spec!r}; expected {', '.join((*NETS, *systems.ARCHITECTURES))}, a file of layers that ends in "
+            ".json, or package.module:object"
         ) from None

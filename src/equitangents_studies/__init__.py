@@ -1,0 +1,9 @@
+"""Studies, each of which reproduces the claims of a paper with one command and says which of them hold.
+
+Beside them what they share with users: learning systems, contenders and data sets. This package is a user of
+`equitangents`: it imports the library's public names alone.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

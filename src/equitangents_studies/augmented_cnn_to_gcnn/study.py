@@ -1,0 +1,320 @@
+"""From augmented CNNs to group-convolutional networks: the distance of their means against members, width and time.
+
+With all rotations in the window Θ^GCNN(x, x′) = (1/|G|) Σ_g Θ^CNN(x, ρ(g)x′). The squared distance of the means of M
+members of width n is D²(n) + A(n)/M. Claimed: it falls as 1/M to D², and D falls with n, at all times, everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from equitangents import nn
+from equitangents.statistics import Estimate, exactly, excess_exponent, shared_level, squared_mean
+from equitangents_studies.common import networks
+from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair, distance_share
+from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.orbit_spread import squares_of_means
+from equitangents_studies.common.orbits import SQUARE_GROUPS
+from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents_studies.framework.drawing import name_of
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, at_least, check
+
+STATED = "stated in arXiv 2406.06504"
+BATCHES = 16  # disjoint groups of members that intervals are over
+_WITHIN = 5.0  # % of the mean square prediction
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`data` is "digits" or a data set in the data folder, averaged down to `pixels`; `foreign` lists "photographs",
+    "noise" or data sets. `members` of each kind and of each of `widths` (channels) train by full-batch gradient descent
+    and are recorded after `steps`; `rate` is a fraction of the largest stable learning rate at infinite width (at 0.1
+    single networks of 4 channels diverge); `times` are those at infinite width, in units of N/(η λ_max). Sizes are our
+    choice.
+    """
+
+    data: str = "digits"
+    foreign: tuple[str, ...] = ("photographs", "noise")
+    group: Literal["C4", "D4"] = "C4"
+    pixels: int | None = 8
+    train_images: int = 20
+    test_images: int = 20
+    foreign_images: int = 16
+    hidden_layers: int = 2
+    widths: tuple[int, ...] = (8, 16)
+    members: int = 64
+    steps: tuple[int, ...] = (1, 5, 30)
+    rate: float = 0.1
+    times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
+    seed: int = 0
+
+
+PRESETS = {
+    "quick": Settings(),
+    "desk": Settings(
+        data="mnist",
+        foreign=("cifar10", "noise"),
+        test_images=60,
+        foreign_images=40,
+        widths=(8, 16, 32),
+        members=400,
+        steps=(1, 3, 10, 30, 100),
+    ),
+    "paper": Settings(
+        data="cifar10",
+        foreign=("mnist", "noise"),
+        pixels=16,
+        train_images=256,
+        test_images=500,
+        foreign_images=200,
+        widths=(16, 32, 64, 128),
+        members=1000,
+        steps=(1, 10, 100, 1000),
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """`infinite` as `AugmentedPair.infinite` has it; `outputs[kind][width][set]` (steps, members, values).
+
+    `sizes` of ensembles are powers of 2 of which there are at least 16 disjoint ones.
+    """
+
+    images: Images
+    sets: tuple[str, ...]
+    steps: tuple[int, ...]
+    infinite: Arrays
+    outputs: dict[str, dict[int, dict[str, np.ndarray]]]
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Ensemble sizes whose means are compared."""
+        members = next(iter(self.outputs[KINDS[0]].values()))["test"].shape[1]
+        return tuple(2**k for k in range((members // BATCHES).bit_length()))
+
+    def title(self, name: str) -> str:
+        """What a set is called in sentences."""
+        return "training images" if name == "training" else self.images.titles[name]
+
+    def difference(self, width: int, name: str, step: int) -> np.ndarray:
+        """Member by member f_CNN − f_GCNN, (members, values): the kinds are independent."""
+        at = self.steps.index(step)
+        return self.outputs[KINDS[0]][width][name][at] - self.outputs[KINDS[1]][width][name][at]
+
+    def unit(self, width: int, name: str, step: int) -> float:
+        """The mean square prediction of one augmented CNN."""
+        return float((self.outputs[KINDS[0]][width][name][self.steps.index(step)] ** 2).mean())
+
+    def squares(self, width: int, name: str, step: int) -> np.ndarray:
+        """Squared distances of means of M members, (batches, sizes), as shares of the mean square prediction."""
+        return squares_of_means(self.difference(width, name, step), self.sizes) / self.unit(width, name, step)
+
+    def floors(self, width: int, name: str, step: int) -> np.ndarray:
+        """D², unbiased, from each of 16 disjoint batches of members, as shares of the mean square prediction."""
+        d = self.difference(width, name, step)
+        batches = d[: len(d) // BATCHES * BATCHES].reshape(BATCHES, -1, d.shape[1])
+        return np.array([squared_mean(batch).value for batch in batches]) / self.unit(width, name, step)
+
+    def share(self, width: int, name: str, step: int, level: float = 0.95) -> Estimate:
+        """D² as a share of the mean square prediction, from all members."""
+        at = self.steps.index(step)
+        a, b = (self.outputs[kind][width][name][at] for kind in KINDS)
+        return distance_share(a, b, level)
+
+    def members_exponent(self, width: int, name: str, step: int, level: float = 0.95) -> Estimate:
+        """Of √(distance² − D²) against M."""
+        above = self.squares(width, name, step) - self.share(width, name, step).value
+        return _half(excess_exponent(np.array(self.sizes, float), list(above.T), level=level))
+
+    def width_exponent(self, name: str, step: int, level: float = 0.95) -> Estimate:
+        """Of the floor D against the width."""
+        widths = sorted(self.outputs[KINDS[0]])
+        samples = [self.floors(width, name, step) for width in widths]
+        return _half(excess_exponent(np.array(widths, float), samples, level=level))
+
+
+def _half(e: Estimate) -> Estimate:
+    """Of the square root in place of the square."""
+    return Estimate(e.value / 2, e.low / 2, e.high / 2, e.level)
+
+
+def cnn(settings: Settings, outputs: int, width: int) -> nn.Sequential:
+    """3×3 convolutions on a torus, mean over positions."""
+    return networks.cnn(width, settings.hidden_layers, outputs)
+
+
+def gcnn(settings: Settings, outputs: int, side: int, width: int) -> nn.Sequential:
+    """Lift and group convolutions with 3×3 windows and all rotations (p4, p4m), mean over the group."""
+    return networks.wallpaper_gcnn(side, width, settings.hidden_layers, outputs, reflections=settings.group == "D4")
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Widths and members enough for exponents, and images that are there."""
+    at_least(settings, hidden_layers=1, members=3 * BATCHES, train_images=2)
+    widths = settings.widths
+    check(len(set(widths)) == len(widths) >= 2, "widths", widths, "at least two different widths")
+    check(len(settings.steps) >= 1 and min(settings.steps) >= 1, "steps", settings.steps, "positive")
+    distinct = len(settings.foreign) == len(set(settings.foreign))
+    check(distinct, "foreign", settings.foreign, "a list without repetitions")
+    images = load_images(settings, data_dir)
+    check(images.train_x.shape[1] >= 4, "pixels", images.train_x.shape[1], "at least 4")
+
+
+def _pair(settings: Settings, images: Images) -> AugmentedPair:
+    side, outputs = images.train_x.shape[1], images.classes
+    sets = {"training": images.train_x, **images.sets}
+    return AugmentedPair(
+        partial(cnn, settings, outputs),
+        partial(gcnn, settings, outputs, side),
+        SQUARE_GROUPS[settings.group](),
+        {name: x.astype(np.float64) for name, x in sets.items()},
+        images.targets,
+    )
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Infinite width in closed form; then both kinds of networks, width by width."""
+    images = load_images(settings, folder.data_dir)
+    pair = _pair(settings, images)
+    infinite = folder.stage(
+        "infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)
+    )
+    steps = (0, *sorted(set(settings.steps)))
+    work: dict[tuple[str, int], Stage] = {}
+    for width in sorted(settings.widths):
+        for kind, title in zip(KINDS, ("augmented CNNs", "group-convolutional networks"), strict=True):
+            title = f"Training {settings.members} {title} of {width} channels"
+            work[kind, width] = pair.training(
+                folder, f"{kind}-{width}", title, kind=kind, width=width, members=settings.members,
+                fraction=settings.rate, steps=steps, seed=settings.seed,
+            )  # fmt: skip
+    found = folder.stages(work)
+    outputs = {kind: {width: found[kind, width] for width in sorted(settings.widths)} for kind in KINDS}
+    return Results(images, tuple(pair.sets), steps, infinite, outputs)
+
+
+def shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
+    """The floor D², in per cent of the mean square prediction, by width, set and step."""
+    return Records.over(
+        lambda width, inputs, step: results.share(width, inputs, step, level).times(100),
+        lambda width, inputs, step: f"{width} channels, {results.title(inputs)}, after {step} steps",
+        width=widths,
+        inputs=results.sets,
+        step=results.steps[1:],
+    )
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """The theorem at infinite width; the fall with members, with width, and how near the widest come."""
+    last, widest, names = results.steps[-1], max(settings.widths), results.sets
+    when = [name_of(time) for time in settings.times]
+    theorem = Records.over(
+        lambda t, s: exactly(float(results.infinite["distance"][t, s])),
+        lambda t, s: f"{when[t]}, {results.title(names[s])}",
+        t=range(len(when)),
+        s=range(len(names)),
+    ).labelled()
+    kernels = {
+        f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.infinite["kernel_distance"], strict=True)
+    }
+    in_members = Records.over(
+        lambda width, inputs: results.members_exponent(
+            width, inputs, last, shared_level(len(settings.widths) * len(names))
+        ),
+        lambda width, inputs: f"{width} channels, {results.title(inputs)}",
+        width=settings.widths,
+        inputs=names,
+    )
+    in_width = Records.over(
+        lambda inputs: results.width_exponent(inputs, last, shared_level(len(names))),
+        lambda inputs: results.title(inputs),
+        inputs=names,
+    )
+    near = shares(settings, results, [widest], shared_level(len(names) * (len(results.steps) - 1)))
+    distance = "Largest difference of the two mean predictions relative to the largest prediction."
+    return [
+        claim(
+            "At infinite width augmented CNNs and group-convolutional networks have the same mean, to rounding, at all "
+            "times, on and off the data",
+            {**theorem, **kernels},
+            measure=distance + " The augmented images are trained on explicitly.",
+            covers=EXACT,
+            at_most=1e-8,
+            source=STATED + ", Theorem 5.3",
+            stated="equal",
+            holds="If only the mean of very wide networks matters, choose by cost: a CNN that sees every turn, or a "
+            "group-convolutional network that sees one.",
+            fails="Do not put a group-convolutional network in the place of an augmented CNN: here their means differ "
+            "even at infinite width.",
+        ),
+        claim(
+            "Without augmentation the means of CNNs and of group-convolutional networks at infinite width differ on "
+            "the test images, by more than 1 % of the largest prediction",
+            {
+                when[t]: exactly(float(results.infinite["without_augmentation"][t, names.index("test")]))
+                for t in range(len(when))
+            },
+            measure=distance,
+            covers=EXACT,
+            at_least=0.01,
+            source="our control",
+            holds="Augmentation matters on these data: a CNN that does without it predicts something else.",
+            fails="On these data augmentation hardly matters at some time, so that equal means say little: try others.",
+        ),
+        claim(
+            "The distance of the means of M members falls as 1/√M, to a floor",
+            in_members,
+            measure="Exponent of √(distance² − floor²) against M, for M = "
+            f"{results.sizes[0]} to {results.sizes[-1]}, after {last} steps; the floor is estimated without bias.",
+            covers="batches of members",
+            at_least=-0.65,
+            at_most=-0.35,
+            source=STATED + " (the means approach one another); the bounds are our choice",
+            stated="−1/2",
+            holds="Four times the members halve what sampling adds to the distance of the means.",
+            fails="The distance of the means does not fall as 1/√M at some width: plan from measured ensembles.",
+            undecided="How fast the distance of the means falls with the members is not decided: train more.",
+        ),
+        claim(
+            "The floor falls as the width grows",
+            in_width,
+            measure="Exponent of the distance of the means of infinitely many members against the width, "
+            f"{min(settings.widths)} to {widest} channels, after {last} steps.",
+            covers="batches of members",
+            at_most=0,
+            source=STATED + " (the means approach one another)",
+            stated="below 0",
+            holds=f"Width, not members, takes the rest of the distance away: exponents are {in_width.span('.2g')}.",
+            fails="The floor does not fall with the width here: augmentation and architecture stay different.",
+            undecided="Whether the floor falls with the width is not decided: it is too near 0 for so few members.",
+        ),
+        claim(
+            f"With {widest} channels the squared distance of the means is within {_WITHIN:g} % of the mean square "
+            "prediction, at all recorded times, on and off the data",
+            near,
+            measure="Squared distance of the means of infinitely many members as a share of the mean square prediction "
+            "of one CNN; free of the bias of finitely many, so it may come out negative.",
+            covers="members",
+            at_most=_WITHIN,
+            unit="%",
+            source=STATED + "; the bound is our choice",
+            stated="0 in the limit of width",
+            holds=f"An ensemble of either kind can stand in for the other with {widest} channels: the share is "
+            f"{near.span('.2g')} %.",
+            fails=f"With {widest} channels the choice between augmentation and architecture changes the mean: the "
+            f"share is {near.span('.2g')} %.",
+            undecided=f"Whether either kind can stand in for the other with {widest} channels is not decided: the "
+            f"share is {near.span('.2g')} %.",
+        ),
+    ]
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

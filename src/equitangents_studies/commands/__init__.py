@@ -1,0 +1,9 @@
+"""Subcommands of `equitangents` that belong to studies and learning systems; they start without JAX."""
+
+from equitangents_studies.commands.list_ import list_studies
+from equitangents_studies.commands.reproduce import reproduce
+from equitangents_studies.commands.systems import systems
+
+COMMANDS = {"list": list_studies, "reproduce": reproduce, "systems": systems}
+
+__all__ = ["COMMANDS"]

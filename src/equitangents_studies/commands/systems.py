@@ -1,0 +1,126 @@
+"""`equitangents systems`: which architecture's symmetries hurt and which help on the user's own data."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from equitangents.cli.announcements import announced
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LAYOUTS = ("channels_last", "channels_first", "no_channels")
+
+
+def systems(
+    data: Annotated[
+        Path, typer.Option(help=".npz file with x (N, height, width, channels), y, and optionally x_test, y_test.")
+    ],
+    architectures: Annotated[
+        str | None, typer.Option(help="Two or more of FCN, LCN, VEC, LAP2, LAP4, …, GAP, with commas.")
+    ] = None,
+    groups: Annotated[
+        str, typer.Option(help="What moves the data, with commas; 3 stands for their channels.")
+    ] = "O(3)xI,O(3)^d,P(3d),O(3d)",
+    layout: Annotated[str, typer.Option(help="Of x: channels_last, channels_first or no_channels.")] = "channels_last",
+    minutes: Annotated[
+        float, typer.Option(help="What kernels and curves may take; it decides how many inputs are used.")
+    ] = 10.0,
+    inputs: Annotated[
+        int | None, typer.Option(help="Use exactly so many inputs; refused where they take longer than --minutes.")
+    ] = None,
+    depth: Annotated[int, typer.Option(help="Hidden layers.")] = 4,
+    kernel: Annotated[str, typer.Option(help="ntk: all layers learn; nngp: the last one.")] = "ntk",
+    ridge: Annotated[float, typer.Option(help="Relative to the kernel's mean diagonal.")] = 1e-4,
+    repetitions: Annotated[int, typer.Option(help="Training sets of each size.")] = 10,
+    error: Annotated[
+        str | None,
+        typer.Option(help="classification or squared; by default the first for labels, unless some error is 0."),
+    ] = None,
+    standardise: Annotated[
+        bool, typer.Option(help="Subtract the mean of all entries of x, and divide by their standard deviation.")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="Of inputs, training sets and the groups' elements.")] = 0,
+    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write all numbers.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write report.html, results.json and curves.csv into this folder.")
+    ] = None,
+) -> None:
+    """Which architecture's symmetries hurt on your data, which help, and how many samples each saves.
+
+    Infinitely wide FCN, VEC (which LCN equals), LAP and GAP are trained on nested sets of the data as they are, and
+    moved by random elements of groups. Labels (whole numbers or text in y) make classifiers, other targets regressions.
+    """
+    from equitangents.planning.question import check_writable
+    from equitangents_studies.systems import compare_architectures
+
+    files = [("html", html), ("json", json)]
+    if out is not None:
+        files += [("out", out / name) for name in ("report.html", "results.json", "curves.csv")]
+    for option, path in files:
+        check_writable(option, path)
+    given = _read(data, layout)
+    with announced("equitangents.systems"):
+        found = compare_architectures(
+            given,
+            architectures=None if architectures is None else _parts(architectures),
+            groups=_parts(groups),
+            minutes=minutes,
+            inputs=inputs,
+            depth=depth,
+            kernel=kernel,  # type: ignore[arg-type]
+            ridge=ridge,
+            repetitions=repetitions,
+            error=error,  # type: ignore[arg-type]
+            standardise=standardise,
+            seed=seed,
+            progress=sys.stderr.isatty(),
+        )
+    typer.echo(str(found))
+    written = [(html, found.to_html), (json, found.to_json)]
+    if out is not None:
+        written += [
+            (out / "report.html", found.to_html),
+            (out / "results.json", found.to_json),
+            (out / "curves.csv", found.to_csv),
+        ]
+    for path, write in written:
+        if path is not None:
+            typer.echo(f"written: {write(path)}")
+
+
+def _parts(text: str) -> list[str]:
+    return [part for part in text.replace(" ", "").split(",") if part]
+
+
+def _read(path: Path, layout: str) -> tuple[Any, ...]:
+    """(x, y) or (x, y, x_test, y_test), channels last."""
+    from equitangents.array_files import read_arrays
+    from equitangents.errors import InvalidArgumentError
+
+    if layout not in LAYOUTS:
+        raise typer.BadParameter(f"{layout!r}; expected one of {', '.join(LAYOUTS)}", param_hint="--layout")
+    found = read_arrays("data", path)
+    arrays = found if isinstance(found, dict) else {}
+    held = ", ".join(arrays) or "no named arrays"
+    if not {"x", "y"} <= set(arrays):
+        raise InvalidArgumentError(f"data is {str(path)!r}, which holds {held}; expected arrays x and y")
+    if ("x_test" in arrays) != ("y_test" in arrays):
+        raise InvalidArgumentError(
+            f"data is {str(path)!r}, which holds {held}; expected both x_test and y_test, or none"
+        )
+    names = ("x", "y", "x_test", "y_test") if "x_test" in arrays else ("x", "y")
+    return tuple(_channels_last(arrays[name], layout) if name[0] == "x" else arrays[name] for name in names)
+
+
+def _channels_last(x: np.ndarray, layout: str) -> np.ndarray:
+    import numpy as np
+
+    if layout == "no_channels":
+        return x[..., None]
+    return np.moveaxis(x, 1, -1) if layout == "channels_first" and x.ndim > 1 else x

@@ -1,0 +1,108 @@
+"""A network with augmentation, and one invariant by architecture without: their mean predictions side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents import nn
+from equitangents.actions import Action
+from equitangents.ensembles import InfiniteEnsemble
+from equitangents.inference import augment_inputs
+from equitangents.kernels import orbit_average
+from equitangents.statistics import Estimate, second_moment_share
+from equitangents_studies.common.infinite import largest_difference, largest_rate, unit_times
+from equitangents_studies.common.training import ensemble_stage
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage
+
+KINDS = ("plain", "equivariant")
+
+
+@dataclass(frozen=True, eq=False)
+class AugmentedPair:
+    """`plain(width)` trains on all copies under `action` of `sets["training"]` with targets y, `equivariant` on none.
+
+    `y` is (N,) or (N, outputs), the same for all copies; predictions are compared on all `sets`.
+    """
+
+    plain: Callable[[int], nn.Sequential]
+    equivariant: Callable[[int], nn.Sequential]
+    action: Action
+    sets: Mapping[str, np.ndarray]
+    y: np.ndarray
+
+    def infinite(self, units: Sequence[float]) -> Arrays:
+        """At infinite width, at times in `units` of N/(η λ_max): relative distances of the means, (times, sets).
+
+        `distance` is that of the augmented from the equivariant network, `without_augmentation` that of the plain one;
+        `kernel_distance` (2,) is that of NNGP and NTK from their orbit means, `std_ratio` (times,) the augmented
+        network's standard deviation over the equivariant one's on the second set, in the median.
+        """
+        x, order = self.sets["training"], self.action.group.order
+        net, equivariant = self.plain(1), self.equivariant(1)
+        copies = np.tile(self.y, (order, *[1] * (self.y.ndim - 1)))
+        # augmented by hand: no shortcut that rests on the theorem
+        augmented = InfiniteEnsemble(net).fit(augment_inputs(self.action, x), copies)
+        convolutional = InfiniteEnsemble(equivariant).fit(x, self.y)
+        bare = InfiniteEnsemble(net).fit(x, self.y)
+        times, last = unit_times(convolutional, units), self.sets[list(self.sets)[-1]]
+        a, b = equivariant.kernel(x, last), orbit_average(net, self.action).kernel(x, last)
+        predicted = {
+            key: {name: model.predict(inputs, time=times) for name, inputs in self.sets.items()}
+            for key, model in (("augmented", augmented), ("convolutional", convolutional), ("bare", bare))
+        }
+        apart = lambda key, t, name: largest_difference(predicted[key][name][t], predicted["convolutional"][name][t])
+        distance = lambda key: np.array([[apart(key, t, name) for name in self.sets] for t in range(len(times))])
+        second = self.sets[list(self.sets)[1]]
+        std = [model.predict(second, time=times, return_std=True)[1] for model in (augmented, convolutional)]
+        return {
+            "kernel_distance": np.array([largest_difference(a.nngp, b.nngp), largest_difference(a.ntk, b.ntk)]),
+            "distance": distance("augmented"),
+            "without_augmentation": distance("bare"),
+            "std_ratio": np.median(std[0] / std[1], axis=1),
+        }
+
+    def training(
+        self,
+        folder: RunFolder,
+        stage: str,
+        title: str,
+        *,
+        kind: str,
+        width: int,
+        members: int,
+        fraction: float,
+        steps: Sequence[int],
+        seed: int,
+    ) -> Stage:
+        """Members' outputs on every set after `steps` of full-batch descent from zero output: (steps, members, values).
+
+        A value is an output of an input. The two kinds have seeds of their own.
+        """
+        plain = kind == KINDS[0]
+        return ensemble_stage(
+            folder,
+            stage,
+            title,
+            self.plain(width) if plain else self.equivariant(width),
+            self.sets["training"],
+            self.y,
+            augmentation=self.action if plain else None,
+            members=members,
+            learning_rate=fraction * largest_rate(self.equivariant(1), self.sets["training"], self.y),
+            record=self.sets,
+            record_at=steps,
+            keep=lambda recorded: {n: y.reshape(*y.shape[:2], -1).astype(np.float64) for n, y in recorded.items()},
+            seed=seed + (not plain),
+            zero_output=True,
+        )
+
+
+def distance_share(
+    plain: Float[np.ndarray, "members values"], equivariant: Float[np.ndarray, "members values"], level: float = 0.95
+) -> Estimate:
+    """(E f_plain − E f_equivariant)² over E f_plain², E over members: free of the bias of finitely many of them."""
+    return second_moment_share(plain - equivariant, plain, level=level)

@@ -1,0 +1,203 @@
+"""Ensembles of small CNNs on images that are shown turned, and what they answer on whole orbits.
+
+Images are turned inside the inscribed disc, where what leaves on one side comes back after a whole turn. Beside every
+score stands the floor of resampling: the same score with ρ(g)⁻¹ρ(g)x in the place of ρ(g)x, from which a predictor
+that no rotation changes would differ by the errors of resampling alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents import actions, nn
+from equitangents.ensembles import DeepEnsemble
+from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.networks import patch_cnn
+from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions, there_and_back
+from equitangents_studies.common.training import train_recorded
+from equitangents_studies.contenders.networks import count_multiplications
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, check
+
+_TIMED_STEPS, _TIMED_EPOCHS = 8, 5
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which images: the fields that `load_images` reads."""
+
+    data: str
+    foreign: tuple[str, ...]
+    train_images: int | None
+    test_images: int | None
+    foreign_images: int
+    pixels: int | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How all ensembles of a study are trained: by Adam on the squared loss, from the same initial weights.
+
+    `ensembles` disjoint ones of `members` each are trained together.
+    """
+
+    patch: int
+    channels: tuple[int, ...]
+    members: int
+    ensembles: int
+    batch: int
+    learning_rate: float
+
+    @property
+    def networks(self) -> int:
+        """Members of all ensembles."""
+        return self.members * self.ensembles
+
+    def steps(self, samples: int, epochs: int) -> int:
+        """Training steps of every network."""
+        return -(-samples // self.batch) * epochs
+
+
+def check_images(chosen: Chosen, recipe: Recipe, data_dir: Path | None) -> None:
+    """Images of a size that patches fill, foreign sets that are there, and layers."""
+    check(len(set(chosen.foreign)) == len(chosen.foreign), "foreign", chosen.foreign, "a list without repetitions")
+    check(len(recipe.channels) >= 1, "channels", recipe.channels, "a list with an entry per layer")
+    side = load_images(chosen, data_dir).train_x.shape[1]
+    check(side % recipe.patch == 0, "patch", recipe.patch, f"a divisor of the images' {side} pixels")
+
+
+def rotations(n: int) -> actions.Action:
+    """C_n on images, cut to the inscribed disc."""
+    return actions.image_rotations(n, mask="circle")
+
+
+def network(recipe: Recipe, classes: int) -> nn.Sequential:
+    """The CNN of all ensembles."""
+    return patch_cnn(recipe.channels, classes, patch=recipe.patch, padding="zero", output_std=0.5)
+
+
+def train_on_orbits(
+    folder: RunFolder,
+    stage: str,
+    title: str,
+    recipe: Recipe,
+    images: Images,
+    action: actions.Action,
+    epochs: Sequence[int],
+    *,
+    x: np.ndarray | None = None,
+    y: np.ndarray | None = None,
+    seed: int,
+    **augmentation: Any,
+) -> Stage:
+    """A stage: all networks of the recipe, and their answers on the orbits of every set after each of `epochs`.
+
+    They train on (x, y), or on the training images. The arrays are those of `answers`, for every set with its name
+    behind an underscore.
+    """
+    data = images.train_x if x is None else x, images.targets if y is None else y
+    how = {"seed": seed, "checkpoints": folder.checkpoints(stage), **augmentation}
+    return Stage(stage, title, partial(_train, recipe, images, action, epochs, data, how), ensemble=True)
+
+
+def _train(
+    recipe: Recipe,
+    images: Images,
+    action: actions.Action,
+    epochs: Sequence[int],
+    data: tuple[np.ndarray, np.ndarray],
+    how: dict[str, Any],
+    task: Task,
+) -> Arrays:
+    turned = {name: orbit_batch(action, z) for name, z in images.sets.items()}
+    back = {f"back_{name}": there_and_back(action, z) for name, z in images.sets.items()}
+    recorded = train_recorded(
+        network(recipe, images.classes),
+        *data,
+        epochs=max(epochs),
+        record={**turned, **back},
+        record_at=epochs,
+        task=task,
+        members=recipe.networks,
+        optimizer="adam",
+        learning_rate=recipe.learning_rate,
+        batch_size=recipe.batch,
+        **how,
+    )
+    found: Arrays = {}
+    for name in images.sets:
+        of = answers(action, recipe.ensembles, recorded[name], recorded[f"back_{name}"])
+        found |= {f"{key}_{name}": values for key, values in of.items()}
+    return found
+
+
+def answers(
+    action: actions.Action,
+    ensembles: int,
+    turned: Float[np.ndarray, "epochs networks order_n classes"],
+    back: Float[np.ndarray, "epochs networks order_n classes"],
+) -> Arrays:
+    """What ensembles and single networks answer on orbits, of E epochs, R ensembles, M members each, |G|, N inputs.
+
+    labels, floor (E, R, |G|, N): classes that the ensembles' means predict at ρ(g)x and at ρ(g)⁻¹ρ(g)x; members
+    (E, R, N): orbit same predictions of a member, mean over the members of each ensemble; change, floor_change
+    (E, R, N): root mean square over g of |f̄(ρ(g)x) − f̄(x)| and |f̄(ρ(g)⁻¹ρ(g)x) − f̄(x)|, relative to the root mean
+    square of f̄(x) over inputs.
+    """
+    groups = lambda y: by_element(action, y.reshape(len(y), ensembles, -1, *y.shape[2:]))
+    each, returned = groups(turned), groups(back)
+    mean, mean_back = each.mean(axis=2), returned.mean(axis=2)
+    start = mean[:, :, action.group.identity, None]
+    size = np.sqrt((start**2).sum(axis=-1).mean(axis=-1))  # (E, R, 1)
+    rms = lambda y: np.sqrt(((y - start) ** 2).sum(axis=-1).mean(axis=2)) / size
+    return {
+        "labels": mean.argmax(axis=-1).astype(np.int16),
+        "floor": mean_back.argmax(axis=-1).astype(np.int16),
+        "members": same_predictions(action, each.argmax(axis=-1)).mean(axis=2),
+        "change": rms(mean),
+        "floor_change": rms(mean_back),
+    }
+
+
+def floor_predictions(
+    action: actions.Action, labels: Int[np.ndarray, "... order n"], floor: Int[np.ndarray, "... order n"]
+) -> Float[np.ndarray, "... n"]:
+    """Orbit same predictions where images are turned there and back."""
+    return (floor == labels[..., action.group.identity, None, :]).sum(axis=-2).astype(np.float64)
+
+
+def cost_of_a_step(recipe: Recipe, images: Images, task: Task) -> Arrays:
+    """`seconds`, of processors, of one training step of all networks, measured; `multiplications`, counted.
+
+    The median of a few epochs of some steps each, after a first one that compiles. A backward pass counts as two
+    forward ones.
+    """
+    rows = np.arange(_TIMED_STEPS * recipe.batch) % len(images.train_x)
+    net, marks = network(recipe, images.classes), []
+
+    def mark(epoch: int, state: Any) -> None:
+        marks.append(time.process_time())
+        task.step(epoch, _TIMED_EPOCHS + 1)
+
+    DeepEnsemble(
+        net,
+        members=recipe.networks,
+        optimizer="adam",
+        learning_rate=recipe.learning_rate,
+        epochs=_TIMED_EPOCHS + 1,
+        batch_size=recipe.batch,
+        callback=mark,
+    ).fit(images.train_x[rows], images.targets[rows])
+    one = count_multiplications(net, images.train_x.shape[1:])
+    return {
+        "seconds": np.array(np.median(np.diff(marks)) / _TIMED_STEPS),
+        "multiplications": np.array(3.0 * one * recipe.batch * recipe.networks),
+    }

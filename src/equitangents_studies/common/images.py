@@ -1,0 +1,171 @@
+"""Images of the studies: a training set, its test set, and foreign sets brought to the same shape.
+
+Every image, foreign or not, is shifted and scaled to mean 0 and standard deviation 1, which commutes with rotations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents.errors import InvalidArgumentError
+from equitangents_studies import data
+
+_TITLES = {
+    "digits": "digits",
+    "fashion_mnist": "Fashion-MNIST",
+    "mnist": "MNIST",
+    "cifar10": "CIFAR-10",
+    "histology_crc5": "colorectal tiles",
+    "histology_lc25000_colon": "LC25000 colon tiles",
+    "nct_crc_he": "NCT-CRC-HE tiles",
+    "photographs": "photographs",
+    "noise": "noise",
+}
+
+
+class ImageChoice(Protocol):
+    """Which images a study asks for: these fields of its settings."""
+
+    @property
+    def data(self) -> str:
+        """The set `digits`, a data set in the data folder, or a file of one's own, `….npz`."""
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Other sets to test on: "photographs", "noise", or data sets."""
+
+    @property
+    def train_images(self) -> int | None:
+        """How many to train on; None: all."""
+
+    @property
+    def test_images(self) -> int | None:
+        """How many to test on; None: all."""
+
+    @property
+    def foreign_images(self) -> int:
+        """How many of each foreign set."""
+
+    @property
+    def pixels(self) -> int | None:
+        """How many each side of an image is averaged down to; None: as many as it has."""
+
+    @property
+    def seed(self) -> int:
+        """Which of them are chosen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Standardised images: for training with labels, and `sets` to test on, "test" first; `titles` names them."""
+
+    train_x: Float[np.ndarray, "n height width channels"]
+    train_y: Int[np.ndarray, " n"]
+    test_y: Int[np.ndarray, " m"]
+    sets: dict[str, np.ndarray]
+    titles: dict[str, str]
+    class_names: tuple[str, ...]
+
+    @property
+    def classes(self) -> int:
+        """Number of classes K."""
+        return len(self.class_names)
+
+    @property
+    def probabilities(self) -> Float[np.ndarray, "n classes"]:
+        """One-hot labels."""
+        return np.eye(self.classes)[self.train_y]
+
+    @property
+    def targets(self) -> Float[np.ndarray, "n classes"]:
+        """One-hot labels minus 1/K, for squared loss."""
+        return self.probabilities - 1 / self.classes
+
+
+def load_images(settings: ImageChoice, data_dir: Path | None, *, draw: int = 0) -> Images:
+    """All images of the study, averaged over areas to `pixels` × `pixels`.
+
+    Every `draw` has training images of its own, where there are more of them than a study takes; the others stay.
+    Raises DataNotFoundError where a file is missing, before anything is computed.
+    """
+    source = _source(settings, data_dir)
+    train = None if settings.train_images is None else min(settings.train_images, len(source.train_x))
+    test = None if settings.test_images is None else min(settings.test_images, len(source.test_x))
+    chosen = source.subset(train, test, seed=settings.seed)
+    if draw:
+        drawn = source.subset(train, None, seed=settings.seed + draw)
+        chosen = replace(chosen, train_x=drawn.train_x, train_y=drawn.train_y)
+    height, width, channels = chosen.shape
+    side = height if settings.pixels is None else settings.pixels
+    if height != width or side % 2:
+        raise InvalidArgumentError(
+            f"images of {settings.data!r} are {height}×{width}, and pixels was {settings.pixels}; the study needs "
+            "square ones of even size"
+        )
+    if not 2 <= side <= height:
+        raise InvalidArgumentError(f"pixels was {side}; images of {settings.data!r} have {height}")
+    sized = lambda x: standardise(data.resize(x, (side, side)))
+    sets = {"test": sized(chosen.test_x)}
+    for name in settings.foreign:
+        sets[name] = standardise(_foreign(name, settings, (side, side, channels), data_dir))
+    titles = {name: _title(name, channels) for name in settings.foreign}
+    titles = {"test": _title(settings.data, channels), **titles}
+    return Images(sized(chosen.train_x), chosen.train_y, chosen.test_y, sets, titles, chosen.class_names)
+
+
+def is_own(name: str) -> bool:
+    """Whether the name of a data set is that of a file."""
+    return name.endswith(".npz") or "/" in name
+
+
+def _source(settings: ImageChoice, data_dir: Path | None) -> data.Dataset:
+    if is_own(settings.data):
+        return data.load_own(settings.data, seed=settings.seed)
+    return data.load(settings.data, data_dir)
+
+
+def standardise(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n height width channels"]:
+    """Each image shifted and scaled to mean 0 and standard deviation 1; an image without contrast becomes 0."""
+    centred = x - x.mean(axis=(1, 2, 3), keepdims=True)
+    scale = centred.std(axis=(1, 2, 3), keepdims=True)
+    return (centred / np.where(scale > 1e-6, scale, 1)).astype(np.float32)
+
+
+def zero_at_border(images: Images) -> Images:
+    """Every image shifted so that the median of its outermost pixels, channel by channel, is 0.
+
+    What turns in at the corners of a turned image, and what convolutions see beyond its edge, is then its own border.
+    """
+    sets = {name: _shifted(x) for name, x in images.sets.items()}
+    return replace(images, train_x=_shifted(images.train_x), sets=sets)
+
+
+def _shifted(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n height width channels"]:
+    ring = np.concatenate([x[:, 0], x[:, -1], x[:, 1:-1, 0], x[:, 1:-1, -1]], axis=1)
+    return x - np.median(ring, axis=1)[:, None, None]
+
+
+def _foreign(name: str, settings: ImageChoice, shape: tuple[int, int, int], data_dir: Path | None) -> np.ndarray:
+    count = settings.foreign_images
+    if name == "noise":
+        return data.gaussian_noise(count, shape, seed=settings.seed)
+    if name == "photographs":
+        return data.photo_patches(count, shape, seed=settings.seed)
+    if name not in data.names():
+        known = ", ".join(("photographs", "noise", *data.names()))
+        raise InvalidArgumentError(f"foreign names {name!r}; known are {known}")
+    source = data.load(name, data_dir)
+    few = source.subset(None, min(count, len(source.test_x)), seed=settings.seed)
+    return data.conform(few.test_x, shape)
+
+
+def _title(name: str, channels: int) -> str:
+    if is_own(name):
+        return Path(name).name
+    grey = "grey " if channels == 1 and name == "cifar10" else ""
+    return grey + _TITLES.get(name, name.replace("_", " "))

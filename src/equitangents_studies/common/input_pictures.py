@@ -1,0 +1,71 @@
+"""A small figure of the inputs as the networks see them: brought to size, standardised, in their orientations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from equitangents.actions import Action
+from equitangents.report import Figure
+from equitangents_studies.framework.folder import RunFolder
+from equitangents_studies.framework.panels import panels
+
+_ACROSS = 8
+
+
+def input_pictures(
+    folder: RunFolder, action: Action, sets: Mapping[str, np.ndarray], titles: Mapping[str, str], name: str = "inputs"
+) -> Figure:
+    """The first image of every set under at most eight elements of the group, the identity first."""
+    order = int(action.group.order)
+    shown = sorted({round(k * order / _ACROSS) for k in range(_ACROSS)}) if order > _ACROSS else list(range(order))
+    return picture_grid(
+        folder,
+        name,
+        [[np.asarray(action(g, x[:1]))[0] for g in shown] for x in sets.values()],
+        [f"element {g}" if g else titles[name] for name in sets for g in shown],
+        size=(8.6, 1.5 * len(sets) + 0.3),
+        caption="First image of each set and that image under elements of the group, as the networks see it.",
+        alt="Images of every set in several orientations",
+        fontsize=7,
+    )
+
+
+def picture_grid(
+    folder: RunFolder,
+    name: str,
+    rows: Sequence[Iterable[np.ndarray]],
+    titles: Sequence[str],
+    *,
+    size: tuple[float, float],
+    caption: str,
+    alt: str,
+    fontsize: float | None = None,
+) -> Figure:
+    """A figure of images (H, W, channels), a panel each, row by row; titles beyond the first row may be left out."""
+    shown = [image for row in rows for image in row]
+    every = [*titles, *[""] * (len(shown) - len(titles))]
+    with panels(folder, name, titles=every, rows=len(rows), size=size, caption=caption, alt=alt) as drawn:
+        for axes, image in zip(drawn, shown, strict=True):
+            axes.imshow(visible(image), cmap="gray", interpolation="nearest")
+            axes.axis("off")
+            if fontsize is not None:
+                axes.title.set_fontsize(fontsize)
+    return drawn.figure
+
+
+def visible(image: np.ndarray) -> np.ndarray:
+    """A standardised image in shades from its darkest to its brightest value: grey (H, W), or colour (H, W, 3)."""
+    low, high = float(image.min()), float(image.max())
+    shades = (image - low) / (high - low if high > low else 1.0)
+    return shades if image.shape[-1] == 3 else shades[..., 0]
+
+
+def corners(action: Action, zero: Literal["mean", "border"] = "mean") -> list[str]:
+    """What fills the places that turn in from outside of the image, where an action has such places."""
+    if action.exact:
+        return []
+    shade = {"mean": "its mean grey value, whatever its border is", "border": "the median of its border"}
+    return [f"What turns in from outside of the image is 0, {shade[zero]}."]

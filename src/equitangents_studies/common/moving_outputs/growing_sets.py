@@ -1,0 +1,144 @@
+"""Errors of kernels that learn from the same growing training sets, and how many inputs one saves another.
+
+Each draw has training and test inputs of its own; its training sets are nested. All kernels have the same ridge
+relative to their mean diagonal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float
+
+from equitangents.statistics import Estimate, bootstrap
+from equitangents_studies.common.moving_outputs.kernels import (
+    PairKernel,
+    Symmetry,
+    as_columns,
+    moved_copies,
+    moved_kernels,
+    moved_targets,
+)
+from equitangents_studies.systems.matched_errors import log_factor_at_end
+
+SHOWN = 4  # test inputs whose predictions are kept for figures
+_MOST_ROWS = 2400  # of the kernel of all moved copies, which is solved as it stands
+
+
+@dataclass(frozen=True)
+class Score:
+    """How good predictions (N, …) are for targets (N, …), a number from 0 to `most`."""
+
+    of: Callable[[np.ndarray, np.ndarray], float]
+    most: float = math.inf
+
+
+Sets = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Training inputs and targets, test inputs and targets."""
+
+
+def learnt(
+    K: Float[np.ndarray, "m m"], B: Float[np.ndarray, "t m"], y: Float[np.ndarray, "m outputs"], ridge: float
+) -> Float[np.ndarray, "t outputs"]:
+    """What the kernel predicts after training to the end: B (K + ridge)⁻¹ y."""
+    system = K + K.T
+    system /= 2
+    system[np.diag_indices_from(system)] += ridge
+    # equal to its transpose, whose columns lie as LAPACK wants them: nothing is copied
+    weights = scipy.linalg.cho_solve(scipy.linalg.cho_factor(system.T, overwrite_a=True, check_finite=False), y)
+    found: np.ndarray = B @ weights
+    return found
+
+
+def unit(K: Float[np.ndarray, "m m"]) -> float:
+    """The mean diagonal, to which ridges are relative."""
+    return float(np.diagonal(K).mean())
+
+
+def without_negative(K: Float[np.ndarray, "m m"]) -> Float[np.ndarray, "m m"]:
+    """A kernel known to a tolerance, with its negative eigenvalues set to 0."""
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    found: np.ndarray = (vectors * np.maximum(values, 0)) @ vectors.T
+    return found
+
+
+def scores_of_a_draw(
+    kernel: PairKernel,
+    symmetries: Mapping[str, Symmetry],
+    augmented: str,
+    sets: Sets,
+    positions: tuple[int, ...],
+    sizes: Sequence[int],
+    ridge: float,
+    scores: Mapping[str, Score],
+    step: Callable[[float, float], None],
+) -> dict[str, np.ndarray]:
+    """`score_name` (sizes,) of every score and symmetry, and `shown_name` (sizes, SHOWN, …), what is predicted of a few
+    test inputs; `apart` (sizes,), how far training on all moved copies under the symmetry `augmented` is from its
+    kernel, relative to the largest output, where they are not too many, as `explicit` (sizes,) says.
+    """
+    x, y, test, target = sets
+    grams = moved_kernels(kernel, symmetries, x, x, positions, lambda a, b: step(a / b, 4))
+    cross = moved_kernels(kernel, symmetries, test, x, positions, lambda a, b: step(1 + a / b, 4))
+    found: dict[str, np.ndarray] = {f"{score}_{name}": np.zeros(len(sizes)) for name in symmetries for score in scores}
+    copies = len(symmetries[augmented].chosen) * math.prod(positions)
+    found["explicit"] = np.asarray(sizes) * copies <= _MOST_ROWS
+    found["apart"] = np.full(len(sizes), np.nan)
+    for i, (name, symmetry) in enumerate(symmetries.items()):
+        if symmetry.whole is not None:
+            grams[name] = without_negative(grams[name])
+        each, shown = len(grams[name]) // len(x), []
+        for j, size in enumerate(sizes):
+            few = size * each
+            K, B = grams[name][:few, :few], cross[name][:, :few]
+            predicted = learnt(K, B, as_columns(y[:size], few), ridge * unit(K)).reshape(target.shape)
+            for score, s in scores.items():
+                found[f"{score}_{name}"][j] = s.of(predicted, target)
+            shown.append(predicted[:SHOWN])
+            if name == augmented and found["explicit"][j]:
+                other = by_augmentation(kernel, symmetry, x[:size], y[:size], test, positions, ridge * unit(K))
+                found["apart"][j] = np.abs(other.reshape(target.shape) - predicted).max() / np.abs(predicted).max()
+        found[f"shown_{name}"] = np.stack(shown)
+        step(2 + 2 * (i + 1) / len(symmetries), 4)
+    return found
+
+
+def by_augmentation(
+    kernel: PairKernel,
+    symmetry: Symmetry,
+    x: Float[np.ndarray, "n ..."],
+    y: Float[np.ndarray, "n ..."],
+    test: Float[np.ndarray, "m ..."],
+    positions: tuple[int, ...],
+    ridge: float,
+) -> Float[np.ndarray, "rows outputs"]:
+    """What the plain kernel predicts of `test` after training on all copies of x with their targets.
+
+    The ridge is that of the mean over copies: |G| times as large for their sum.
+    """
+    bare, copies = Symmetry("", symmetry.inputs), moved_copies(symmetry, x)
+    K = moved_kernels(kernel, {"": bare}, copies, copies, positions)[""]
+    B = moved_kernels(kernel, {"": bare}, test, copies, positions)[""]
+    return learnt(K, B, as_columns(moved_targets(symmetry, y, positions), len(K)), ridge * len(symmetry.chosen))
+
+
+def inputs_saved(
+    sizes: Sequence[int],
+    without: Float[np.ndarray, "draws sizes"],
+    with_group: Float[np.ndarray, "draws sizes"],
+    level: float = 0.95,
+) -> Estimate:
+    """How many times as many inputs the first kernel needs as the second for the smallest error that both reach.
+
+    Of mean errors over draws, sizes interpolated on logarithms; with the bootstrap's interval of its logarithm
+    over draws. No more than the largest over the smallest size can be measured.
+    """
+    n = np.asarray(sizes, np.float64)
+    logs = lambda means: np.array([log_factor_at_end(n, first, second) for first, second in means])
+    most = math.log(n[-1] / n[0])
+    found = bootstrap(np.stack([without, with_group], axis=1), logs, level=level, bounds=(-most, most))
+    return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), level)

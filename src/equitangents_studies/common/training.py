@@ -1,0 +1,97 @@
+"""Training an ensemble for a study: outputs recorded on the way, resumable, with a bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents._protocols import FiniteNetwork
+from equitangents.actions import Action
+from equitangents.ensembles import DeepEnsemble
+from equitangents_studies.common.orbits import by_element, orbit_batch
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task
+
+_CHECKPOINTS = 10  # in one training, at most
+
+
+def train_stage(folder: RunFolder, *what: Any, **how: Any) -> Arrays:
+    """The arrays of `ensemble_stage(folder, *what, **how)`, a stage by itself."""
+    one = ensemble_stage(folder, *what, **how)
+    return folder.stage(one.name, one.title, one.compute)
+
+
+def ensemble_stage(
+    folder: RunFolder,
+    stage: str,
+    title: str,
+    net: FiniteNetwork,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    record: Mapping[str, np.ndarray],
+    record_at: Sequence[int] | np.ndarray,
+    orbits: Action | None = None,
+    keep: Callable[[Arrays], Arrays] = dict,
+    **ensemble: Any,
+) -> Stage:
+    """A stage of the run: `train_recorded` to the last of `record_at`, by full-batch gradient descent if not told else.
+
+    With `orbits` inputs are recorded on their whole orbits, outputs (times, members, |G|, n, outputs). `keep` makes of
+    what was recorded the arrays of the stage.
+    """
+    options = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": folder.checkpoints(stage), **ensemble}
+    train = partial(_train, net, x, y, record, record_at, orbits, keep, options)
+    return Stage(stage, title, train, ensemble=True)
+
+
+def _train(
+    net: FiniteNetwork,
+    x: np.ndarray,
+    y: np.ndarray,
+    record: Mapping[str, np.ndarray],
+    record_at: Sequence[int] | np.ndarray,
+    orbits: Action | None,
+    keep: Callable[[Arrays], Arrays],
+    options: dict[str, Any],
+    task: Task,
+) -> Arrays:
+    inputs = record if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
+    recorded = train_recorded(net, x, y, record=inputs, record_at=record_at, task=task, **options)
+    return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
+
+
+def train_recorded(
+    net: FiniteNetwork,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    epochs: int,
+    record: Mapping[str, np.ndarray],
+    record_at: Sequence[int] | np.ndarray,
+    checkpoints: Path,
+    task: Task,
+    **ensemble: Any,
+) -> dict[str, Float[np.ndarray, "times members n *outputs"]]:
+    """Outputs of all members on every input set of `record` after the epochs `record_at` (0: before training).
+
+    `ensemble` holds further parameters of `DeepEnsemble`. A run that left something in `checkpoints` goes on from
+    there, to the same bits.
+    """
+    if task.executor is None:
+        ensemble["callback"] = lambda epoch, state: task.step(epoch, epochs)
+    else:  # whose checkpoints are of parts of the members
+        ensemble["executor"], checkpoints = task.executor, checkpoints / "parts"
+    model = DeepEnsemble(
+        net,
+        epochs=epochs,
+        checkpoint_dir=checkpoints,
+        checkpoint_every=max(1, -(-epochs // _CHECKPOINTS)),
+        **ensemble,
+    )
+    model.fit(x, y, record=dict(record), record_at=[int(t) for t in record_at], resume=True)
+    return dict(model.recorded_)

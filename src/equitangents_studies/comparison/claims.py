@@ -1,0 +1,161 @@
+"""What the source states of contenders, and what decides between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from equitangents.statistics import Estimate, exactly, shared_level
+from equitangents_studies.comparison.results import Results
+from equitangents_studies.comparison.settings import Settings, covers
+from equitangents_studies.framework.claims import EXACT, Claim, claim
+from equitangents_studies.framework.records import Records
+
+STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions out of distribution, and their errors
+    "ensemble": {"C4": (3.85, 0.12), "C8": (7.72, 0.34), "C16": (15.24, 0.69)},
+    "augmented": {"C4": (3.41, 0.18), "C8": (6.73, 0.24), "C16": (12.77, 0.71)},
+    "gcnn": {"C4": (4.0, 0.0), "C8": (7.71, 0.21), "C16": (15.08, 0.34)},
+    "canonicalisation": {"C4": (4.0, 0.0), "C8": (7.45, 0.14), "C16": (12.41, 0.85)},
+}
+_BY_CONSTRUCTION = ("gcnn", "gcnn-ensemble", "canonicalisation", "test-time")
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """What the source states, and what decides between contenders."""
+    judged: list[Claim] = []
+    present, over = results.labels, covers(settings)
+    osp = f"Orbit same predictions on {', '.join(results.images.titles[name] for name in results.foreign)}"
+    if {"ensemble", "augmented"} <= present.keys():
+        judged.append(
+            claim(
+                "Out of distribution the augmented ensemble agrees with itself more often than one augmented network",
+                {"ensemble": results.difference(present["ensemble"], present["augmented"], "outside", 0.95)},
+                measure=f"{osp}: ensemble of {settings.members} minus one network, out of {results.order}.",
+                covers=over,
+                at_least=0,
+                source="stated in arXiv 2403.03103",
+                stated=_stated_pair(settings.group),
+                holds="Where orientations must not matter, averaging augmented networks brings more than training one.",
+                fails="Averaging does not make augmented networks more invariant here.",
+            )
+        )
+    exact = [name for name in _BY_CONSTRUCTION if name in present]
+    if exact and results.problem.action.exact:
+        least = lambda name: exactly(min(results.agreement(y).min() for y in present[name].values()))
+        judged.append(
+            claim(
+                "Contenders with built-in invariance give every orientation of every image the same class",
+                Records.over(least, lambda name: results.titles[name], name=tuple(exact)),
+                measure=f"Orbit same predictions on the worst input of all sets and repetitions, of {results.order}.",
+                covers=EXACT,
+                at_least=results.order,
+                source="stated in arXiv 2403.03103: 4 ± 0 for C4",
+                holds="Where the class must never depend on the orientation, build the invariance in: the group "
+                "moves pixels to pixels, and nothing is left to training.",
+                fails="Rounding decides between classes of nearly equal score for some orientation: built-in "
+                "invariance holds up to rounding.",
+            )
+        )
+    others = [name for name in present if name != "plain"]
+    if "plain" in present and others:
+        level = shared_level(len(others))
+        judged.append(
+            claim(
+                "Every contender that knows of the group is more accurate on rotated images than the plain network",
+                Records.over(
+                    lambda name: results.difference(present[name], present["plain"], "rotated", level),
+                    lambda name: results.titles[name],
+                    name=tuple(others),
+                ),
+                measure="Accuracy over the orbits of the test images, minus the plain network’s.",
+                covers=over,
+                at_least=0,
+                source="ours: the plain network is the floor",
+                holds="Any of them is better than to hope that orientation does not matter.",
+                fails="At least one contender does not earn its cost: it is no better than the plain network.",
+            )
+        )
+    if results.curves and "gcnn" in present:
+        judged.append(_small_against_one(settings, results, over))
+    if settings.data == "fashion_mnist":
+        judged += [
+            _as_stated(settings, results, name, over) for name in STATED if name in present and _stated(name, settings)
+        ]
+    if not judged:
+        worst = lambda name: results.estimate(present[name], "outside", shared_level(len(present)))
+        judged.append(
+            claim(
+                "Every contender gives at least half of the orientations of foreign images the same class",
+                Records.over(worst, lambda name: results.titles[name], name=tuple(present)),
+                measure=f"{osp}, out of {results.order}.",
+                covers=over,
+                at_least=results.order / 2,
+                source="ours",
+                holds="None is far from invariant.",
+                fails="At least one is far from invariant.",
+            )
+        )
+    return judged
+
+
+def _small_against_one(settings: Settings, results: Results, over: str) -> Claim:
+    level = shared_level(len(results.curves))
+
+    def ahead(shrink: int) -> Estimate:
+        largest = {name: labels[-1] for name, labels in results.curves[shrink].labels.items()}
+        return results.difference(largest, results.labels["gcnn"], "rotated", level)
+
+    def words(shrink: int) -> str:
+        curve = results.curves[shrink]
+        return f"{curve.sizes[-1]} networks of {' and '.join(map(str, curve.channels))} channels"
+
+    return claim(
+        "At no more than the cost of one group-convolutional network, ensembles of small augmented networks are at "
+        "least as accurate on rotated images",
+        Records.over(ahead, words, shrink=tuple(results.curves)),
+        measure="Accuracy over the orbits of the test images: ensemble minus the group-convolutional network, at no "
+        "more multiplications.",
+        covers=over,
+        at_least=0,
+        source="ours: the question of cost",
+        holds="With this budget, small augmented networks averaged do at least as well as one equivariant network.",
+        fails="With this budget, at least one size of small networks is less accurate than one equivariant "
+        "network: see the trade-off before averaging.",
+        undecided="At equal cost small averaged networks and one equivariant network are not told apart in "
+        "accuracy: choose by invariance.",
+    )
+
+
+def _stated(name: str, settings: Settings) -> tuple[float, float] | None:
+    return STATED.get(name, {}).get(settings.group)
+
+
+def stated_text(name: str, group: str) -> str:
+    """The source's number, or nothing."""
+    value = STATED.get(name, {}).get(group)
+    return "" if value is None else f"{value[0]:g} ± {value[1]:g}"
+
+
+def _stated_pair(group: str) -> str:
+    texts = [stated_text(name, group) for name in ("ensemble", "augmented")]
+    return f"{texts[0]} against {texts[1]} (rotated Fashion-MNIST)" if all(texts) else ""
+
+
+def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Claim:
+    value, error = STATED[name][settings.group]
+    number = results.estimate(results.labels[name], "outside")
+    if error == 0:  # stated to be exact: the mean is at its bound if every input is
+        number, over = exactly(number.value), EXACT
+    return claim(
+        f"Orbit same predictions out of distribution are those that the source states: {results.titles[name]}",
+        {results.titles[name]: number},
+        measure=f"Orbit same predictions out of distribution, out of {results.order}.",
+        covers=over,
+        at_least=value - error,
+        at_most=value + error,
+        source="arXiv 2403.03103; bounds are its errors",
+        stated=f"{value:g} ± {error:g}",
+        holds=f"The source’s number is met: {results.titles[name]}.",
+        fails=f"The source’s number is not met: {results.titles[name]}. Networks, training time, pixels and foreign "
+        "images are ours.",
+        undecided=f"Whether the source’s number is met is not decided by this run: {results.titles[name]}.",
+    )

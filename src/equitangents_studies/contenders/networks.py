@@ -1,0 +1,76 @@
+"""The plain convolutional network of the comparison, and how large networks are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from equitangents import nn
+from equitangents._types import ArrayLike, DType, Params
+from equitangents_studies.contenders.problem import Problem
+
+W_STD, B_STD, LAST_STD = 2**0.5, 0.1, 0.5
+
+
+class Network(Protocol):
+    """What ensembles train: parameters from a key, and outputs from parameters."""
+
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
+        """Random parameters, a pytree."""
+
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
+        """What the network makes of images x, (N, classes)."""
+
+
+def cnn(problem: Problem, channels: tuple[int, ...] | None = None) -> nn.Sequential:
+    """Patches of 2×2, then 3×3 convolutions, then all positions into one dense layer.
+
+    Quarter turns and reflections carry windows to windows: none of the images' orientations is built in.
+    """
+    first, *others = problem.channels if channels is None else channels
+    layers: list[nn.Layer] = [nn.Conv(first, (2, 2), stride=2, padding="zero", W_std=W_STD, b_std=B_STD), nn.Relu()]
+    for width in others:
+        layers += [nn.Conv(width, (3, 3), padding="zero", W_std=W_STD, b_std=B_STD), nn.Relu()]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Dense(problem.classes, W_std=LAST_STD))
+
+
+def count_parameters(net: Network, shape: tuple[int, ...]) -> int:
+    """How many numbers are learnt; nothing is drawn."""
+    params = jax.eval_shape(lambda key: net.init(key, shape, "float32"), jax.random.key(0))
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
+
+
+def count_multiplications(net: Network, shape: tuple[int, ...]) -> int:
+    """Multiplications in matrix products and convolutions, for every further image that is predicted."""
+    params = jax.eval_shape(lambda key: net.init(key, shape, "float32"), jax.random.key(0))
+    counts = [
+        _count(jax.make_jaxpr(net.apply)(params, jax.ShapeDtypeStruct((images, *shape), np.float32)).jaxpr)
+        for images in (1, 2)
+    ]
+    return counts[1] - counts[0]
+
+
+def _count(program: Any) -> int:
+    total = 0
+    for equation in program.eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            left = equation.invars[0].aval.shape
+            total += math.prod(equation.outvars[0].aval.shape) * math.prod(left[i] for i in contracted)
+        elif equation.primitive.name == "conv_general_dilated":
+            kernel, numbers = equation.invars[1].aval.shape, equation.params["dimension_numbers"]
+            per_output = math.prod(kernel) // kernel[numbers.rhs_spec[0]]
+            total += math.prod(equation.outvars[0].aval.shape) * per_output
+        repeats = equation.params.get("length", 1) if equation.primitive.name == "scan" else 1
+        total += repeats * sum(_count(inner) for inner in _inner(equation.params))
+    return total
+
+
+def _inner(params: dict[str, Any]) -> list[Any]:
+    """Programs inside an instruction: bodies of loops, functions that are called."""
+    values = [v for value in params.values() for v in (value if isinstance(value, tuple | list) else (value,))]
+    programs = [getattr(value, "jaxpr", value) for value in values]
+    return [program for program in programs if hasattr(program, "eqns")]

@@ -1,0 +1,134 @@
+"""A group-convolutional network whose filters are turned by the elements of a finite group of the plane.
+
+lift    F(g) = x ⋆ ρ(g)ψ;    group convolution    F′(g) = Σ_k F(g k) ⋆ ρ(g)ψ_k;    readout    Σ_g ⟨F(g), ρ(g)w⟩ / |G|.
+With ρ(g) exact on filters, quarter turns and reflections, the output is exactly invariant. Otherwise ψ and w are sums
+of smooth functions of the plane, each turned as a function and sampled at the pixels (`rings`), and the output is
+invariant up to what the samples of images lose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import actions
+from equitangents._types import ArrayLike, DType, Params
+from equitangents.actions import Action
+from equitangents.nn.layer import Weights
+from equitangents_studies.contenders import rings
+from equitangents_studies.contenders.networks import B_STD, LAST_STD, W_STD, count_parameters
+from equitangents_studies.contenders.problem import Problem
+
+
+@dataclass(frozen=True)
+class TurnedFilters:
+    """Lift, ReLU, blocks of 2×2 averaged, then `convolutions` group convolutions with ReLU, and the readout.
+
+    Where the group moves pixels to pixels, filters are 3×3 and have a weight for every pixel, and the readout has one
+    for every position, as the dense layer of a plain network has. Otherwise filters are 5×5, and they and the readout
+    have a weight for every function of `rings`.
+    """
+
+    group: str
+    width: int
+    classes: int
+    convolutions: int = 1
+
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
+        """Weights (taps, inputs, width) of the lift, (taps, |G|, width, width) of convolutions, then the readout."""
+        order, taps = len(_quotients(self.group)), _weights_of_a(_filter_side(self.group), self.group)
+        positions = _weights_of_a(input_shape[0] // 2, self.group)
+        keys = jax.random.split(key, self.convolutions + 2)
+        shapes = [(taps, input_shape[-1], self.width), *[(taps, order, self.width, self.width)] * self.convolutions]
+        hidden = [Weights(W_STD, B_STD).init(k, s, (self.width,), dtype) for k, s in zip(keys, shapes, strict=False)]
+        last = Weights(LAST_STD, 0.0).init(keys[-1], (positions, self.width, self.classes), (self.classes,), dtype)
+        return (*hidden, last)
+
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
+        """(N, H, W, C) to (N, classes)."""
+        lift, *convolutions, last = params
+        quotients = _quotients(self.group)
+        order, side = len(quotients), _filter_side(self.group)
+        x = jnp.asarray(x, lift["w"].dtype)
+        filters = _turned(self.group, side, lift["w"])  # [g, tap, c, o]
+        x = _halved(self._convolve(lift, x, jnp.moveaxis(filters, 0, 2)))
+        for layer in convolutions:
+            turned = _turned(self.group, side, layer["w"])  # [g, tap, k, c, o]
+            filters = turned[np.arange(order)[:, None], :, quotients]  # [g, g′, tap, c, o] with k = g⁻¹g′
+            filters = filters.transpose((2, 1, 3, 0, 4)).reshape((side**2, order * self.width, order, self.width))
+            x = self._convolve(layer, x, filters)
+        weights = jnp.moveaxis(_turned(self.group, x.shape[1], last["w"]), 0, 1)  # [position, g, c, class]
+        weights = weights * (LAST_STD / (x[0].size / order) ** 0.5 / order)
+        return x.reshape((len(x), -1)) @ weights.reshape((-1, self.classes))
+
+    def _convolve(self, layer: Any, x: Any, filters: Any) -> Any:
+        """(N, H, W, inputs) to (N, H, W, |G|·width) by filters [tap, inputs, g, width], bias and ReLU."""
+        side, inputs = _filter_side(self.group), x.shape[-1]
+        reach = side // 2
+        padded = jnp.pad(x, ((0, 0), (reach, reach), (reach, reach), (0, 0)))
+        H, W = x.shape[1:3]
+        patches = jnp.concatenate([padded[:, i : i + H, j : j + W] for i in range(side) for j in range(side)], axis=-1)
+        kernel = filters.reshape((side**2 * inputs, -1)) * (W_STD / (side**2 * inputs) ** 0.5)
+        y = (patches.reshape((-1, side**2 * inputs)) @ kernel).reshape((*x.shape[:3], -1, self.width))
+        y = jax.nn.relu(Weights(W_STD, B_STD).add_bias(layer, y))
+        return y.reshape((*x.shape[:3], -1))
+
+
+def turned_filters(problem: Problem, parameters: int) -> TurnedFilters:
+    """The one whose number of parameters is nearest to `parameters`."""
+    sizes: list[tuple[int, TurnedFilters]] = []
+    for width in range(1, 1000):
+        net = TurnedFilters(problem.group, width, problem.classes, len(problem.channels) - 1)
+        sizes.append((count_parameters(net, problem.shape), net))
+        if sizes[-1][0] >= parameters:
+            break
+    return min(sizes, key=lambda size: abs(size[0] - parameters))[1]
+
+
+def exact_on_filters(group: str) -> bool:
+    """Whether the group moves pixels to pixels."""
+    return bool(actions.as_action("group", group, (1, 4, 4, 1)).exact)
+
+
+def _filter_side(group: str) -> int:
+    return 3 if exact_on_filters(group) else 5
+
+
+def _weights_of_a(side: int, group: str) -> int:
+    """Weights of one filter on a square."""
+    return side * side if exact_on_filters(group) else len(rings.functions(side))
+
+
+def _turned(group: str, side: int, weights: Any) -> Any:
+    """Filters on a square from their weights (taps, ...), turned by every g: (|G|, side², ...)."""
+    if exact_on_filters(group):
+        return weights[_motion(group, side)]
+    basis = rings.turned(side, len(_quotients(group)))
+    return jnp.einsum("gpb,b...->gp...", jnp.asarray(basis, weights.dtype), weights)
+
+
+@lru_cache(maxsize=16)
+def _motion(group: str, side: int) -> np.ndarray:
+    """Where ρ(g) reads each number of a square, row-major, (|G|, side²)."""
+    action: Action = actions.as_action("group", group, (1, side, side, 1))
+    places = np.arange(side * side, dtype=np.float64).reshape((1, side, side, 1))
+    orbit = [np.asarray(action(g, places)) for g in range(action.group.order)]
+    return np.stack(orbit).reshape((action.group.order, -1)).astype(np.int32)
+
+
+@lru_cache(maxsize=16)
+def _quotients(group: str) -> np.ndarray:
+    """quotients[g, g′] = g⁻¹g′."""
+    G = actions.as_action("group", group, (1, 4, 4, 1)).group
+    return np.array([[G.compose(G.inverse(g), h) for h in range(G.order)] for g in range(G.order)])
+
+
+def _halved(x: Any) -> Any:
+    """Means over blocks of 2×2, which turn with the image."""
+    N, H, W, C = x.shape
+    return x.reshape((N, H // 2, 2, W // 2, 2, C)).mean(axis=(2, 4))

@@ -1,0 +1,179 @@
+"""How the cross-product study is shown: violations over time, members against their mean, random rotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equitangents.report import Figure, Section
+from equitangents.report.palette import BLUE, GREEN, INK, MEMBER, MUTED, ORANGE, VERMILLION
+from equitangents.statistics import bootstrap
+from equitangents_studies.cross_product.study import (
+    SETS,
+    SOLIDS,
+    TITLES,
+    Results,
+    Settings,
+    covariance_share,
+    mean_share,
+)
+from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
+
+_COLOURS = {"none": MUTED, "T": ORANGE, "O": GREEN, "I": BLUE}
+_PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    tables = {
+        "closed_form": closed_form_table(results),
+        "members": members_table(settings, results),
+        "shares": shares_table(settings, results),
+    }
+    sections = [
+        Section(
+            "Members and their mean",
+            [
+                f"Networks learn the cross product of two vectors from {settings.train_pairs} pairs, each shown in all "
+                "orientations of a regular solid with the label turned alike. What is shown is how much the prediction "
+                "changes when the input is turned and the output turned back. Far pairs are "
+                f"{settings.stretch:g} times as long as any that was seen; nothing about them was in the data.",
+                "Dividing the change of one member by √M gives what sampling leaves of it in a mean of M members if "
+                "the expectation is equivariant.",
+            ],
+            [_members(settings, results, folder)],
+        ),
+        Section(
+            "Rotations that the group lacks",
+            [
+                "Labels and inputs were turned by the rotations of one group alone. Here test pairs are turned by "
+                f"{settings.rotations} random rotations, and the closed-form mean is compared with the turned one."
+            ],
+            [_between(settings, results, folder)],
+        ),
+    ]
+    facts = {
+        "Groups": ", ".join(TITLES[name] for name in settings.groups),
+        "Members": f"{settings.members} MLPs, {settings.hidden_layers} hidden layers of {settings.width}, ReLU",
+        "Training": "full-batch gradient descent",
+    }
+    return Presentation(tables, sections, facts)
+
+
+def closed_form_table(results: Results) -> Columns:
+    """Largest violations, and those under random rotations."""
+    rows: list[tuple[object, ...]] = []
+    for name in results.between:
+        for i, t in enumerate(map(int, results.times)):
+            random = np.sqrt(results.between[name][i].mean())
+            share = (results.worst[name][i] / results.bound[name][i]).max() if name != "none" and t else ""
+            for s, key in enumerate(SETS):
+                mean, covariance = results.mean_error[name][i, s], results.covariance_error[name][i, s]
+                rows.append((TITLES[name], t, key, mean, covariance, random, share, results.truth_error[name][i]))
+    names = ("group", "step", "inputs", "mean", "covariance", "random_rotations", "share_of_bound", "relative_error")
+    return columns(names, rows)
+
+
+def members_table(settings: Settings, results: Results) -> Columns:
+    """Relative violation of every member and of their mean, by group, set and step."""
+    rows: list[tuple[object, ...]] = []
+    for name in settings.trained_groups:
+        for key in SETS:
+            for i, t in enumerate(map(int, results.times)):
+                single, mean = violations(results, name, key, i)
+                rows += [(TITLES[name], key, t, f"member {m}", v) for m, v in enumerate(single)]
+                rows.append((TITLES[name], key, t, "mean", mean))
+    return columns(("group", "inputs", "step", "model", "relative_violation"), rows)
+
+
+def shares_table(settings: Settings, results: Results) -> Columns:
+    """What of the violation of mean and covariance infinitely many members would leave."""
+    steps, numbers = [int(t) for t in results.times], {"mean": mean_share, "covariance": covariance_share}
+    shares = Records.over(
+        lambda group, inputs, step, of: numbers[of](results, group, inputs, steps.index(step)),
+        group=settings.trained_groups,
+        inputs=SETS,
+        step=steps,
+        of=tuple(numbers),
+    ).table("share")
+    return {**shares, "group": [TITLES[name] for name in shares["group"]]}
+
+
+def violations(results: Results, name: str, key: str, time: int) -> tuple[np.ndarray, float]:
+    """Root mean square violation of every member and of their mean, relative to the members' outputs."""
+    y = results.outputs[name][key][time].astype(np.float64)
+    size = np.sqrt((y**2).sum(axis=-1).mean())
+    off = lambda z: np.sqrt(((z[..., 1:, :, :] - z[..., :1, :, :]) ** 2).sum(axis=-1).mean(axis=(-1, -2))) / size
+    return off(y), float(off(y.mean(axis=0)))
+
+
+def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    name = settings.trained_groups[-1]
+    place, shown = drawing.places(results.times), min(25, settings.members)
+    with panels(
+        folder,
+        "members-and-mean",
+        titles=tuple(_PAIRS.values()),
+        ylabel="relative violation",
+        sharey=True,
+        caption=f"Root mean square change of ρ(g)⁻¹f(gx) over the {TITLES[name]} group, relative to the members’ "
+        f"outputs: {shown} of {settings.members} members (grey), their mean (blue), and the root mean square of the "
+        "members divided by the square root of their number (dotted).",
+        alt="Violation of equivariance over training",
+    ) as drawn:
+        for axes, key in zip(drawn, SETS, strict=True):
+            both = [violations(results, name, key, i) for i in range(len(results.times))]
+            single, mean = np.array([s for s, _ in both]), np.array([m for _, m in both])
+            axes.plot(place, single[:, :shown], color=MEMBER.light, lw=0.5, alpha=0.6)
+            axes.plot([], [], color=MEMBER.light, lw=0.8, label="members")
+            axes.plot(place, mean, "o-", color=BLUE.light, label=f"mean of {settings.members}")
+            expected = np.sqrt((single**2).mean(axis=1) / settings.members)
+            axes.plot(place, expected, color=INK.light, lw=1, ls=(0, (2, 2)), label="expected of sampling")
+            drawing.time_ticks(axes, results.times, "step")
+        drawing.logarithmic(drawn[0], "y", fine=True)
+        drawn.legend()
+    return drawn.figure
+
+
+def _between(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    place, names = drawing.places(results.times[1:]), list(results.between)
+    sizes = [1 if name == "none" else SOLIDS[name]().order for name in names]
+    root = lambda squares: bootstrap(squares, np.sqrt)
+    with panels(
+        folder,
+        "random-rotations",
+        titles=("By training step", "After the last step, by group"),
+        ylabel="relative violation, random rotations",
+        size=(8.6, 3.8),
+        sharey=True,
+        caption=f"Left: root mean square of μ(Rx) − Rμ(x) over {settings.rotations} random rotations and the test "
+        "pairs, relative to μ, of infinitely wide ensembles, with 95 % intervals over pairs. Right: the same after the "
+        "last step against the size of the group (black), the bound on it (dotted), and the relative error of the "
+        "prediction itself (dashed).",
+        alt="Violation under random rotations",
+    ) as drawn:
+        left, right = drawn
+        for name in names:
+            values = [root(row) for row in results.between[name][1:]]
+            drawing.estimates(left, place, values, _COLOURS[name].light, label=TITLES[name])
+        drawing.estimates(right, sizes, [root(results.between[n][-1]) for n in names], INK.light)
+        bounds = [np.sqrt((results.bound[n][-1] ** 2).mean()) for n in names[1:]]
+        error = [results.truth_error[n][-1] for n in names]
+        dashed: dict[str, Any] = {"color": VERMILLION.light, "lw": 1, "ms": 4, "marker": "s", "ls": "--"}
+        dotted: dict[str, Any] = {"color": INK.light, "lw": 1, "ls": (0, (2, 2))}
+        right.plot(sizes, error, **dashed)
+        right.plot(sizes[1:], bounds, **dotted)
+        solid: dict[str, Any] = {"color": INK.light, "marker": "o", "ms": 4}
+        for look, label in (
+            (solid, "violation, right"),
+            (dashed, "error against a × b"),
+            (dotted, "bound κ (C(x) + |μ(x)|)"),
+        ):
+            left.plot([], [], label=label, **look)
+        drawing.logarithmic(left, "y", fine=True)
+        drawing.logarithmic(right, "x", sizes)
+        drawing.time_ticks(left, results.times[1:], "step")
+        right.set_xlabel("elements of the group")
+        drawn.legend(columns=4)
+    return drawn.figure

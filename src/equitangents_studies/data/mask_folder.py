@@ -1,0 +1,123 @@
+"""Images of one's own with masks: FOLDER/images/NAME.png and FOLDER/masks/NAME.png, alike but for the ending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.validation import check_whole
+from equitangents_studies.data.images import resize
+
+_ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedImages:
+    """`images` (N, H, W, C) in [0, 1], C = 1 or 3; `masks` (N, H, W, 1), the share of each pixel that is foreground."""
+
+    name: str
+    images: Float[np.ndarray, "n height width channels"]
+    masks: Float[np.ndarray, "n height width 1"]
+    file_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __repr__(self) -> str:
+        n, height, width, channels = self.images.shape
+        return f"<{n:,} images of {height}×{width} pixels in {channels} channels with masks: {self.name}>"
+
+
+def load_mask_folder(path: str | Path, pixels: int) -> MaskedImages:
+    """The images in `path`/images, in the order of their names, with their masks in `path`/masks.
+
+    Of each image and mask the largest centred square is averaged down to `pixels` × `pixels`. Any value but 0 of a mask
+    is foreground. Images are grey if all files are, else RGB.
+
+    Raises InvalidArgumentError for folders that are missing or empty, an image without a mask or the reverse, a mask of
+    another size than its image, and a file that is no image.
+
+    >>> load_mask_folder("there/is/none", 16)
+    Traceback (most recent call last):
+    equitangents.errors.InvalidArgumentError: there/is/none is not a folder; expected one with folders images and masks
+    """
+    folder, pixels = Path(path).expanduser(), check_whole("pixels", pixels, 1)
+    if not folder.is_dir():
+        raise InvalidArgumentError(f"{folder} is not a folder; expected one with folders images and masks")
+    images, masks = (_files(folder, part) for part in ("images", "masks"))
+    for name in sorted(images.keys() ^ masks.keys()):
+        held, lacks = ("images", "masks") if name in images else ("masks", "images")
+        raise InvalidArgumentError(f"{folder} has {held}/{name}, but nothing of that name in {lacks}")
+    x, y = [], []
+    for name in sorted(images):
+        image, mask = _read(images[name], _colours), _read(masks[name], _foreground)
+        if image.shape[:2] != mask.shape[:2]:
+            sizes = " and ".join(f"{a.shape[1]}×{a.shape[0]}" for a in (image, mask))
+            raise InvalidArgumentError(f"image and mask {name} in {folder} have {sizes} pixels; they must be alike")
+        x.append(_sized(image, pixels, images[name]))
+        y.append(_sized(mask, pixels, masks[name]))
+    if any(image.shape[-1] == 3 for image in x):
+        x = [np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else image for image in x]
+    return MaskedImages(folder.name, np.concatenate(x), np.concatenate(y), tuple(sorted(images)))
+
+
+def _files(folder: Path, part: str) -> dict[str, Path]:
+    """Image files by their names without ending."""
+    place = folder / part
+    if not place.is_dir():
+        raise InvalidArgumentError(f"{folder} has no folder {part}; expected images and masks")
+    found: dict[str, Path] = {}
+    for file in sorted(place.iterdir()):
+        if file.suffix.lower() in _ENDINGS and not file.name.startswith("."):
+            if file.stem in found:
+                raise InvalidArgumentError(f"{place} has both {found[file.stem].name} and {file.name}")
+            found[file.stem] = file
+    if not found:
+        raise InvalidArgumentError(f"{place} holds no image ({', '.join(_ENDINGS)})")
+    return found
+
+
+def _read(path: Path, of: Callable[[Any], np.ndarray]) -> np.ndarray:
+    from PIL import Image  # which matplotlib brings
+
+    try:
+        with Image.open(path) as image:
+            return of(image)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise InvalidArgumentError(f"{path} is not a readable image: {error}") from None
+
+
+def _colours(image: Any) -> np.ndarray:
+    """(H, W, C) in [0, 1]."""
+    if image.mode.startswith(("I", "F")):  # more than eight bits: its own range
+        values = np.asarray(image, np.float32)
+        low, high = float(values.min()), float(values.max())
+        return ((values - low) / (high - low if high > low else 1))[..., None]
+    grey = image.mode in ("1", "L", "LA")
+    shades = np.asarray(image.convert("L" if grey else "RGB"), np.float32) / np.float32(255)
+    return shades[..., None] if grey else shades
+
+
+def _foreground(image: Any) -> np.ndarray:
+    """(H, W, 1): 1 where any channel but transparency is not 0; of a palette, where its index is not 0."""
+    values = np.asarray(image.convert("RGB") if image.mode in ("LA", "RGBA", "PA") else image)
+    some: np.ndarray = (values != 0).any(axis=-1) if values.ndim == 3 else values != 0
+    return some[..., None].astype(np.float32)
+
+
+def _sized(image: np.ndarray, pixels: int, path: Path) -> np.ndarray:
+    """The largest square in the middle, averaged down: (1, pixels, pixels, C)."""
+    height, width = image.shape[:2]
+    side = min(height, width)
+    if side < pixels:
+        raise InvalidArgumentError(f"{path} has {width}×{height} pixels; pixels was {pixels}, which is more")
+    top, left = (height - side) // 2, (width - side) // 2
+    square = image[None, top : top + side, left : left + side]
+    return resize(np.ascontiguousarray(square), (pixels, pixels))

@@ -1,0 +1,256 @@
+"""Molecules with energies, forces and tensors: from files of a folder, and those that ship with ASE.
+
+Units are ASE's throughout: ångström, eV, eV/Å; dipoles and polarisabilities in atomic units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.claims import UNREADABLE, check_arrays
+from equitangents.errors import InvalidArgumentError, MissingLibraryError
+from equitangents_studies.data.catalogue import Source
+from equitangents_studies.data.folder import _path, data_folder
+
+if TYPE_CHECKING:
+    from equitangents.molecules import Molecules
+
+EV_PER_HARTREE = 27.211386
+KCAL_PER_EV = 23.060548  # kcal/mol
+
+TRAJECTORIES = ("aspirin", "benzene", "ethanol", "malonaldehyde", "toluene")
+WATER = ("monomer", "dimer", "zundel")
+
+MOLECULE_SOURCES: dict[str, Source] = {
+    source.name: source
+    for source in (
+        Source(
+            name="qm9",
+            title="QM9: atomization energies U0, B3LYP/6-31G(2df,p), H C N O",
+            citation="R. Ramakrishnan, P. O. Dral, M. Rupp and O. A. von Lilienfeld, Quantum chemistry structures and "
+            "properties of 134 kilo molecules, Sci. Data 1, 140022 (2014).",
+        ),
+        Source(
+            name="qm7",
+            title="QM7: atomization energies, PBE0, H C N O S",
+            citation="L. C. Blum and J.-L. Reymond, J. Am. Chem. Soc. 131, 8732 (2009); M. Rupp, A. Tkatchenko, K.-R. "
+            "Müller and O. A. von Lilienfeld, Phys. Rev. Lett. 108, 058301 (2012).",
+        ),
+        Source(
+            name="rmd17",
+            title="Revised MD17: total energies and forces, PBE/def2-SVP",
+            citation="A. S. Christensen and O. A. von Lilienfeld, On the role of gradients for machine learning of "
+            "molecular energies and forces, Mach. Learn.: Sci. Technol. 1, 045018 (2020).",
+        ),
+        Source(
+            name="water_tensors",
+            title="Water monomers, dimers and Zundel cations: energies, dipoles, polarizabilities",
+            citation="A. Grisafi, D. M. Wilkins, G. Csányi and M. Ceriotti, Symmetry-Adapted Machine Learning for "
+            "Tensorial Properties of Atomistic Systems, Phys. Rev. Lett. 120, 036002 (2018).",
+        ),
+    )
+}
+_G2_CITATION = (
+    "L. A. Curtiss, K. Raghavachari, P. C. Redfern and J. A. Pople, Assessment of Gaussian-2 and density functional "
+    "theories for the computation of enthalpies of formation, J. Chem. Phys. 106, 1063 (1997)."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class MoleculeSet:
+    """N molecules of at most A atoms and what is known of them; None: not known.
+
+    `energies` (N,) in eV; `forces` (N, A, 3) in eV/Å, 0 where there is no atom; `dipoles` (N, 3) and `polarizabilities`
+    (N, 3, 3) in atomic units. `label` says which energies they are.
+    """
+
+    name: str
+    molecules: Molecules
+    energies: Float[np.ndarray, " n"]
+    label: str
+    citation: str = ""
+    forces: Float[np.ndarray, "n atoms 3"] | None = None
+    dipoles: Float[np.ndarray, "n 3"] | None = None
+    polarizabilities: Float[np.ndarray, "n 3 3"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.molecules)
+
+    def __getitem__(self, index: Any) -> MoleculeSet:
+        """Some of the molecules, by a slice, a mask or indices."""
+        part = lambda x: None if x is None else x[index]
+        return replace(
+            self,
+            molecules=self.molecules[index],
+            energies=self.energies[index],
+            forces=part(self.forces),
+            dipoles=part(self.dipoles),
+            polarizabilities=part(self.polarizabilities),
+        )
+
+
+def molecules_available(name: str, data_dir: str | Path | None = None) -> bool:
+    """Whether the file of a set ("qm9", "qm7", "rmd17", "water_tensors") is in the folder."""
+    folder = data_folder(data_dir)
+    return folder is not None and (folder / _source(name).file).is_file()
+
+
+def load_molecules(
+    name: Literal["g2", "qm7", "qm9"], data_dir: str | Path | None = None, *, count: int | None = None, seed: int = 0
+) -> MoleculeSet:
+    """Molecules at rest with their atomization energies (negative); `count` of them, chosen by the seed.
+
+    "g2" ships with ASE: 148 molecules of the G2/97 set at MP2 geometries, with electronic energies from experimental
+    heats of formation less computed vibrational and thermal energies, as tabulated there. "qm7" and "qm9" are read from
+    `<name>.npz` in `data_dir`, or in the folder named by EQUITANGENTS_DATA.
+
+    Raises:
+        DataNotFoundError: The file is missing.
+        MissingLibraryError: ASE is missing.
+        InvalidArgumentError: The name is unknown, the file malformed, or there are fewer molecules than `count`.
+
+    Example:
+        >>> found = load_molecules("g2", count=20)
+        >>> len(found), found.energies.shape
+        (20, (20,))
+    """
+    from equitangents.molecules import Molecules
+
+    if name == "g2":
+        return _chosen(g2(), count, seed)
+    if name not in ("qm7", "qm9"):
+        raise InvalidArgumentError(f"unknown set of molecules {name!r}; known are 'g2', 'qm7' and 'qm9'")
+    key, unit, label = {
+        "qm9": ("U0_atomization", EV_PER_HARTREE, "atomization energy at 0 K, B3LYP/6-31G(2df,p)"),
+        "qm7": ("energy_pbe0", 1 / KCAL_PER_EV, "atomization energy, PBE0"),
+    }[name]
+    source = MOLECULE_SOURCES[name]
+    arrays = _arrays(source, data_dir, ["Z", "pos", key] + (["dipole"] if name == "qm9" else []))
+    whole = MoleculeSet(
+        name,
+        Molecules(arrays["Z"].astype(int), arrays["pos"].astype(np.float64)),
+        arrays[key] * unit,
+        label,
+        source.citation,
+        dipoles=arrays["dipole"].astype(np.float64) if name == "qm9" else None,
+    )
+    return _chosen(whole, count, seed)
+
+
+def g2() -> MoleculeSet:
+    """The G2/97 molecules that ship with ASE, with electronic atomization energies from experiment."""
+    from equitangents.molecules import Molecules
+
+    try:
+        from ase.build import molecule
+        from ase.data import g2 as tables
+    except ImportError:
+        raise MissingLibraryError("the G2 molecules ship with ASE: pip install 'equitangents[molecules]'") from None
+    names = list(tables.molecule_names)
+    return MoleculeSet(
+        "g2",
+        Molecules.from_ase([molecule(name) for name in names]),
+        np.array([_g2_energy(tables.data, name) for name in names]),
+        "experimental atomization energy without vibrations",
+        _G2_CITATION,
+    )
+
+
+def _g2_energy(data: Any, name: str) -> float:
+    """Minus the energy that takes the molecule apart without vibrations, in eV; tables are in kcal/mol at 298 K.
+
+    ΔH_f(298 K) - [H(298) - H(0)] - ZPE of the molecule, less ΔH_f(0 K) - [H(298) - H(0)] of its atoms, whose brackets
+    are those of the elements' standard states.
+    """
+    from ase.symbols import string2symbols
+
+    entry = data[name]
+    atoms = sum(data[s]["enthalpy"] - data[s]["thermal correction"] for s in string2symbols(entry["symbols"]))
+    return float(entry["enthalpy"] - entry["thermal correction"] - entry["ZPE"] - atoms) / KCAL_PER_EV
+
+
+def load_trajectory(molecule: str, data_dir: str | Path | None = None) -> tuple[MoleculeSet, MoleculeSet]:
+    """(Training, test) frames of one molecule of `rmd17.npz`, total energies and forces; 1,000 of each.
+
+    `molecule` is "aspirin", "benzene", "ethanol", "malonaldehyde" or "toluene". Errors as of `load_molecules`.
+    """
+    from equitangents.molecules import Molecules
+
+    if molecule not in TRAJECTORIES:
+        raise InvalidArgumentError(f"molecule is {molecule!r}; known are {', '.join(TRAJECTORIES)}")
+    source = MOLECULE_SOURCES["rmd17"]
+    keys = [f"{molecule}_{part}_{what}" for part in ("train", "test") for what in ("pos", "forces", "energy")]
+    arrays = _arrays(source, data_dir, [f"{molecule}_Z", *keys])
+
+    def part(which: str) -> MoleculeSet:
+        x = arrays[f"{molecule}_{which}_pos"].astype(np.float64)
+        z = np.broadcast_to(arrays[f"{molecule}_Z"].astype(int), x.shape[:2])
+        return MoleculeSet(
+            molecule,
+            Molecules(z, x),
+            arrays[f"{molecule}_{which}_energy"] / KCAL_PER_EV,
+            "total energy, PBE/def2-SVP",
+            source.citation,
+            forces=arrays[f"{molecule}_{which}_forces"].astype(np.float64) / KCAL_PER_EV,
+        )
+
+    return part("train"), part("test")
+
+
+def load_water(system: str = "monomer", data_dir: str | Path | None = None) -> MoleculeSet:
+    """1,000 geometries of "monomer" (H2O), "dimer" or "zundel" (H5O2+) of `water_tensors.npz`, with tensors.
+
+    The cation's dipole is about its centre of mass, the origin of its positions. Errors as of `load_molecules`.
+    """
+    from equitangents.molecules import Molecules
+
+    if system not in WATER:
+        raise InvalidArgumentError(f"system is {system!r}; known are {', '.join(WATER)}")
+    source = MOLECULE_SOURCES["water_tensors"]
+    keys = [f"{system}_{what}" for what in ("Z", "pos", "energy", "dipole", "polarizability")]
+    z, x, energy, dipole, polarizability = _arrays(source, data_dir, keys).values()
+    x = x.astype(np.float64)
+    return MoleculeSet(
+        f"water {system}",
+        Molecules(np.broadcast_to(z.astype(int), x.shape[:2]), x),
+        energy * EV_PER_HARTREE,
+        "total energy",
+        source.citation,
+        dipoles=dipole.astype(np.float64),
+        polarizabilities=polarizability.astype(np.float64),
+    )
+
+
+def _source(name: str) -> Source:
+    if name not in MOLECULE_SOURCES:
+        raise InvalidArgumentError(f"unknown set of molecules {name!r}; known are {', '.join(MOLECULE_SOURCES)}")
+    return MOLECULE_SOURCES[name]
+
+
+def _arrays(source: Source, data_dir: str | Path | None, keys: Sequence[str]) -> dict[str, np.ndarray]:
+    path = _path(source, data_dir)
+    try:
+        with path.open("rb") as file:
+            check_arrays(file)
+            archive = np.load(file, allow_pickle=False)
+            held, arrays = archive.files, {key: archive[key] for key in keys if key in archive.files}
+    except UNREADABLE as error:
+        raise InvalidArgumentError(f"{path} is not a readable NumPy archive: {error}") from None
+    missing = [key for key in keys if key not in arrays]
+    if missing:
+        raise InvalidArgumentError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(held) or 'nothing'}")
+    return arrays
+
+
+def _chosen(whole: MoleculeSet, count: int | None, seed: int) -> MoleculeSet:
+    if count is None:
+        return whole
+    if not 0 < count <= len(whole):
+        raise InvalidArgumentError(f"{count} molecules of {whole.name!r} were asked for; there are {len(whole)}")
+    return whole[np.random.default_rng(seed).permutation(len(whole))[:count]]

@@ -1,0 +1,218 @@
+"""Which parts a violation has, architecture by architecture: exponents in members and width, and the closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    exactly,
+    excess_exponent,
+    power_law,
+    shared_level,
+    surviving_share,
+)
+from equitangents_studies.common.orbit_spread import squares_of_means
+from equitangents_studies.finite_width.results import Cell, Results
+from equitangents_studies.finite_width.settings import ARCHITECTURES, KINDS, NOUNS, TITLES, Settings, width_name
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim
+
+OPEN = "open question of arXiv 2403.03103"
+_ROUNDING = 1e-5  # single precision
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """Of every architecture the five claims about its violation; group-convolutional networks have none."""
+    of_ensembles = [one for name in ARCHITECTURES for one in architecture_claims(settings, results, name)]
+    return [*of_ensembles, group_claim(settings, results)]
+
+
+def members_exponent(
+    settings: Settings, architecture: str, cell: Cell, width: int, time: int, level: float = 0.95
+) -> Estimate:
+    """Of the root mean square change against M, complete augmentation."""
+    sizes = settings.sizes_of(architecture)
+    return power_law(np.array(sizes), squares_of_means(cell.changes_of("complete", width, time), sizes), level=level)
+
+
+def width_exponent(settings: Settings, architecture: str, cell: Cell, time: int, level: float = 0.95) -> Estimate:
+    """Of A(n)/A(∞) − 1 against n, complete augmentation."""
+    widths = settings.widths_of(architecture)
+    return excess_exponent(np.array(widths), [excess(cell, width, time) for width in widths], level=level)
+
+
+def excess(cell: Cell, width: int, time: int) -> np.ndarray:
+    """A(n)/A(∞) − 1, one sample a member."""
+    return cell.fluctuations("complete", width, time) / cell.fluctuation["complete"][time] - 1
+
+
+def group_change(results: Results, task: str, width: int, time: int) -> float:
+    """The largest change of any group-convolutional network, in units of the targets’ size."""
+    return float(np.abs(results.group[task][width][time]).max())
+
+
+def group_claim(settings: Settings, results: Results) -> Claim:
+    """Exact at any width."""
+    largest = Records.over(
+        lambda task, width, t: exactly(group_change(results, task, width, t)),
+        lambda task, width, t: f"{results.titles[task]}, {width_name('gcnn', width)}, {after(int(results.steps[t]))}",
+        task=tuple(results.group),
+        width=settings.widths_of("gcnn"),
+        t=range(len(results.steps)),
+    )
+    return claim(
+        "Group-convolutional networks are invariant at every width, to rounding, without turned copies and without "
+        "averaging",
+        largest,
+        measure="Largest change of a prediction when its input is turned, of any network and any test input, in units "
+        "of the targets’ size.",
+        covers=EXACT,
+        at_most=_ROUNDING,
+        source="construction: lifting, convolutions on the group and the mean over it",
+        stated="0",
+        holds="Where no violation is allowed, take a group-convolutional network: neither width nor members matter.",
+        fails="A group-convolutional network changes its prediction by more than rounding: the turns are not among the "
+        "symmetries that it was built for.",
+    )
+
+
+def architecture_claims(settings: Settings, results: Results, architecture: str) -> list[Claim]:
+    """No bias after complete augmentation, the exponents in members and width, and the parts that theory gives."""
+    cells, nouns = results.of(architecture), NOUNS[architecture]
+    tasks, times = tuple(cells), range(len(results.steps))
+    widths = settings.widths_of(architecture)
+    wide, middle = widths[-1], len(results.steps) // 2
+    one, at_width = shared_level(len(tasks) * len(widths) * len(times)), width_name(architecture, wide)
+    when = lambda t: after(int(results.steps[t]))
+    words = lambda task, width, t: f"{results.titles[task]}, {width_name(architecture, width)}, {when(t)}"
+    sizes, members = settings.sizes_of(architecture), settings.members_of(architecture)
+    chosen = [m for m in sizes if members // m >= 32] or [min(sizes)]
+    everywhere = {"task": tasks, "width": widths, "t": times}
+
+    def total(task: str, kind: str, t: int, m: int) -> Estimate:
+        cell = cells[task]
+        squares = squares_of_means(cell.changes_of(kind, wide, t), tuple(chosen))[:, chosen.index(m)]
+        expected = cell.fluctuation[kind][t] / m + cell.bias[kind][t]
+        return bootstrap(squares, level=shared_level(len(tasks) * len(KINDS) * len(times) * len(chosen))).times(
+            1 / expected
+        )
+
+    surviving = lambda task, width, t: surviving_share(cells[task].changes_of("complete", width, t), level=one).times(
+        100
+    )
+    exponent = lambda task, width, t: members_exponent(settings, architecture, cells[task], width, t, one)
+    fall = lambda task: width_exponent(settings, architecture, cells[task], middle, shared_level(len(tasks)))
+    left = _remaining(results, cells, wide, when)
+    totals = Records.over(
+        total,
+        lambda task, kind, t, m: f"{results.titles[task]}, {TITLES[kind]}, M = {m}, {when(t)}",
+        task=tasks,
+        kind=KINDS,
+        t=times,
+        m=chosen,
+    )
+    widest = " and ".join(f"{_percent(excess(cells[task], wide, middle))} ({results.titles[task]})" for task in tasks)
+    return [
+        claim(
+            f"After complete augmentation at most 3 % of the mean square change of {nouns} survives averaging, at "
+            "every width",
+            Records.over(surviving, words, **everywhere),
+            measure="Share of the members’ mean square change that averaging over ever more members would leave "
+            "(unbiased, so it may come out negative).",
+            covers="members",
+            at_most=3,
+            unit="%",
+            source=OPEN + "; the bound is our choice",
+            holds=f"With all group elements in the data, more {nouns} remove the violation at any of these widths: "
+            "that takes no wide networks.",
+            fails=f"At some width more {nouns} do not remove the violation although all group elements are in the "
+            "data: look for a part of the training that prefers a direction.",
+            undecided=f"Whether more {nouns} remove the whole violation is not decided at every width: more of them "
+            "would tell.",
+        ),
+        claim(
+            f"The violation of {nouns} falls as one over the square root of the number of members, at every width",
+            Records.over(exponent, words, **everywhere),
+            measure="Exponent of the root mean square change of M members against M, complete augmentation.",
+            covers="disjoint batches of members",
+            at_least=-0.6,
+            at_most=-0.4,
+            source="theory of independent members; the bounds are our choice",
+            stated="−1/2",
+            holds=f"Four times as many {nouns} roughly halve the violation: plan their number from a few.",
+            fails=f"Four times as many {nouns} do not roughly halve the violation at every width: do not extrapolate "
+            "from a few members to many.",
+            undecided=f"The rate is not measured well enough at every width to extrapolate from a few {nouns} to many.",
+        ),
+        claim(
+            f"Finite width’s effect on the violation of {nouns} falls at least as fast as the inverse square root of "
+            "the width",
+            Records.over(fall, lambda task: f"{results.titles[task]}, {when(middle)}", task=tasks),
+            measure=f"Exponent of A(n)/A(∞) − 1 against width n {when(middle)}, complete augmentation; not a number "
+            "where A(n) cannot be told from A(∞) at some width.",
+            covers="members",
+            at_most=-0.5,
+            source="theory of very wide networks; the bound is our choice",
+            stated="−1",
+            holds=f"The correction of finite width can be extrapolated: of the mean square change of {nouns} at "
+            f"{at_width} it is {widest}, and less in wider networks.",
+            fails="Wider networks come only slowly closer to the closed form’s fluctuation; the correction is "
+            f"{widest} for {nouns} at {at_width}: measure the violation at the width that is to be used.",
+            undecided="How fast the correction of finite width falls is not decided; of the mean square change of "
+            f"{nouns} it is {widest} at {at_width}.",
+        ),
+        claim(
+            f"Of {nouns} at {at_width} incomplete augmentation leaves what the closed form says, to within a factor of "
+            "1.25",
+            left,
+            measure="B(n)/B(∞): mean square change of the mean of infinitely many members over the closed form’s, half "
+            "turns alone.",
+            covers="members",
+            at_least=0.8,
+            at_most=1.25,
+            source=OPEN + "; the bounds are our choice",
+            holds=f"The closed form tells how much violation of {nouns} remains, however many there are, if some group "
+            f"elements are left out of the data: measured over predicted is {left.span()}.",
+            fails=f"Do not take from the closed form how much violation of {nouns} remains if some group elements are "
+            f"left out of the data: measured over predicted is {left.span()}.",
+            undecided=f"Whether the closed form tells how much violation of {nouns} incomplete augmentation leaves is "
+            f"not decided (measured over predicted is {left.span()}): more members would tell.",
+        ),
+        claim(
+            f"Of M {nouns} at {at_width} the mean square violation is A(∞)/M + B(∞), to within a third",
+            totals,
+            measure="Mean square change of means of M members over that of the closed form.",
+            covers="disjoint batches of members",
+            at_least=0.75,
+            at_most=1.33,
+            source=OPEN + "; the bounds are our choice",
+            holds=f"At {at_width} the number of {nouns} for a given violation can be planned in closed form: "
+            f"measured over predicted is {totals.span()}.",
+            fails=f"At {at_width} the closed form does not tell the violation of M {nouns} to within a third "
+            f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
+            undecided=f"Whether the closed form tells the violation of M {nouns} at {at_width} is not decided "
+            f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
+        ),
+    ]
+
+
+def _remaining(results: Results, cells: dict[str, Cell], wide: int, when: Callable[[int], str]) -> Records:
+    """B(n)/B(∞) of half turns alone, where B(∞) is large enough to be seen beside A(∞)."""
+    times, at = range(len(results.steps)), "partial"
+    pairs = [
+        (task, t) for task, cell in cells.items() for t in times if cell.bias[at][t] > cell.fluctuation[at][t] / 10
+    ] or [(task, t) for task in cells for t in times]
+    level = shared_level(len(cells) * len(times))
+    over = lambda pair: _over(cells[pair[0]].bias_of(at, wide, pair[1], level), cells[pair[0]].bias[at][pair[1]])
+    return Records.over(over, lambda pair: f"{results.titles[pair[0]]}, {when(pair[1])}", pair=pairs)
+
+
+def _percent(samples: np.ndarray) -> str:
+    return f"{np.mean(samples):+.0%}".replace("%", " %").replace("-", "−")
+
+
+def _over(estimate: Estimate, scale: float) -> Estimate:
+    return estimate.times(1 / scale) if scale > 0 else Estimate(np.nan, np.nan, np.nan, estimate.level)

@@ -1,0 +1,319 @@
+"""Every study by name. Importable in a moment: nothing but the standard library is loaded here."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equitangents_studies.framework.study import Present, Study
+
+_EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
+_KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
+_SYNERGY = "Xiao & Pennington 2022, arXiv 2207.04612"
+_SMALL = "Arora et al. 2019, arXiv 1910.01663"
+_PARTIAL = "Perin & Deny 2025, arXiv 2412.11521"
+_WITH_DESK = ("quick", "desk", "paper")
+
+
+@dataclass(frozen=True)
+class StudyInfo:
+    """What `equitangents list` shows of a study, the module that holds it as `STUDY`, and that with its `present`."""
+
+    name: str
+    title: str
+    source: str
+    presets: tuple[str, ...]
+    summary: str
+    module: str
+    page: str = ""
+
+
+def _shipped(
+    name: str, title: str, source: str, summary: str, presets: tuple[str, ...] = ("quick", "paper")
+) -> StudyInfo:
+    """A study that comes with the package, in the folder of its name."""
+    folder = f"equitangents_studies.{name.replace('-', '_')}"
+    return StudyInfo(name, title, source, presets, summary, f"{folder}.study", f"{folder}.page")
+
+
+registry: dict[str, StudyInfo] = {
+    info.name: info
+    for info in (
+        _shipped(
+            "toy",
+            "An invariant function on the plane",
+            _EMERGENT,
+            "MLPs learn a function invariant under rotations: are members invariant, is their mean, at "
+            "initialisation and after 1, 2, 3 and 2000 steps? A page with a time slider.",
+        ),
+        _shipped(
+            "ising",
+            "Energies of the two-dimensional Ising model",
+            _EMERGENT,
+            "Ensembles of MLPs of growing width against the closed form: do their means converge, and is the "
+            "orbit spread of M members that of GP(μ, Σ/M), on training, test and foreign spins?",
+        ),
+        _shipped(
+            "rotated-images",
+            "Predictions on rotated images",
+            _EMERGENT,
+            "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
+            "predict the same for all rotations of an image, in and out of distribution.",
+            ("quick", "desk", "paper", "paper-c8", "paper-c16"),
+        ),
+        _shipped(
+            "predicted-agreement",
+            "Agreement over orbits, predicted and trained",
+            _EMERGENT,
+            "CNNs of growing width and ensembles of growing size, against the infinitely wide ensemble trained on the "
+            "same images: does it tell how often they predict the same over an orbit, and does that get better with "
+            "width?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "comparison",
+            "Which way to an invariant classifier",
+            _EMERGENT,
+            "One network, augmented ones, ensembles, group-convolutional networks, canonicalisation, averaging at "
+            "test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
+            (*_WITH_DESK, "desk-c8", "desk-c16"),
+        ),
+        StudyInfo(
+            name="comparison-sizes",
+            title="Many small networks or one equivariant one",
+            source=_EMERGENT,
+            presets=_WITH_DESK,
+            summary="Augmented ensembles of small networks against one group-convolutional network of the same cost, "
+            "over sizes of the training set and difficulties of the task: which is more accurate, and which more "
+            "invariant?",
+            module="equitangents_studies.comparison.sizes",
+            page="equitangents_studies.comparison.sizes_page",
+        ),
+        StudyInfo(
+            name="histology",
+            title="Predictions on rotated tissue",
+            source=_EMERGENT,
+            presets=_WITH_DESK,
+            summary="CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
+            "infinitely wide ensemble predict the same for all rotations, on tissue and on foreign images.",
+            module="equitangents_studies.rotated_images.histology",
+            page="equitangents_studies.rotated_images.page",
+        ),
+        _shipped(
+            "mlp-to-gcnn",
+            "Augmented MLPs are group-convolutional networks",
+            _KERNELS,
+            "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
+            "they equal at infinite width and any depth, for frozen finite kernels, and in the limit for trained ones?",
+        ),
+        _shipped(
+            "augmented-cnn-to-gcnn",
+            "Augmented CNNs are group-convolutional networks",
+            _KERNELS,
+            "Mean predictions of augmented CNNs and of group-convolutional networks without augmentation: how their "
+            "distance falls with members and width, at all times, in and out of distribution.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "cross-product",
+            "Two vectors and their cross product",
+            _EMERGENT,
+            "MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
+            "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
+        ),
+        _shipped(
+            "continuous",
+            "A continuous group sampled by finite ones",
+            _EMERGENT,
+            "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma 6.2, on "
+            "rings and on pixels beside their floor; ensembles of CNNs at all angles, and what each orientation costs.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "sampling",
+            "How to spend a budget of augmented samples",
+            _EMERGENT,
+            "Complete augmentation against subgroups, random, partial and importance-sampled group elements at a fixed "
+            "budget, in closed form; systematic against random elements in trained ensembles, with accuracy.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "finite-width",
+            "What the violation of a finite ensemble consists of",
+            _EMERGENT,
+            "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
+            "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "frozen-kernel",
+            "How far the tangent kernel moves in training",
+            "Jacot et al. 2018, arXiv 1806.07572",
+            "Movement of the tangent kernel of trained networks against width: NTK and standard parametrisation, a "
+            "mean-field output scale, with a smooth nonlinearity and with ReLU, over training.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "other-ensembles",
+            "Ensembles beyond plain averaging",
+            _EMERGENT,
+            "Bayesian posteriors, random priors, bagging, snapshots and boosting: which are invariant in "
+            "expectation, which come close to it as they grow, and why.",
+        ),
+        _shipped(
+            "medical-kernels",
+            "Tissue classified by kernels with and without symmetry",
+            _KERNELS,
+            "Colorectal tiles, a growing training set: the kernel of a CNN against those of networks invariant under "
+            "turns and reflections (C4, D4), which is also what a CNN learns from turned copies.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "molecules",
+            "Energies of molecules from kernels invariant under rotations",
+            _KERNELS,
+            "Learning curves of atomization energies: the SO(3) kernel on what atoms see, an MLP kernel on the "
+            "same signals, Coulomb matrices and SOAP; what turning and renumbering molecules changes.",
+        ),
+        _shipped(
+            "forces",
+            "Energies, forces and dipoles from one kernel",
+            _KERNELS,
+            "Energies and forces learnt from energies, from forces and from both; forces against differences, "
+            "free of curl, equivariant; tensors of water from equivariant readouts.",
+        ),
+        _shipped(
+            "kernel-convergence",
+            "Kernels of random networks against the analytic ones",
+            _KERNELS,
+            "Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
+            "sphere: do they converge to the analytic NNGP and NTK, and at the expected rate?",
+        ),
+        _shipped(
+            "symmetry-groups",
+            "Which learning algorithm is symmetric under which group",
+            _SYNERGY,
+            "FCN, LCN, VEC, GAP and LAP under rotations of channels or of all coordinates, and permutations: do "
+            "predictions stay when training and test images are moved together, at infinite and finite width?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "spurious-symmetries",
+            "What symmetries cost that the data lack",
+            _SYNERGY,
+            "Six architectures as NTK and as trained networks on images moved by five groups: does accuracy fall with "
+            "the group, through the data and through the model, is the NTK ahead then, and how many samples does it "
+            "cost?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "finite-width-vec",
+            "VEC between its symmetries at finite and infinite width",
+            _SYNERGY,
+            "VEC of growing width on images as they are and with channels rotated at every position: at which width is "
+            "it best, what does the rotation cost, and does that cost vanish in the limit?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "symmetry-breaking-path",
+            "A symmetry broken step by step",
+            _SYNERGY,
+            "Images moved along a path into O(3)^d: does VEC of finite width go away from GAP and towards infinitely "
+            "wide VEC? S-Dist with and without the bias of finite ensembles.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "gaussian-vs-uniform",
+            "The law of the first layer",
+            _SYNERGY,
+            "Fully connected networks with a Gaussian or a uniform first layer, on images moved by permutations and "
+            "rotations of all coordinates: which symmetries are left, and does accuracy notice?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "learning-curves",
+            "Learning curves, their exponents and what predicts them",
+            _SYNERGY,
+            "Errors of infinitely wide networks against training size, on images as they are and rotated: exponents "
+            "and cusps with intervals, whether exponents grow with data, and what the kernel’s spectrum predicts.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "imagenet-scale",
+            "Learning curves on a folder of images",
+            _SYNERGY,
+            "ResNets and an MLP-Mixer on images read from files, as they are and with channels rotated at every "
+            "position: exponents of learning curves before and after their cusp, and where the cusp lies.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "spectra",
+            "How many samples a symmetry is worth",
+            _KERNELS,
+            "Spectra of kernels by irrep, conditioning of equivariant and plain kernels, and by what factor the right "
+            "group, a subgroup and a wrong one change the samples needed, measured and predicted.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "partial-orbits",
+            "Symmetries that only some classes show",
+            _PARTIAL,
+            "Some classes are seen in all orientations, others in part: are the others classified rightly in "
+            "orientations never seen? Digits and letters, finite groups, in the irrep basis and exactly.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "small-data",
+            "Kernels, a trained CNN and a random forest on few images",
+            _SMALL,
+            "CIFAR-10 subsets of 10 to 1,280 images: are kernels of convolutional networks, averaged over flips, 1 to "
+            "3 points ahead of a trained CNN? Myrtle-5 and -7, GAP, VEC, FCN; NTK and NNGP; ReLU and exponential.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "segmentation",
+            "Masks that turn with their images",
+            _KERNELS,
+            "Masks of cells or digits, or of a folder’s images, from few annotated images: by what factor a group that "
+            "turns masks with images saves annotation, and equivariance at every time, on and off the data.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "vector-fields",
+            "Flows whose vectors turn with the grid",
+            _KERNELS,
+            "Vortices carried along by a stream, exact solutions on a torus: how many flows a group saves that turns "
+            "grid and vectors together, and equivariance at every time, on and off the data.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "orientations",
+            "The group element that turned a template",
+            _KERNELS,
+            "Targets on C_n and on SO(3), by networks that end on the group: how many images the right group saves, "
+            "and equivariance at every time, on and off the data.",
+            _WITH_DESK,
+        ),
+    )
+}
+
+_added: dict[str, tuple[Any, Any]] = {}
+
+
+def add(info: StudyInfo, study: Study[Any, Any], present: Present) -> None:
+    """Make a study of one's own known, so that `run(info.name)` runs it.
+
+    Example: `add(StudyInfo("coin", "A coin", "nobody", ("quick",), "Is it fair?", __name__), STUDY, present)`
+    """
+    registry[info.name] = info
+    _added[info.name] = (study, present)
+
+
+def load(info: StudyInfo) -> tuple[Study[Any, Any], Present]:
+    """The study and what presents it."""
+    if info.name in _added:
+        return _added[info.name]
+    study = importlib.import_module(info.module).STUDY
+    return study, importlib.import_module(info.page).present if info.page else study.present

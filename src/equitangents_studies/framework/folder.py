@@ -1,0 +1,321 @@
+"""A study's folder: its configuration, the stages already computed, its tables. Files appear only when complete.
+
+A run that replaces a finished one works in a folder of its own inside, `.new`, and takes the place of the finished one
+when it is complete; killed in the middle of that, it is put in place by whoever opens the folder next.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents.claims import read_json
+from equitangents.errors import InvalidArgumentError
+from equitangents.files import LEFTOVER, whole_file
+from equitangents_studies.framework import lock, stage_files
+from equitangents_studies.framework.progress import Progress, Task
+from equitangents_studies.framework.sessions import Ending, Sessions
+from equitangents_studies.framework.stages import Arrays, Key, Stage
+
+Columns = Mapping[str, Sequence[Any] | np.ndarray]
+
+_OURS = ("config.json", "verdicts.json", "report.html", "results", "figures", "stages", "checkpoints")
+_EVERY = 10.0  # seconds between notes of the run time
+_NEW, _COMPLETE = ".new", "complete"
+
+
+class RunFolder:
+    """Where one run of a study keeps everything, and what makes it resumable.
+
+    Long computations are stages: `stage(name, compute)` returns the arrays of `compute` and keeps them on disk together
+    with the run's fingerprint; a resumed run reads them instead. `path` is where to write until `finish` is called.
+    Whoever makes one holds the folder (`lock.only_run`).
+
+    Raises InvalidArgumentError where the folder holds something else, a run of another study or with other settings
+    (unless `force`, which replaces it), or, with `resume`, no run to go on with.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        config: Mapping[str, Any],
+        *,
+        resume: bool = False,
+        force: bool = False,
+        data_dir: Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        if (path / _NEW / _COMPLETE).exists():
+            _put_in_place(path)
+        self.home = path
+        self.path = _where(path, config, resume=resume, force=force)
+        self.data_dir = data_dir
+        self._progress = progress if progress is not None else Progress(shown=False)
+        self._config = dict(config)
+        self.fingerprint = _fingerprint(_identity(config))
+        previous = _config(self.path) if resume else None
+        self._sessions = Sessions(previous)
+        try:
+            if not resume:
+                _clear(self.path)
+            self.path.mkdir(parents=True, exist_ok=True)
+            for place in {self.path, self.home}:
+                _sweep(place)
+            self.keep_time()
+        except OSError as error:
+            raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For workers, to whom no progress is shown."""
+        return {**vars(self), "_progress": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._progress = Progress(shown=False)
+
+    @staticmethod
+    def examine(path: Path, config: Mapping[str, Any], *, resume: bool = False, force: bool = False) -> None:
+        """Raise what making one would raise, and touch nothing."""
+        _where(path, config, resume=resume, force=force)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken so far, all its parts together."""
+        return self._sessions.seconds
+
+    def finish(self) -> None:
+        """Everything is written: it takes the place of what the folder held before."""
+        self.keep_time("finished")
+        if self.path == self.home:
+            return
+        write_json(self.path / _COMPLETE, [name for name in _OURS if (self.path / name).exists()])
+        _put_in_place(self.home)
+        self.path = self.home
+
+    def stage(self, name: str, title: str, compute: Callable[[Task], Arrays]) -> Arrays:
+        """The arrays of `compute(task)`, from disk if an earlier run with the same settings has computed them."""
+        with self._progress.task(title) as task:
+            task.noticed = self._now_and_then
+            arrays = self._stored(name)
+            if arrays is None:
+                arrays = compute(task)
+                self._keep(name, arrays)
+        return arrays
+
+    def stages(self, work: Mapping[Key, Stage]) -> dict[Key, Arrays]:
+        """The arrays of stages that depend on none of each other; with an executor its workers share them.
+
+        What `compute` of a stage needs is sent to the worker, also what a function made within another one refers to.
+        """
+        spread = {} if self._progress.executor is None else self._spread(list(work.values()))
+        return {
+            key: spread[one.name] if one.name in spread else self.stage(one.name, one.title, one.compute)
+            for key, one in work.items()
+        }
+
+    def _spread(self, work: Sequence[Stage]) -> dict[str, Arrays]:
+        """By name, the arrays of stages that are not there yet, of two or more."""
+        missing = [one for one in work if self._stored(one.name) is None]
+        if len(missing) < 2:
+            return {}
+        from equitangents_studies.framework.spreading import spread_stages
+
+        return spread_stages(self._progress, missing, self._keep)
+
+    def checkpoints(self, stage: str) -> Path:
+        """Where a stage may keep what it needs to go on after being killed; deleted when the stage is done."""
+        return self.path / "checkpoints" / stage
+
+    @property
+    def figures(self) -> Path:
+        """The folder of figures."""
+        return self.path / "figures"
+
+    def write_table(self, name: str, columns: Columns) -> None:
+        """Write `results/<name>.csv`, one row per measurement.
+
+        Raises InvalidArgumentError for columns of unequal length.
+        """
+        lengths = {key: len(values) for key, values in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise InvalidArgumentError(f"columns of table {name!r} have unequal lengths: {lengths}")
+        path = self.path / "results" / f"{name}.csv"
+        with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows(zip(*(map(_plain, values) for values in columns.values()), strict=True))
+
+    def _stored(self, name: str) -> Arrays | None:
+        return stage_files.read(self._file(name), self.fingerprint)
+
+    def _keep(self, name: str, arrays: Arrays) -> None:
+        """Write a complete stage to disk; what it needed to go on is not needed any more."""
+        stage_files.write(self._file(name), arrays, self.fingerprint)
+        self.keep_time()
+        shutil.rmtree(self.checkpoints(name), ignore_errors=True)
+
+    def _file(self, name: str) -> Path:
+        return self.path / "stages" / f"{name}.npz"
+
+    def _now_and_then(self) -> None:
+        """`keep_time`, but not often: what a kill loses of the run time is little."""
+        if time.monotonic() - self._kept > _EVERY:
+            self.keep_time()
+
+    def keep_time(self, ended: Ending = "running") -> None:
+        """Write down how long the run has taken so far, and how this session of it ended if it has."""
+        self._kept = time.monotonic()
+        kept = {**self._config, "fingerprint": self.fingerprint, **self._sessions.to_dict(ended)}
+        write_json(self.path / "config.json", kept)
+
+
+def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) -> Path:
+    """Where a run with `config` is to write, if it may."""
+    new = path / _NEW
+    if not path.exists() or (path.is_dir() and not any(p.name != lock.NAME for p in path.iterdir())):
+        if resume:
+            raise InvalidArgumentError(f"there is no run in {path} to resume; leave out --resume to start one")
+        return path
+    held, started = _config(path), _config(new)
+    if held is None and started is None:
+        if resume and (begun := _place_of_stages(path, _fingerprint(_identity(config)))) is not None:
+            return begun
+        if (path / "config.json").exists():
+            if force:
+                return path
+            raise InvalidArgumentError(
+                f"{path / 'config.json'} is damaged, and no stage of this run is complete; replace it with "
+                "--force, or choose another folder with --out"
+            )
+        hint = "there is nothing to resume" if resume else "choose another folder with --out"
+        raise InvalidArgumentError(f"{path} exists and holds no run of a study; {hint}")
+    if resume:
+        for place, found in ((new, started), (path, held)):
+            if found is not None and not _differences(found, config):
+                _check_version(path, found, config)
+                return place
+        differing = _differences(held or started or {}, config)
+        raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
+    for found in (held, started):
+        if found is not None and not force and (differing := _differences(found, config)):
+            raise InvalidArgumentError(
+                f"{path} holds another run: {differing}; choose another folder with --out, or replace it with --force"
+            )
+    return new if (path / "report.html").exists() else path
+
+
+def _config(path: Path) -> dict[str, Any] | None:
+    """The configuration of the run in a folder, if it holds one that is not damaged."""
+    try:
+        found = read_json((path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    kinds = {"study": str, "settings": dict, "versions": dict, "fingerprint": str}
+    if not isinstance(found, dict) or not {"study", "settings"} <= found.keys():
+        return None
+    if any(not isinstance(found[name], kind) for name, kind in kinds.items() if name in found):
+        return None
+    identity = _fingerprint(_identity(found))
+    return found if found.get("fingerprint", identity) == identity else None
+
+
+def _place_of_stages(path: Path, fingerprint: str) -> Path | None:
+    """The folder that holds complete stages of this run, for a run whose configuration cannot be read; else None."""
+    for place in (path / _NEW, path):
+        files = sorted((place / "stages").glob("*.npz"))
+        if any(stage_files.read(file, fingerprint) is not None for file in files):
+            return place
+    return None
+
+
+def _check_version(path: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Raise InvalidArgumentError for a run of another version, whose stages may hold other numbers."""
+    then, now = (found.get("versions", {}).get("equitangents") for found in (begun, config))
+    if then is not None and now is not None and then != now:
+        raise InvalidArgumentError(
+            f"the run in {path} was begun by equitangents {then}, and this is {now}: go on with that version, or start "
+            "anew without --resume"
+        )
+
+
+def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: config[key] for key in ("study", "settings")}
+
+
+def _differences(previous: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """What the configurations differ in, in words; empty if they describe the same run."""
+    then, now = _flat(_identity(previous)), _flat(_identity(config))
+    keys = ["study"] if then["study"] != now["study"] else sorted(now.keys() | then.keys())
+    return ", ".join(f"{k} was {then.get(k)!r} and is now {now.get(k)!r}" for k in keys if now.get(k) != then.get(k))
+
+
+def _put_in_place(home: Path) -> None:
+    """Move what `.new` holds to its place; each move may have been done already."""
+    new = home / _NEW
+    try:
+        names = read_json((new / _COMPLETE).read_text(encoding="utf-8"))
+    except ValueError:  # damaged: what is not there has been moved
+        names = list(_OURS)
+    if not isinstance(names, list):
+        names = list(_OURS)
+    for name in _OURS:
+        if name in names and not (new / name).exists():
+            continue
+        _remove(home / name)
+        if name in names:
+            os.replace(new / name, home / name)
+    shutil.rmtree(new)
+
+
+def _clear(path: Path) -> None:
+    """Remove a run, and nothing else; a finished one only as part of a `.new`."""
+    for name in (*_OURS, _NEW):
+        _remove(path / name)
+
+
+def _remove(item: Path) -> None:
+    if item.is_dir():
+        shutil.rmtree(item)
+    else:
+        item.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+    for place in (path, path / "results", path / "stages"):
+        for item in place.glob(".*"):
+            if item.is_file() and LEFTOVER.fullmatch(item.name):
+                item.unlink()
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` as indented JSON; the file appears only when it is complete."""
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _fingerprint(identity: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
+    plain = json.loads(json.dumps(identity))
+    return {"study": plain["study"], **plain["settings"]}
+
+
+def _plain(value: Any) -> Any:
+    """A value as it should stand in a table: floats in their shortest exact form, no NumPy types, NaN as nothing."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and math.isnan(value):
+        return ""
+    return repr(value) if isinstance(value, float) else value

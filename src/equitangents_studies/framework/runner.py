@@ -1,0 +1,212 @@
+"""Running a study: settings, folder, measurement, verdicts, tables, figures, report."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import platform
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from equitangents._protocols import ExecutorLike
+from equitangents.errors import InvalidArgumentError
+from equitangents.files import may_write, real
+from equitangents.formatting import exact_duration
+from equitangents_studies.framework.catalogue import StudyInfo, load, registry
+
+if TYPE_CHECKING:
+    from equitangents.report.verdict import Verdict
+    from equitangents_studies.framework.folder import RunFolder
+    from equitangents_studies.framework.study import Present, Study
+
+logger = logging.getLogger("equitangents")
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A finished run: where it lies, its report, its summary and a verdict per claim; seconds of all its parts."""
+
+    name: str
+    preset: str
+    folder: Path
+    report: Path
+    summary: str
+    claims: tuple[Verdict, ...]
+    seconds: float
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a study; `command` goes on with it."""
+
+    def __init__(self, command: str) -> None:
+        super().__init__(f"interrupted; to go on: {command}")
+        self.command = command
+
+
+def run(
+    name: str,
+    preset: str = "quick",
+    out: str | Path | None = None,
+    resume: bool = False,
+    settings: Mapping[str, str] | None = None,
+    data_dir: str | Path | None = None,
+    progress: bool = True,
+    force: bool = False,
+    executor: ExecutorLike | None = None,
+) -> StudyResult:
+    """Run study `name` and write its folder: config.json, results/, figures/, verdicts.json and report.html.
+
+    `out` is the folder, by default `runs/<name>-<preset>`. What an earlier run with the same settings left there is
+    replaced when the new one is complete; with `resume` the run goes on from it, and a finished one in a folder that
+    may not be written is shown as it is. A folder with a run of another study
+    or with other settings is left alone, unless `force` is given. `settings` changes the preset, as text:
+    {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
+
+    `executor` is a number of processes of this machine, the address of a Dask scheduler, a `dask.distributed.Client` or
+    an executor of `concurrent.futures`. Its workers share stages that depend on none of each other, and members of
+    ensembles; what a worker had under way that dies is computed again. The numbers are the same.
+
+    Raises InvalidArgumentError for an unknown study, preset or setting, for data that are not there, and for a folder
+    that holds something else, a run begun by another version, or one that another process is writing to; then nothing
+    has been touched.
+
+    Example: `run("toy", settings={"members": "50"}).claims`
+    """
+    info = _lookup(name, preset)
+    if resume and force:
+        raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
+    from equitangents.scale.executors import check_spread
+
+    check_spread(executor)
+    study, present = load(info)
+    from equitangents_studies.framework import settings as reading
+    from equitangents_studies.framework.claims import lead
+    from equitangents_studies.framework.finished import finished
+    from equitangents_studies.framework.folder import RunFolder
+    from equitangents_studies.framework.lock import only_run
+    from equitangents_studies.framework.progress import Progress
+
+    chosen = reading.changed(study.presets[preset], settings)
+    data = None if data_dir is None else Path(data_dir).expanduser()
+    study.check(chosen, data)
+    path = Path(out).expanduser() if out is not None else Path("runs") / f"{name}-{preset}"
+    path = real(path) if path.is_symlink() else path
+    config = {
+        "study": info.name,
+        "preset": preset,
+        "settings": reading.as_dict(chosen),
+        "versions": installed_versions(),
+        "data_dir": None if data is None else str(data),
+    }
+    RunFolder.examine(path, config, resume=resume, force=force)
+    if resume and not may_write(path) and (there := finished(path)) is not None:
+        logger.info("%s may not be written: its finished run is shown as it is", path)
+        verdicts, seconds = there
+        return StudyResult(info.name, preset, path, path / "report.html", lead(verdicts), verdicts, seconds)
+    bars = Progress(shown=progress, executor=executor)
+    with only_run(path):
+        folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=bars)
+        texts = (reading.as_text(chosen), reading.as_text(study.presets[preset]))
+        try:
+            with bars.running():
+                results = study.measure(chosen, folder)
+            return _report(info, study, present, preset, chosen, results, folder, command(name, preset, *texts, data))
+        except BaseException as stop:
+            with contextlib.suppress(OSError):  # a full disk has stopped it, perhaps
+                folder.keep_time("interrupted" if isinstance(stop, KeyboardInterrupt) else "failed")
+            if not isinstance(stop, KeyboardInterrupt):
+                raise
+            raise Interrupted(command(name, preset, *texts, data, out=path, resume=True)) from None
+
+
+def _report(
+    info: StudyInfo,
+    study: Study[Any, Any],
+    present: Present,
+    preset: str,
+    settings: Any,
+    results: Any,
+    folder: RunFolder,
+    rerun: str,
+) -> StudyResult:
+    """Verdicts, tables, figures and the page; then the run is complete."""
+    from equitangents.report import Page, Section, write
+    from equitangents_studies.framework.claims import lead, meaning
+    from equitangents_studies.framework.folder import write_json
+    from equitangents_studies.framework.settings import as_text
+
+    verdicts = tuple(study.claims(settings, results))
+    shown = present(settings, results, folder)
+    for table, columns in shown.tables.items():
+        folder.write_table(table, columns)
+    write_json(folder.path / "verdicts.json", [verdict.to_dict() for verdict in verdicts])
+    seconds, means, chosen = folder.seconds, meaning(verdicts), as_text(settings)
+    seed = {"Seed": chosen["seed"]} if "seed" in chosen else {}
+    page = Page(
+        title=info.title,
+        kicker=f"Study {info.name}, preset {preset}. Source: {info.source}",
+        summary=lead(verdicts),
+        verdicts=verdicts,
+        sections=[*shown.sections, *([Section("What it means", means)] if means else [])],
+        settings=chosen,
+        versions=installed_versions(),
+        rerun=rerun,
+        citations=study.citations,
+        facts={**shown.facts, **seed, "Run time": exact_duration(seconds)},
+    )
+    write(page, folder.path / "report.html")
+    folder.finish()
+    return StudyResult(info.name, preset, folder.path, folder.path / "report.html", page.summary, verdicts, seconds)
+
+
+def _lookup(name: str, preset: str) -> StudyInfo:
+    if name not in registry:
+        raise InvalidArgumentError(f"there is no study {name!r}; the studies are {', '.join(registry)}")
+    info = registry[name]
+    if preset not in info.presets:
+        raise InvalidArgumentError(f"study {name!r} has no preset {preset!r}; it has {', '.join(info.presets)}")
+    return info
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of the package, of Python, of what the numbers depend on, and the platform and device."""
+    import importlib.metadata
+
+    import jax
+
+    from equitangents._version import __version__
+
+    libraries = {lib: importlib.metadata.version(lib) for lib in ("jax", "jaxlib", "numpy", "scipy", "scikit-learn")}
+    device = jax.devices()[0]
+    return {
+        "equitangents": __version__,
+        "python": platform.python_version(),
+        **libraries,
+        "platform": f"{platform.system()} {platform.machine()}",
+        "device": f"{jax.device_count()} × {device.device_kind}",
+    }
+
+
+def command(
+    name: str,
+    preset: str,
+    settings: Mapping[str, str],
+    preset_settings: Mapping[str, str],
+    data_dir: Path | None,
+    *,
+    out: Path | None = None,
+    resume: bool = False,
+) -> str:
+    """The command line that runs the same study with the same settings; with `resume`, the one that goes on with it."""
+    words = ["equitangents", "reproduce", name, "--preset", preset]
+    for key, value in settings.items():
+        if value != preset_settings[key]:
+            words += ["--set", f"{key}={value}"]
+    if data_dir is not None:
+        words += ["--data-dir", str(data_dir) if resume else "FOLDER"]
+    if out is not None:
+        words += ["--out", str(out)]
+    return shlex.join([*words, *(["--resume"] if resume else [])])

@@ -1,0 +1,93 @@
+"""Stages of a study by several workers, to the bits of one process; those of a worker that dies are computed again.
+
+A worker computes its stages with as many threads of linear algebra as this process: another number would change last
+digits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import scipy.linalg  # noqa: F401  whose threads are counted
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from equitangents._version import __version__
+from equitangents.errors import StoreError
+from equitangents.scale.executors import Tasks, workers_of
+from equitangents.scale.spreading import opened, spread
+from equitangents_studies.framework.progress import Progress, Task
+from equitangents_studies.framework.stages import Arrays, Stage
+
+Keep = Callable[[str, Arrays], None]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a worker computed, by the stages' names, and how long that took."""
+
+    arrays: dict[str, Arrays]
+    seconds: float
+
+    @property
+    def computed(self) -> int:
+        """How many stages they are."""
+        return len(self.arrays)
+
+
+def spread_stages(progress: Progress, stages: Sequence[Stage], keep: Keep) -> dict[str, Arrays]:
+    """The arrays of stages, by name, from the workers of `progress.executor`; `keep(name, arrays)` for each, at once.
+
+    Left out are ensembles where there are more workers than stages: better share the members of each.
+    """
+    with opened(progress.executor) as pool:
+        if workers_of(pool) > len(stages):
+            stages = [stage for stage in stages if not stage.ensemble]
+        return _spread(progress, pool, stages, keep) if stages else {}
+
+
+def _spread(progress: Progress, pool: Any, stages: Sequence[Stage], keep: Keep) -> dict[str, Arrays]:
+    titles = {stage.name: stage.title for stage in stages}
+    there: dict[str, Arrays] = {}
+    with progress.task(f"{len(stages)} stages, shared among workers") as task:
+
+        def report(done: Done) -> None:
+            for name, arrays in done.arrays.items():
+                keep(name, arrays)
+                there[name] = arrays
+                progress.say(f"{titles[name]}: done, {len(there)} of {len(stages)}")
+            task.step(len(there), len(stages))
+
+        tasks = Tasks(
+            partial(_compute, __version__, _threads()),
+            lambda stage: stage.name in there,
+            report,
+            task="study",
+            items="stages",
+            item="stage",
+            kept="stages that are complete are kept",
+            remedy="run fewer workers",
+            at_once=1,
+        )
+        spread(pool, tasks, stages)
+    return there
+
+
+def _compute(version: str, threads: int, stages: Sequence[Stage]) -> Done:
+    if version != __version__:
+        raise StoreError(
+            f"a worker has equitangents {__version__}, and the study {version}; install one version everywhere"
+        )
+    begin = time.monotonic()
+    with threadpool_limits(threads, user_api="blas"):
+        arrays = {stage.name: stage.compute(Task()) for stage in stages}
+    return Done(arrays, time.monotonic() - begin)
+
+
+def _threads() -> int:
+    """How many threads the linear algebra of this process uses."""
+    found = [int(library["num_threads"]) for library in threadpool_info() if library["user_api"] == "blas"]
+    return max(found, default=1)

@@ -1,0 +1,164 @@
+"""Settings of the study of image folders, and the folder that they name."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError
+from equitangents_studies import data
+from equitangents_studies.data import ImageFolder, open_image_folder
+from equitangents_studies.data.folder import data_folder
+from equitangents_studies.framework.study import at_least, check
+from equitangents_studies.systems import textures
+
+KNOWN = ("ResNet-18", "ResNet-34", "ResNet-50", "ResNet-101", "Mixer-S", "Mixer-B")
+GROUPS = ("I", "O(3)xI", "O(3)^d")
+_GENERATED = ("auto", "textures", "cifar10")
+_CLASSES, _TINT = 4, 0.2  # of generated textures
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`data` is an image folder (a path; relative ones are also looked for in the data folder), with one folder of
+    JPEG or PNG files a class, or "textures" (generated), "cifar10", or "auto": CIFAR-10 where the data folder has it,
+    else textures. These two are written out as a folder of `images` files and read like any other. Images are read as
+    they are needed, brought to `pixels` × `pixels`.
+
+    `networks` (widths divided by `shrink`; Mixers with patches of `patch` pixels a side) learn m·2^(−i/2) images, i
+    from 0 to `halvings` − 1, nested, m the whole training set or `largest` of it (0: all); moved by a random element of
+    each of `groups`, and with all m by a permutation of all coordinates, P(3d), if `permuted`; all that `runs` times.
+
+    Trained for `epochs`, at least `fewest_steps`, in batches of `batch`; `rate` is the learning rate, `decay` the L2
+    penalty; `augment` crops and mirrors training images, before they are moved. A checkpoint every `every` steps. Where
+    the folder has no test images of its own a share of `test_share` is set apart; `test_images` of all (0: all) are
+    classified.
+    """
+
+    data: str = "auto"
+    images: int = 3300
+    pixels: int = 8
+    networks: tuple[str, ...] = ("ResNet-18", "Mixer-S")
+    shrink: int = 16
+    patch: int = 4
+    groups: tuple[str, ...] = ("I", "O(3)^d")
+    permuted: bool = True
+    halvings: int = 12
+    largest: int = 0
+    runs: int = 2
+    batch: int = 32
+    epochs: int = 10
+    fewest_steps: int = 80
+    rate: float = 0.05
+    decay: float = 5e-4
+    augment: bool = False
+    every: int = 100
+    test_share: float = 0.3
+    test_images: int = 0
+    seed: int = 0
+
+
+PRESETS = {
+    "quick": Settings(),
+    "desk": Settings(
+        images=10_000, pixels=16, networks=("ResNet-18", "ResNet-34", "Mixer-S"), shrink=8, patch=4, halvings=12,
+        batch=64, fewest_steps=200, test_share=0.2,
+    ),
+    "paper": Settings(
+        data="imagenet", pixels=224, networks=("ResNet-34", "ResNet-50", "ResNet-101", "Mixer-B"), shrink=1, patch=16,
+        halvings=12, runs=3, batch=1024, epochs=150, fewest_steps=1000, rate=0.4, decay=1e-4, augment=True, every=1000,
+        test_share=0.04,
+    ),
+}  # fmt: skip
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Flax, known networks and groups, a batch for every device, images enough for a cusp."""
+    s = settings
+    if importlib.util.find_spec("flax") is None:
+        raise InvalidArgumentError("the study needs Flax, which is not installed: pip install 'equitangents[flax]'")
+    at_least(s, images=20, pixels=2, shrink=1, patch=1, halvings=5, largest=0, runs=1, batch=2, epochs=1, every=1)
+    at_least(s, fewest_steps=1, test_images=0)
+    check(len(s.networks) >= 1 and set(s.networks) <= set(KNOWN), "networks", s.networks, f"of {', '.join(KNOWN)}")
+    check("I" in s.groups and set(s.groups) <= set(GROUPS), "groups", s.groups, f"“I” and of {', '.join(GROUPS)}")
+    check(0 < s.test_share < 1, "test_share", s.test_share, "between 0 and 1")
+    check(s.rate > 0, "rate", s.rate, "positive")
+    check(s.decay >= 0, "decay", s.decay, "0 or positive")
+    if any(name.startswith("Mixer") for name in s.networks):
+        check(s.pixels % s.patch == 0, "patch", s.patch, f"a divisor of pixels = {s.pixels}")
+    _check_batch(s.batch)
+    name = source_of(s, data_dir)
+    if name in _GENERATED:
+        count = s.images
+        if name == "cifar10":
+            most = len(data.load(name, data_dir).train_x)
+            check(count <= most, "images", count, f"at most {most:,}, which CIFAR-10 has to train on")
+        count -= round(s.test_share * count)
+    else:
+        path = place(s, data_dir)
+        check(path.is_dir(), "data", repr(s.data), "an image folder, “auto”, “textures” or “cifar10”")
+        count = len(opened(s, path).train)
+    check(s.largest <= count, "largest", s.largest, f"at most {count:,}, which there are to train on")
+    least = 2 ** ((s.halvings - 1) / 2) * 2
+    check((s.largest or count) >= least, "halvings", s.halvings, f"so few that {s.largest or count:,} images do")
+
+
+def _check_batch(batch: int) -> None:
+    import jax
+
+    devices = jax.local_device_count()
+    check(batch % devices == 0, "batch", batch, f"a multiple of the {devices} devices")
+
+
+def source_of(settings: Settings, data_dir: Path | None) -> str:
+    """What "auto" stands for; otherwise `data`."""
+    if settings.data != "auto":
+        return settings.data
+    return "cifar10" if data.available("cifar10", data_dir) else "textures"
+
+
+def place(settings: Settings, data_dir: Path | None) -> Path:
+    """The image folder of one's own that `data` names."""
+    path = Path(settings.data).expanduser()
+    inside = data_folder(data_dir)
+    if not path.is_dir() and inside is not None and (inside / path).is_dir():
+        return inside / path
+    return path
+
+
+def opened(settings: Settings, folder: Path) -> ImageFolder:
+    """The files of an image folder, no more of those to test on than asked for."""
+    found = open_image_folder(folder, test_fraction=settings.test_share, seed=settings.seed)
+    if not 0 < settings.test_images < len(found.test):
+        return found
+    rows = np.random.default_rng(settings.seed).permutation(len(found.test))[: settings.test_images]
+    return ImageFolder(found.path, found.train, found.test[np.sort(rows)], found.class_names)
+
+
+def write_out(settings: Settings, data_dir: Path | None, folder: Path) -> None:
+    """Generated textures, or images of CIFAR-10, as PNG files below `folder`, one folder a class."""
+    from PIL import Image
+
+    s = settings
+    if source_of(s, data_dir) == "textures":
+        drawn = textures(s.images, (s.pixels, s.pixels, 3), _CLASSES, tint=_TINT, seed=s.seed)
+        x, labels = np.clip(128 + 48 * drawn.x, 0, 255), drawn.labels
+        names = tuple(f"texture-{k}" for k in range(_CLASSES))
+    else:
+        source = data.load("cifar10", data_dir)
+        rows = np.random.default_rng(s.seed).permutation(len(source.train_x))[: s.images]
+        x, labels = 255 * data.resize(source.train_x[rows], (s.pixels, s.pixels)), source.train_y[rows]
+        names = source.class_names
+    for i, (image, label) in enumerate(zip(np.rint(x).astype(np.uint8), labels.tolist(), strict=True)):
+        path = folder / names[label] / f"{i:06d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+
+
+def sizes_of(settings: Settings, count: int) -> tuple[int, ...]:
+    """m·2^(−i/2), increasing, of a training set of `count` images."""
+    m = settings.largest or count
+    return tuple(sorted({round(m * 2 ** (-i / 2)) for i in range(settings.halvings)}))

@@ -1,0 +1,279 @@
+"""How the Ising study is shown: distance to the closed form against width, orbit spread against ensemble size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equitangents.report import Figure, Section
+from equitangents.report.palette import BLUE, GREEN, INK, PURPLE, VERMILLION
+from equitangents.statistics import geometric_mean, log_ratio, squared_mean
+from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
+from equitangents_studies.ising.study import (
+    SETS,
+    Results,
+    Settings,
+    measured_spread,
+    predicted_sizes,
+    spread_ratio,
+    three_times,
+)
+
+_TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Foreign spins"}
+_MARKS = {"training": BLUE, "test": GREEN, "foreign": PURPLE}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    distances = distance_records(settings, results)
+    tables = {
+        "distance": distances.table("squared_distance"),
+        "spread": spread_table(settings, results),
+        "predictions": prediction_table(settings, results),
+        "every_size": every_size_table(settings, results),
+    }
+    sections = [
+        Section(
+            "The task",
+            [
+                f"Networks see a {settings.lattice}×{settings.lattice} lattice of spins on a torus and learn its "
+                f"energy from {settings.train_spins} configurations of independent spins, each shown in its four "
+                "orientations. Test spins are drawn alike; foreign spins come from Metropolis chains at temperature "
+                f"{settings.temperature:g} J, where neighbours align and energies lie far below those of the training "
+                "set."
+            ],
+            [_learning(settings, results, folder)],
+        ),
+        Section(
+            "From the ensemble’s mean to the NTK’s",
+            [
+                "The mean of finitely many members differs from the closed form for two reasons: finite width, and the "
+                "sampling error of averaging few members. The second is subtracted: what is shown is an unbiased "
+                "estimate of the squared distance of the mean of infinitely many members."
+            ],
+            [_distance(settings, distances, folder)],
+        ),
+        Section(
+            "The orbit spread of M members",
+            [
+                "The relative orbit standard deviation divides the norm of the standard deviation over the four "
+                "orientations by the norm of the mean over them, norms taken over all inputs of a set. Theory draws "
+                "ensembles of M members from GP(μ, Σ/M) on whole orbits. At initialisation the expected prediction is "
+                "zero, so an ensemble’s spread and mean shrink together, and M does not matter."
+            ],
+            [
+                _spread(settings, results, folder),
+                _for_every_size(settings, results, folder),
+                _ratio(settings, results, folder),
+            ],
+        ),
+    ]
+    facts = {
+        "Group": "C4 acting on the lattice",
+        "Widths": ", ".join(map(str, sorted(settings.widths))),
+        "Members": f"{settings.members:,} at every width",
+        "Training": f"full-batch gradient descent, step {results.learning_rate:.3g}",
+    }
+    return Presentation(tables, sections, facts)
+
+
+def distance_records(settings: Settings, results: Results) -> Records:
+    """Unbiased squared distance between the ensemble's mean and μ_t, by width, set and step."""
+    return Records.over(
+        lambda width, spins, step: squared_mean(results.errors(width, spins, results.at(step))),
+        width=sorted(settings.widths),
+        spins=SETS,
+        step=[int(t) for t in results.times],
+    )
+
+
+def spread_table(settings: Settings, results: Results) -> Columns:
+    """Relative orbit std of every disjoint group of M members, and the prediction's median and central 95 %."""
+    rows: list[tuple[object, ...]] = []
+    for name in SETS:
+        for i, step in enumerate(map(int, results.times)):
+            for k, m in enumerate(settings.groups):
+                low, middle, high = np.quantile(results.predicted[name][i, k], [0.025, 0.5, 0.975])
+                rows.append(("closed form", name, step, m, "", middle, low, high))
+                for width in sorted(settings.widths):
+                    values = measured_spread(results, width, name, i, m)
+                    rows += [(f"width {width}", name, step, m, g, v, "", "") for g, v in enumerate(values)]
+    return columns(("model", "spins", "step", "members", "group", "relative_orbit_std", "low", "high"), rows)
+
+
+def prediction_table(settings: Settings, results: Results) -> Columns:
+    """Energies of every configuration: the truth, the ensembles' means and the closed form, at the last step."""
+    rows: list[tuple[object, ...]] = []
+    for name in SETS:
+        for j, truth in enumerate(results.truth[name]):
+            rows.append(("truth", name, j, truth, ""))
+            rows.append(("closed form", name, j, results.mean[name][-1, 0, j], results.std[name][-1, j]))
+            for width in sorted(settings.widths):
+                y = results.members[width][name][-1, :, 0, j].astype(np.float64)
+                rows.append((f"width {width}", name, j, y.mean(), y.std(ddof=1)))
+    return columns(("model", "spins", "configuration", "energy", "std"), rows)
+
+
+def every_size_table(settings: Settings, results: Results) -> Columns:
+    """Quantiles of the predicted relative orbit std for every M."""
+    names = ("spins", "step", "members", "median", "low", "high")
+    return columns(
+        names,
+        [
+            (name, int(step), int(m), middle, low, high)
+            for name in SETS
+            for i, step in enumerate(results.times)
+            for m, (low, middle, high) in zip(predicted_sizes(settings), results.curve[name][i], strict=True)
+        ],
+    )
+
+
+def _learning(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    wide = max(settings.widths)
+    with panels(
+        folder,
+        "predictions",
+        titles=tuple(_TITLES.values()),
+        xlabel="configuration, sorted",
+        ylabel="energy / standard deviation",
+        caption=f"Energies after {int(results.times[-1])} steps, in units of their standard deviation on independent "
+        f"spins. Dots and band: mean and standard deviation of {settings.members} members of width {wide}, and the "
+        "same in closed form. Whether an MLP extrapolates to foreign spins does not matter for the comparison with "
+        "the closed form.",
+        alt="Predicted energies by set of spins",
+    ) as drawn:
+        for name, axes in zip(SETS, drawn, strict=True):
+            y = results.members[wide][name][-1, :, 0].astype(np.float64)
+            mean, std = results.mean[name][-1, 0], results.std[name][-1]
+            order = np.argsort(mean)
+            place = np.arange(len(order))
+            axes.fill_between(place, (mean - std)[order], (mean + std)[order], color=VERMILLION.light, alpha=0.18, lw=0)
+            axes.plot(place, mean[order], color=VERMILLION.light, lw=1.5, label="closed form")
+            look: dict[str, Any] = {"fmt": "o", "ms": 3.2, "elinewidth": 0.8, "zorder": 3, "label": "members"}
+            axes.errorbar(place, y.mean(0)[order], y.std(0)[order], color=BLUE.light, **look)
+            axes.plot(place, results.truth[name][order], "_", ms=6, color=INK.light, zorder=2, label="true energy")
+            axes.grid(visible=False, axis="x")
+        drawn.legend()
+    return drawn.figure
+
+
+def _distance(settings: Settings, distances: Records, folder: RunFolder) -> Figure:
+    trained, widths = [t for t in settings.steps if t > 0][-3:], sorted(settings.widths)
+    with panels(
+        folder,
+        "distance-to-ntk",
+        titles=tuple(_TITLES.values()),
+        xlabel="width",
+        ylabel="squared distance of means",
+        sharey=True,
+        caption=f"Squared distance between the mean of {settings.members} members and the closed form, per input, in "
+        "units of the energies’ variance, without sampling bias. Dots: estimates whose 95 % interval (bars, over "
+        "members) excludes zero; open triangles: upper ends of intervals that hold zero; intervals below zero are not "
+        "drawn; crosses: sizes of estimates without an interval. The dotted line begins at the training spins of the "
+        "last step.",
+        alt="Distance to the closed form against width",
+    ) as drawn:
+        for name, axes in zip(SETS, drawn, strict=True):
+            for k, (step, colour) in enumerate(drawing.shades_of(trained)):
+                at = distances.where(spins=name, step=step)
+                x, y, (low, high) = at.column("width") * 1.05 ** (k - len(trained) / 2), at.values, at.interval
+                seen, untold = low > 0, np.isnan(low)
+                look: dict[str, Any] = {"fmt": "o", "ms": 4.5, "elinewidth": 1.2}
+                axes.errorbar(x[seen], y[seen], np.stack([y - low, high - y])[:, seen], color=colour, **look)
+                axes.plot(x[~seen], high[~seen], "v", color=colour, ms=4.5, mfc="none")
+                axes.plot(x[untold], np.abs(y[untold]), "x", color=colour, ms=4.5)
+                axes.plot([], [], "o", color=colour, label=f"step {step:,}")
+            last = distances.where(spins="training", step=trained[-1])
+            top = np.where(np.isnan(last.interval[1]), np.abs(last.values), last.interval[1]).max()
+            drawing.power(axes, (widths[0], widths[-1]), top, -2, label="∝ 1/width²")
+            drawing.logarithmic(axes, ticks=widths, base=2)
+        drawn.legend()
+    return drawn.figure
+
+
+def _spread(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    wide = max(settings.widths)
+    with panels(
+        folder,
+        "orbit-spread",
+        titles=tuple(_TITLES.values()),
+        ylabel="relative orbit standard deviation",
+        size=(8.6, 3.6),
+        sharey=True,
+        caption="Relative orbit standard deviation of ensembles of M members over training time. Lines: drawn from "
+        "GP(μ, Σ/M) (band: central 68 % of single ensembles). Dots: geometric mean over all disjoint groups of M of "
+        f"the {settings.members} trained members of width {wide}.",
+        alt="Relative orbit standard deviation against training steps",
+    ) as drawn:
+        for name, axes in zip(SETS, drawn, strict=True):
+            for m, colour in drawing.shades_of(settings.groups):
+                predicted = results.predicted[name][:, settings.groups.index(m)]
+                low, high = np.quantile(predicted, [0.16, 0.84], axis=1)
+                measured = [measured_spread(results, wide, name, i, m) for i in range(len(results.times))]
+                axes.fill_between(results.times, low, high, color=colour, alpha=0.18, lw=0)
+                axes.plot(results.times, geometric_mean(predicted), color=colour, lw=1.4)
+                axes.plot(results.times, [geometric_mean(v) for v in measured], "o", color=colour, ms=4, clip_on=False)
+                axes.plot([], [], "o-", color=colour, lw=1.4, ms=4, label=f"M = {m}")
+            drawing.logarithmic(axes, "y")
+            drawing.steps(axes, int(results.times[-1]))
+        drawn.legend()
+    return drawn.figure
+
+
+def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    wide, sizes = max(settings.widths), predicted_sizes(settings)
+    with panels(
+        folder,
+        "spread-for-every-size",
+        titles=tuple(_TITLES.values()),
+        xlabel="members averaged, M",
+        ylabel="relative orbit standard deviation",
+        size=(8.6, 3.5),
+        sharey=True,
+        caption="Relative orbit standard deviation against the number of members. Lines: median over ensembles drawn "
+        f"from GP(μ, Σ/M), for every M; bands: central 95 % of them. Dashes: disjoint groups of the {settings.members} "
+        f"trained members of width {wide}, dots their medians.",
+        alt="Relative orbit standard deviation against members",
+    ) as drawn:
+        for name, axes in zip(SETS, drawn, strict=True):
+            for step, colour in drawing.shades_of(three_times(settings)):
+                low, middle, high = results.curve[name][results.at(step)].T
+                axes.fill_between(sizes, low, high, color=colour, alpha=0.22, lw=0)
+                axes.plot(sizes, middle, color=colour, lw=1.4, label=f"step {step:,}")
+                for m in settings.groups:
+                    spread = measured_spread(results, wide, name, results.at(step), m)
+                    axes.plot(np.full(len(spread), m), spread, "_", color=colour, ms=4, alpha=0.35)
+                    axes.plot(m, np.median(spread), "o", color=colour, ms=4, mec=INK.light, mew=0.6)
+            drawing.logarithmic(axes, ticks=settings.groups, base=2)
+        drawn.legend()
+    return drawn.figure
+
+
+def _ratio(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    last, wide, widths = len(results.times) - 1, max(settings.widths), sorted(settings.widths)
+    sizes = [m for m in settings.groups if settings.members // m >= 4]
+    with panels(
+        folder,
+        "spread-ratio",
+        titles=(f"Against members, at width {wide}", "Against width, single members"),
+        ylabel="measured / predicted spread",
+        sharey=True,
+        caption=f"Measured over predicted relative orbit standard deviation after {int(results.times[-1])} steps, with "
+        "95 % intervals over groups of members. Where the interval of single members excludes 1, finite width "
+        "shows.",
+        alt="Ratio of measured and predicted spread",
+    ) as drawn:
+        for shift, name in zip((0.96, 1.0, 1.04), SETS, strict=True):
+            look: dict[str, Any] = {"lw": 1.0, "label": _TITLES[name]}
+            by_size = [spread_ratio(settings, results, wide, name, last, m) for m in sizes]
+            predicted = results.predicted[name][last, 0]
+            by_width = [log_ratio(measured_spread(results, w, name, last, 1), predicted) for w in widths]
+            drawing.estimates(drawn[0], shift * np.array(sizes), by_size, _MARKS[name].light, **look)
+            drawing.estimates(drawn[1], shift * np.array(widths), by_width, _MARKS[name].light, **look)
+        for axes, ticks, label in zip(drawn, (sizes, widths), ("members averaged, M", "width"), strict=True):
+            axes.axhline(1, color=INK.light, lw=0.8)
+            drawing.logarithmic(axes, "x", ticks, base=2)
+            axes.set_xlabel(label)
+        drawn.legend()
+    return drawn.figure

@@ -1,0 +1,153 @@
+"""How learning curves are shown: errors with fitted power laws, and predicted over measured errors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equitangents.report import Figure, Section, Table
+from equitangents.report.palette import BLUE, GREEN, INK, MUTED, PURPLE, VERMILLION
+from equitangents.statistics import Estimate, paired_mean
+from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.learning_curves.claims import FULL
+from equitangents_studies.learning_curves.results import Results, off
+from equitangents_studies.learning_curves.settings import GROUPS, Settings
+
+_COLOURS = {"FCN": VERMILLION, "VEC": BLUE, "GAP": GREEN, "LCN": PURPLE}
+_TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    curves = [
+        (model, group, int(n), r, results.classification[model, group][i, r], results.squared[model, group][i, r],
+         results.predicted[model, group][i])
+        for model, group in results.classification
+        for i, n in enumerate(results.sizes[model])
+        for r in range(settings.repetitions)
+    ]  # fmt: skip
+    laws = [
+        (model, group, what, e.value, e.low, e.high)
+        for (model, group), law in results.laws.items()
+        for what, e in (
+            *((f"exponent {i}", e) for i, e in enumerate(law.exponents, 1)),
+            ("cusp", law.cusp),
+            ("growth of the exponent", law.grows.difference),
+            (f"error at {FULL}", law.at(FULL)),
+        )
+    ]
+    predicted = [
+        (name, n, r, results.measured[name][i, r], results.omniscient[name][i], results.inputs[name][i])
+        for name in results.measured
+        for i, n in enumerate(settings.predicted_sizes)
+        for r in range(results.measured[name].shape[1])
+    ]
+    finite = [
+        (model, group, n, r, errors[i, r])
+        for (model, group), errors in results.networks.items()
+        for i, n in enumerate(settings.network_sizes)
+        for r in range(settings.members)
+    ]
+    tables = {
+        "curves": columns(
+            ("model", "group", "training_images", "repetition", "classification_error", "squared_error", "predicted"),
+            curves,
+        ),
+        "power_laws": columns(("model", "group", "quantity", "value", "low", "high"), laws),
+        "predictions": columns(
+            ("data", "training_images", "repetition", "squared_error", "omniscient", "by_input"), predicted
+        ),
+        "networks": columns(("model", "group", "training_images", "repetition", "classification_error"), finite),
+    }
+    told = (
+        f"{settings.images:,} images of {results.source} at {settings.pixels}×{settings.pixels} pixels "
+        f"({settings.pooled_images:,} for GAP). Every repetition leaves a fifth to test on, and its training sets are "
+        "nested. Lines are two power laws, joined at a cusp. Intervals of exponents and cusp hold together at 95 %."
+    )
+    pool = (
+        f"The kernel of an MLP on {settings.predicted_images:,} images of each set predicts the squared error of "
+        "training on some of them. The spectrum alone treats all images alike; where some are far easier than others "
+        "(digits, MNIST), it is too low once training sets are a large part of the pool."
+    )
+    sections = [
+        Section("Learning curves", [told], [_curves(settings, results, folder), _laws(results)]),
+        Section("Predicted and measured", [pool], [_ratios(settings, results, folder)] if results.measured else []),
+    ]
+    if results.networks:
+        sections.append(Section("Trained networks", [], [_networks(settings, results)]))
+    facts = {
+        "Kernels": f"NTK of {', '.join(settings.models)}, {settings.depth} hidden layers",
+        "Ridge": f"{settings.ridge:g} of the mean diagonal",
+    }
+    return Presentation(tables, sections, facts)
+
+
+def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with panels(
+        folder,
+        "curves",
+        titles=[_TITLES[group] for group in GROUPS],
+        xlabel="training images",
+        ylabel="classification error",
+        sharey=True,
+        caption="Classification error on images not trained on: dots, means over "
+        f"{settings.repetitions} repetitions with 95 % intervals; lines, two power laws joined at a cusp.",
+        alt="Classification error against training images",
+    ) as drawn:
+        for axes, group in zip(drawn, GROUPS, strict=True):
+            for model, n in results.sizes.items():
+                colour = _COLOURS[model].light
+                errors = [paired_mean(row, bounds=(0, 1)) for row in results.classification[model, group]]
+                drawing.estimates(axes, n, errors, colour, label=model, fmt="o")
+                if (results.classification[model, group].mean(axis=1) > 0).all():
+                    fine = np.geomspace(n[0], n[-1], 60)
+                    axes.plot(fine, results.laws[model, group].curve(fine), color=colour, lw=1)
+            drawing.logarithmic(axes, "both", fine=True)
+        drawn.legend(drawn[0])
+    return drawn.figure
+
+
+def _laws(results: Results) -> Table:
+    rows = []
+    for (model, group), law in results.laws.items():
+        cells = [*law.exponents, law.cusp, law.grows.difference]
+        rows.append([f"{model}, {group}", *cells, law.grows.verdict, law.at(FULL).times(100)])
+    header = ["", "exponent before", "after", "cusp", "growth", "does it grow?", f"error at {FULL:,}, %"]
+    caption = f"Fitted power laws; in brackets 95 % intervals. At {FULL:,} the last power law is taken to go on."
+    return table(caption, header, rows)
+
+
+def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with panels(
+        folder,
+        "predictions",
+        titles=("spectrum alone", "a variance for each image"),
+        xlabel="training images",
+        ylabel="predicted over measured squared error",
+        sharey=True,
+        caption="Predicted over measured squared error of an MLP’s kernel, with 95 % intervals of the measured, over "
+        "repetitions; between the dotted lines predictions are within 10 %.",
+        alt="Predicted over measured errors",
+    ) as drawn:
+        shades = [INK, BLUE, VERMILLION, GREEN, PURPLE]
+        for axes, predicted in zip(drawn, (results.omniscient, results.inputs), strict=True):
+            for i, (name, measured) in enumerate(results.measured.items()):
+                ratio = lambda percent: 1 + percent / 100
+                values = [
+                    Estimate(ratio(e.value), ratio(e.low), ratio(e.high)) for e in off(predicted[name], measured, 0.95)
+                ]
+                place = np.array(settings.predicted_sizes) * 1.02 ** (i - 1.5)
+                drawing.estimates(axes, place, values, shades[i % len(shades)].light, label=name.replace("_", " "))
+            for bound in (0.9, 1.1):
+                axes.axhline(bound, color=MUTED.light, lw=0.8, ls=":")
+            drawing.logarithmic(axes, "x", settings.predicted_sizes)
+        drawn.legend(drawn[0])
+    return drawn.figure
+
+
+def _networks(settings: Settings, results: Results) -> Table:
+    rows = [
+        [f"{model}, {group}", *(paired_mean(row, bounds=(0, 1)) for row in errors)]
+        for (model, group), errors in results.networks.items()
+    ]
+    header = ["", *(f"{n:,} images" for n in settings.network_sizes)]
+    return table("Classification errors of trained networks (NN); in brackets 95 % intervals.", header, rows)

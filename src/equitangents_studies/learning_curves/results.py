@@ -1,0 +1,57 @@
+"""What is measured of learning curves, and what follows from it at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from equitangents.statistics import Estimate, paired_mean
+from equitangents_studies.systems import PowerLaw, fit_power_law
+
+DRAWN = (0.2, 0.5, 1000.0, 0.03)  # exponents, cusp and noise of the synthetic power laws that are recovered
+DRAWN_SIZES = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """`classification` and `squared` (sizes, repetitions) and `predicted` (sizes,) by (model, group), at
+    `sizes[model]`; `networks` classification errors by (model, group). `measured` (sizes, repetitions) by set, and the
+    squared errors that the spectrum (`omniscient`) and all inputs (`inputs`) predict (sizes,). `recovered` (draws, 3):
+    whether both exponents and the cusp lie in their intervals.
+    """
+
+    source: str
+    sizes: dict[str, np.ndarray]
+    classification: dict[tuple[str, str], np.ndarray]
+    squared: dict[tuple[str, str], np.ndarray]
+    predicted: dict[tuple[str, str], np.ndarray]
+    networks: dict[tuple[str, str], np.ndarray]
+    measured: dict[str, np.ndarray]
+    omniscient: dict[str, np.ndarray]
+    inputs: dict[str, np.ndarray]
+    recovered: np.ndarray
+
+    @cached_property
+    def laws(self) -> dict[tuple[str, str], PowerLaw]:
+        """Power laws of classification errors, two segments each; of squared ones where no error is left."""
+        found = {}
+        for key, errors in self.classification.items():
+            fitted = errors if (errors.mean(axis=1) > 0).all() else self.squared[key]
+            found[key] = fit_power_law(self.sizes[key[0]], fitted, 2)
+        return found
+
+    def accuracy(self, model: str, group: str) -> np.ndarray:
+        """Of every repetition with the largest training set, in per cent."""
+        return np.round(100 * (1 - self.classification[model, group][-1]), 9)
+
+
+def off(predicted: np.ndarray, measured: np.ndarray, level: float) -> list[Estimate]:
+    """By how many per cent predictions are off the mean over repetitions, at each size."""
+    found = []
+    for value, row in zip(predicted, measured, strict=True):
+        e = paired_mean(row, level)
+        high = 100 * (value / e.low - 1) if e.low > 0 else np.inf
+        found.append(Estimate(100 * (value / e.value - 1), 100 * (value / e.high - 1), high, level))
+    return found

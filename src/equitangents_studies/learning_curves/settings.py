@@ -1,0 +1,118 @@
+"""Settings of the study of learning curves, and the images that they name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from equitangents_studies import data
+from equitangents_studies.common.images import standardise
+from equitangents_studies.framework.study import at_least, check
+from equitangents_studies.systems import textures
+
+GROUPS = ("I", "O(3)^d")
+_CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`images` of `data` (a data set of the folder, "textures", or "auto": CIFAR-10 where the folder has it, else
+    textures), averaged down to `pixels`; kernels of `models` with `depth` hidden layers; of those in `pooled` only
+    `pooled_images`. Sizes double up to four fifths of the images, from `smallest` on, in `repetitions`.
+
+    `networks` are trained at finite width, as NN, of `width` channels and `network_depth` layers, at `network_sizes`.
+    Of each set of `predicted_sets` that is there, `predicted_images` predict the errors at `predicted_sizes`, by MLP
+    kernels. `draws` synthetic curves are fitted.
+    """
+
+    data: str = "auto"
+    images: int = 1600
+    pixels: int = 8
+    depth: int = 4
+    models: tuple[str, ...] = ("FCN", "VEC", "GAP")
+    pooled_images: int = 600
+    smallest: int = 20
+    repetitions: int = 10
+    ridge: float = 1e-4
+    networks: tuple[str, ...] = ()
+    network_sizes: tuple[int, ...] = (40, 80, 160, 320)
+    network_depth: int = 2
+    width: int = 16
+    members: int = 2
+    predicted_sets: tuple[str, ...] = ("digits", "mnist", "fashion_mnist", "cifar10")
+    predicted_images: int = 1000
+    predicted_sizes: tuple[int, ...] = (200, 300, 400, 600)
+    draws: int = 200
+    seed: int = 0
+
+
+PRESETS = {
+    "quick": Settings(),
+    "desk": Settings(
+        images=4000, pixels=32, depth=8, models=("FCN", "VEC"), predicted_images=2000,
+        predicted_sizes=(200, 400, 800, 1200),
+    ),
+    "paper": Settings(
+        data="cifar10", images=12_000, pixels=32, depth=8, pooled_images=12_000, repetitions=10,
+        networks=("VEC", "LCN", "GAP"), network_sizes=(320, 640, 1280, 2560, 5120, 9600), network_depth=8, width=128,
+        members=5, predicted_images=10_000, predicted_sizes=(200, 400, 800, 1600, 3200, 6400),
+    ),
+}  # fmt: skip
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Known models and sets, and images enough for five sizes."""
+    at_least(settings, images=60, pixels=4, depth=1, repetitions=2, smallest=10, draws=1, members=1, width=1)
+    at_least(settings, network_depth=1, predicted_images=20)
+    check(settings.ridge > 0, "ridge", settings.ridge, "positive")
+    for name in ("models", "networks"):
+        chosen = getattr(settings, name)
+        check(set(chosen) <= {"FCN", "LCN", "VEC", "GAP"}, name, chosen, "of FCN, LCN, VEC, GAP")
+    check(len(settings.models) >= 1, "models", settings.models, "one or more")
+    known = ("auto", "textures", *data.names())
+    check(settings.data in known, "data", repr(settings.data), f"one of {', '.join(known)}")
+    for model in settings.models:
+        count = settings.pooled_images if model == "GAP" else settings.images
+        check(len(sizes_of(settings, model)) >= 5, "images", count, f"enough for 5 sizes from {settings.smallest} on")
+        check(count <= settings.images, "pooled_images", count, f"at most images, {settings.images}")
+    most = settings.predicted_images - round(0.3 * settings.predicted_images)
+    check(settings.predicted_sizes[-1] <= most, "predicted_sizes", settings.predicted_sizes, f"at most {most} each")
+    for name in settings.predicted_sets:
+        check(name in data.names(), "predicted_sets", name, f"data sets, {', '.join(data.names())}")
+    load(settings, data_dir)
+
+
+def sizes_of(settings: Settings, model: str) -> np.ndarray:
+    """From the smallest on by factors of about √2 to four fifths of the images that the model gets."""
+    images = settings.pooled_images if model == "GAP" else settings.images
+    most = images - round(0.2 * images)
+    steps = int(2 * np.log2(most / settings.smallest)) + 1 if most >= settings.smallest else 0
+    return np.unique(np.round(np.geomspace(settings.smallest, most, max(steps, 1))).astype(int))
+
+
+def source_of(settings: Settings, data_dir: Path | None) -> str:
+    """The data that "auto" stands for."""
+    if settings.data != "auto":
+        return settings.data
+    return "cifar10" if data.available("cifar10", data_dir) else "textures"
+
+
+def load(settings: Settings, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    """Images, each of mean 0 and standard deviation 1, in random order, and their labels."""
+    name, s = source_of(settings, data_dir), settings
+    if name == "textures":
+        drawn = textures(s.images, (s.pixels, s.pixels, 3), _CLASSES, tint=0.5, seed=s.seed)
+        return standardise(drawn.x), drawn.labels
+    x, y = pooled(name, data_dir, s.images, s.seed)
+    return standardise(data.resize(x, (s.pixels, s.pixels))), y
+
+
+def pooled(name: str, data_dir: Path | None, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """So many random images of a set, training and test images alike, and their labels."""
+    source = data.load(name, data_dir)
+    x, y = np.concatenate([source.train_x, source.test_x]), np.concatenate([source.train_y, source.test_y])
+    check(count <= len(x), "images", count, f"at most {len(x)}, which {name} has")
+    rows = np.random.default_rng(seed).permutation(len(x))[:count]
+    return x[rows], y[rows]

@@ -1,0 +1,167 @@
+"""Errors of infinitely wide networks against training size: exponents, cusps, and what the spectrum predicts.
+
+Images as they are, and with a random rotation of the channels at every position (O(3)^d), which leaves FCN and VEC at
+infinite width alone and takes the neighbourhoods from GAP. Data improve data efficiency (DIDE) where the exponent grows
+with data. The squared error is also predicted, without training, from the kernel and targets of a pool.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents import nn
+from equitangents.kernels import KeptKernel, KernelStore
+from equitangents_studies import data
+from equitangents_studies.common.images import standardise
+from equitangents_studies.framework.citations import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.learning_curves.claims import claims
+from equitangents_studies.learning_curves.results import DRAWN, DRAWN_SIZES, Results
+from equitangents_studies.learning_curves.settings import (
+    GROUPS,
+    PRESETS,
+    Settings,
+    check_settings,
+    load,
+    pooled,
+    sizes_of,
+    source_of,
+)
+from equitangents_studies.systems import (
+    System,
+    architecture,
+    cavity_risk,
+    fit_power_law,
+    learning_curve,
+    omniscient_risk,
+    rotate,
+)
+from equitangents_studies.systems.curve_data import curve_data
+from equitangents_studies.systems.curves import kernel_curve
+from equitangents_studies.systems.grams import pool_kernel
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Curves of every model and group, networks, predictions on every set, and synthetic curves: a stage each."""
+    s = settings
+    data_dir = folder.data_dir
+    there = [name for name in s.predicted_sets if data.available(name, data_dir)]
+    found = folder.stages(
+        {
+            **{
+                ("curve", model, group): Stage(
+                    f"curve-{model}-{i}", f"{model}, {group}", partial(_curve, s, data_dir, model, group)
+                )
+                for model in s.models
+                for i, group in enumerate(GROUPS)
+            },
+            **{
+                ("network", model, group): Stage(
+                    f"network-{model}-{i}",
+                    f"{model} of finite width, {group}",
+                    partial(_network, s, data_dir, model, group),
+                )
+                for model in s.networks
+                for i, group in enumerate(GROUPS)
+            },
+            **{
+                ("predicted", name, ""): Stage(
+                    f"predicted-{name}", f"{name}: predictions", partial(_prediction, s, data_dir, name)
+                )
+                for name in there
+            },
+            ("recovered", "", ""): Stage("recovered", "Synthetic power laws", partial(_recover, s)),
+        }
+    )
+    every = lambda what: {(m, g): found["curve", m, g][what] for m in s.models for g in GROUPS}
+    of = lambda what: {name: found["predicted", name, ""][what] for name in there}
+    return Results(
+        source=source_of(s, folder.data_dir),
+        sizes={model: sizes_of(s, model) for model in s.models},
+        classification=every("classification"),
+        squared=every("squared"),
+        predicted=every("predicted"),
+        networks={(m, g): found["network", m, g]["errors"] for m in s.networks for g in GROUPS},
+        measured=of("measured"),
+        omniscient=of("omniscient"),
+        inputs=of("inputs"),
+        recovered=found["recovered", "", ""]["recovered"].astype(bool),
+    )
+
+
+def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
+    """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
+    x, y = load(settings, data_dir)
+    count = settings.pooled_images if model == "GAP" else settings.images
+    moved = np.asarray(rotate(x[:count], group, seed=settings.seed), np.float32)
+    net = KeptKernel(architecture(model, depth=settings.depth), KernelStore())
+    found = learning_curve(
+        net, moved, y[:count], sizes=sizes_of(settings, model), repetitions=settings.repetitions,
+        ridge=settings.ridge, seed=settings.seed, progress=task.step,
+    )  # fmt: skip
+    assert found.predicted is not None
+    return {
+        "classification": found.of("classification"),
+        "squared": found.of("squared"),
+        "predicted": found.predicted,
+    }
+
+
+def _network(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
+    """Classification errors (sizes, repetitions) of trained networks; the transformation is drawn anew each time."""
+    x, y = load(settings, data_dir)
+    net = architecture(model, depth=settings.network_depth, width=settings.width)
+    found = learning_curve(
+        System(group, net, "NN"), x, y, sizes=settings.network_sizes, repetitions=settings.members,
+        seed=settings.seed, progress=task.step,
+    )  # fmt: skip
+    return {"errors": found.of("classification")}
+
+
+def mlp() -> nn.Sequential:
+    """The network whose errors are predicted on all sets: two hidden layers, ReLU."""
+    wide: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
+    hidden = [layer for _ in range(2) for layer in (nn.Dense(8, **wide), nn.Relu())]
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(1))
+
+
+def _prediction(settings: Settings, data_dir: Path | None, name: str, task: Task) -> Arrays:
+    s = settings
+    count = s.predicted_images
+    if name == "digits":
+        count = min(count, 1797)
+    x, y = pooled(name, data_dir, count, s.seed)
+    given = curve_data(standardise(x).astype(np.float64), y, test=0.3)
+    K = pool_kernel(mlp(), given.x, given.pool, "ntk", lambda done, total: task.step(done / total, 3))
+    sizes = np.array(s.predicted_sizes)
+    splits = [given.split(r, s.seed) for r in range(2 * s.repetitions)]
+    errors, _ = kernel_curve(K, given, splits, sizes, s.ridge, None)
+    task.step(2, 3)
+    how = {"ridge": s.ridge * K.unit}
+    return {
+        "measured": errors[1],
+        "omniscient": omniscient_risk(K.pool, given.targets, sizes, **how),
+        "inputs": cavity_risk(K.pool, given.targets, sizes, **how),
+    }
+
+
+def _recover(settings: Settings, task: Task) -> Arrays:
+    a, b, cusp, noise = DRAWN
+    n = np.geomspace(100, 10_000, DRAWN_SIZES)
+    curve = np.where(n < cusp, n**-a, cusp ** (b - a) * n**-b)
+    rng = np.random.default_rng(settings.seed)
+    held = np.zeros((settings.draws, 3), bool)
+    for i in range(settings.draws):
+        law = fit_power_law(n, curve * np.exp(noise * rng.normal(size=len(n))))
+        held[i] = [e.low <= v <= e.high for e, v in zip((*law.exponents, law.cusp), (a, b, cusp), strict=True)]
+        task.step(i + 1, settings.draws)
+    return {"recovered": held}
+
+
+STUDY: Study[Settings, Results] = Study(
+    PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY, OMNISCIENT_RISK), check_settings
+)

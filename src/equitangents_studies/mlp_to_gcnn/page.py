@@ -1,0 +1,197 @@
+"""How the study of MLPs and group-convolutional networks is shown: distances in time, and convergence in width."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equitangents.report import Figure, Section
+from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE
+from equitangents.statistics import bootstrap
+from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
+from equitangents_studies.mlp_to_gcnn.results import Results, trained_shares
+from equitangents_studies.mlp_to_gcnn.settings import SETS, Settings
+
+_COLOURS = dict(zip(SETS, (BLUE, GREEN, ORANGE, PURPLE), strict=True))
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    trained = trained_shares(settings, results, sorted(settings.trained_widths))
+    squares = [(w, i, v) for j, w in enumerate(settings.widths) for i, v in enumerate(results.squares[:, j])]
+    tables = {
+        "distance": distance_table(settings, results),
+        "independent": columns(("width", "draw", "mean_square_difference"), squares),
+        "trained": trained.table("share"),
+        "depth": depth_table(results),
+    }
+    sections = [
+        Section(
+            "At infinite width, and for frozen kernels",
+            [
+                "A group-convolutional network whose filters reach over the whole image and the whole group has the "
+                "orbit average of an MLP’s kernel; so, in theory, training it is training an MLP with augmentation, as "
+                f"far as the mean goes. Both are solved here for {settings.train_images} digits (odd or even), the MLP "
+                "on all augmented images, with no shortcut. Of the spread the theorem says nothing: the standard "
+                "deviation of an augmented MLP over that of the group-convolutional network is "
+                f"{results.std_ratio[-1]:.2g} on test images {drawing.name_of(results.times[-1])}, in the median.",
+                "The same is asked at finite width of networks that start at zero output and move little: their "
+                "kernels stay what they are at initialisation. The MLP’s kernel, averaged over the copies of its "
+                "weights that the group makes, trains on augmented images; the orbit mean of this one network, which "
+                "is a group-convolutional network of the same weights, trains without.",
+            ],
+            [_distances(results, folder)],
+        ),
+        Section(
+            "At every depth",
+            [
+                "The theorems hold for any number of hidden layers. Theorem 5.2 joins MLPs with networks whose windows "
+                "are full; Theorem 5.3 joins CNNs with networks on the wallpaper group p4 or p4m, of the same 3×3 "
+                f"windows. Both are solved at each depth with no shortcut: MLPs on {settings.train_images} images, "
+                f"CNNs on {settings.depth_images}. For frozen kernels of one finite network the first is repeated at "
+                "some depths."
+            ],
+            [_depths(results, folder)],
+        ),
+        Section(
+            "Independent weights, and trained networks",
+            [
+                "Kernels of networks drawn independently, with full windows on the group, differ by their "
+                "fluctuations. Trained networks also move away from their kernels."
+            ],
+            [_convergence(settings, results, trained, folder)],
+        ),
+    ]
+    facts = {
+        "Group": f"{settings.group} on 8×8 digits",
+        "Networks": f"{settings.hidden_layers} hidden layers, ReLU",
+        "Trained": f"{settings.members} of each kind and width, full-batch gradient descent, zero output at the start",
+    }
+    return Presentation(tables, sections, facts)
+
+
+def distance_table(settings: Settings, results: Results) -> Columns:
+    """Relative differences by model, time and set of inputs."""
+    rows: list[tuple[object, ...]] = []
+    for t, time in enumerate(results.times):
+        for s, name in enumerate(SETS):
+            rows.append(("infinite width", "", time, name, results.distance[t, s]))
+            rows.append(("infinite width, no augmentation", "", time, name, results.without_augmentation[t, s]))
+            rows += [
+                ("frozen kernel, same weights", w, time, name, results.exact[i, t, s])
+                for i, w in enumerate(settings.widths)
+            ]
+    return columns(("model", "width", "time", "inputs", "largest_relative_difference"), rows)
+
+
+def depth_table(results: Results) -> Columns:
+    """Relative differences by theorem, depth, time and set of inputs, and of the kernels."""
+    rows: list[tuple[object, ...]] = []
+    for theorem, arrays in results.by_depth.items():
+        for depth, of in arrays.items():
+            for key, model in (("distance", "augmented"), ("without_augmentation", "not augmented")):
+                rows += [
+                    (f"theorem {theorem}", model, depth, results.times[t], SETS[s], value)
+                    for (t, s), value in np.ndenumerate(of[key])
+                ]
+            rows += [
+                (f"theorem {theorem}", kernel, depth, "", "", value)
+                for kernel, value in zip(("NNGP", "NTK"), of["kernel_distance"], strict=True)
+            ]
+    for depth, table in results.frozen_by_depth.items():
+        rows += [
+            ("frozen kernels, same weights", "augmented", depth, results.times[t], SETS[s], value)
+            for (t, s), value in np.ndenumerate(table)
+        ]
+    return columns(("what", "model", "hidden_layers", "time", "inputs", "largest_relative_difference"), rows)
+
+
+def _depths(results: Results, folder: RunFolder) -> Figure:
+    titles = {"5.2": "Theorem 5.2: MLPs", "5.3": "Theorem 5.3: CNNs"}
+    with panels(
+        folder,
+        "difference-over-depth",
+        titles=[*(titles[theorem] for theorem in results.by_depth), "Frozen kernels, same weights"],
+        xlabel="hidden layers",
+        ylabel="largest relative difference",
+        sharey=True,
+        caption="Largest difference between the mean predictions of augmented networks and of group-convolutional "
+        "ones, relative to the largest prediction, over all times, against depth. Left and middle: infinitely wide, "
+        "with networks without augmentation beside them; right: frozen kernels of one finite MLP.",
+        alt="Difference of mean predictions against depth",
+    ) as drawn:
+        for axes, arrays in zip(drawn, results.by_depth.values(), strict=False):
+            depths = list(arrays)
+            for s, name in enumerate(SETS):
+                colour = _COLOURS[name].light
+                bare = [arrays[depth]["without_augmentation"][:, s].max() for depth in depths]
+                axes.plot(depths, bare, "o--", color=colour, lw=1)
+                worst = [arrays[depth]["distance"][:, s].max() for depth in depths]
+                axes.plot(depths, worst, "o-", color=colour, label=name)
+            axes.plot([], [], "o--", color=INK.light, lw=1, label="without augmentation")
+        last = drawn.axes[-1]
+        for s, name in enumerate(SETS):
+            values = [table[:, s].max() for table in results.frozen_by_depth.values()]
+            last.plot(list(results.frozen_by_depth), values, "o-", color=_COLOURS[name].light)
+        for axes in drawn:
+            axes.set_xticks(sorted({*results.frozen_by_depth, *next(iter(results.by_depth.values()))}))
+        drawing.logarithmic(drawn[0], "y")
+        drawn.legend()
+    return drawn.figure
+
+
+def _distances(results: Results, folder: RunFolder) -> Figure:
+    place = drawing.places(results.times)
+    with panels(
+        folder,
+        "difference-over-time",
+        titles=("Infinite width", "Frozen kernels, worst of all widths"),
+        ylabel="largest relative difference",
+        sharey=True,
+        caption="Largest difference between the mean predictions of augmented MLPs and of group-convolutional "
+        "networks, relative to the largest prediction, over training time (in units of the fastest direction’s decay). "
+        "Left in closed form, for MLPs without augmentation as well; right for the frozen kernels of single finite "
+        "networks. At time ∞ whatever fits the labels predicts the same on training images.",
+        alt="Difference of mean predictions against training time",
+    ) as drawn:
+        left, right = drawn
+        for s, name in enumerate(SETS):
+            colour = _COLOURS[name].light
+            left.plot(place, results.without_augmentation[:, s], "o--", color=colour, lw=1)
+            left.plot(place, results.distance[:, s], "o-", color=colour, label=name)
+            right.plot(place, results.exact[:, :, s].max(axis=0), "o-", color=colour)
+        left.plot([], [], "o--", color=INK.light, lw=1, label="without augmentation")
+        for axes in drawn:
+            drawing.time_ticks(axes, results.times)
+        drawing.logarithmic(left, "y")
+        drawn.legend()
+    return drawn.figure
+
+
+def _convergence(settings: Settings, results: Results, trained: Records, folder: RunFolder) -> Figure:
+    last = max(settings.steps)
+    with panels(
+        folder,
+        "convergence",
+        titles=("Frozen kernels, independent weights", f"Trained networks, step {last}"),
+        xlabel="width",
+        ylabel="root mean square difference",
+        caption=f"Left: difference of predictions on test images by frozen kernels of independent networks, "
+        f"{settings.draws} pairs at every width, with 95 % intervals over pairs. Right: squared distance between the "
+        f"means of {settings.members} trained networks of each kind, without sampling bias, as a share of the mean "
+        "square prediction of one MLP, with 95 % intervals over members.",
+        alt="Difference against width",
+    ) as drawn:
+        left, right = drawn
+        values = [bootstrap(column, np.sqrt) for column in results.squares.T]
+        drawing.estimates(left, settings.widths, values, _COLOURS["test"].light, label="test")
+        drawing.power(left, settings.widths, values[0].value, -0.5, label="∝ 1/√width")
+        drawing.logarithmic(left, "both", settings.widths, fine=True)
+        for k, name in enumerate(SETS):
+            at = trained.where(inputs=name, step=last).times(100)
+            x = at.column("width") * 1.06 ** (k - 1.5)
+            drawing.estimates(right, x, at.estimates, _COLOURS[name].light, lw=1, label=name)
+        right.axhline(0, color=INK.light, lw=0.8, label="equal means")
+        drawing.logarithmic(right, "x", sorted(settings.trained_widths))
+        right.set_ylabel("squared distance of means, %")
+        drawn.legend(right, left)
+    return drawn.figure

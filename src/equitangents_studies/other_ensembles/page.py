@@ -1,0 +1,116 @@
+"""How the study of other ensembles is shown: violation against size by kind, and a table of what stays and why."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equitangents.report import Figure, Section, Table
+from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILLION
+from equitangents.report.verdict import format_number
+from equitangents.statistics import Estimate, bootstrap
+from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels
+from equitangents_studies.other_ensembles.results import Results, exponent, share, squares
+from equitangents_studies.other_ensembles.settings import CLOSED, TITLES, Settings
+
+_COLOURS = dict(zip(TITLES, (INK, BLUE, PURPLE, GREEN, SKY, VERMILLION, ORANGE), strict=True))
+_RANDOM = {
+    "plain": "initialisation, which has no preferred orientation",
+    "nngp": "a draw of the posterior, whose prior and data are invariant; noise on targets is alike for every copy",
+    "ntk": "a draw of the random prior function, whose law is invariant",
+    "bagged": "initialisation and the inputs; every resample keeps all copies of its inputs",
+    "bagged-copies": "initialisation and the copies; any resample is as likely as its rotation",
+    "snapshots": "one initialisation and order of batches, which all snapshots share",
+    "boosted": "a new initialisation at every stage, which learns what earlier ones left on the data",
+}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    tables = {
+        "size": columns(
+            ("ensemble", "size", "unit", "mean_square_change"),
+            [
+                (title, m, i, v)
+                for kind, title in TITLES.items()
+                for j, m in enumerate(settings.sizes)
+                for i, v in enumerate(squares(settings, results, kind)[:, j])
+            ],
+        ),
+        "closed_form": columns(
+            ("ensemble", "of", "largest_relative_change"),
+            [
+                (CLOSED[kind], what, results.closed[kind][i])
+                for kind in CLOSED
+                for i, what in enumerate(("mean", "covariance"))
+            ],
+        ),
+    }
+    sections = [
+        Section(
+            "As ensembles grow",
+            [
+                "All learn the energy of spins on a torus from configurations in all four orientations. What is shown "
+                "is the change of the prediction on new spins when they are turned, against the number of independent "
+                "members, of snapshots of one run, or of boosting stages.",
+            ],
+            [_sizes(settings, results, folder)],
+        ),
+        Section(
+            "What theory expects",
+            [
+                "If everything random in training has a law that the group does not change, the expectation is "
+                "invariant. An ensemble comes close to its expectation if its members are independent. Beside what is "
+                "random in each kind stands what was measured.",
+            ],
+            [_table(settings, results)],
+        ),
+    ]
+    facts = {
+        "Group": f"C4 acting on a {settings.lattice}×{settings.lattice} lattice",
+        "Networks": f"{settings.hidden_layers} hidden layers of {settings.width}, ReLU",
+        "Members": f"{settings.members} of each independent kind; {settings.runs} runs of snapshots and of boosting",
+        "Noise of posteriors": f"variance {settings.noise:g}",
+    }
+    return Presentation(tables, sections, facts)
+
+
+def _sizes(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    sizes = np.array(settings.sizes, dtype=float)
+    with panels(
+        folder,
+        "change-against-size",
+        size=(8.6, 4.2),
+        xlabel="members, snapshots or stages",
+        ylabel="change under rotations",
+        caption="Root mean square change of an ensemble’s prediction under turns by 90°, 180° and 270°, in units of "
+        "the energies’ standard deviation, against its size, with 95 % intervals over independent ensembles. Dotted: "
+        "one over the square root of the size, for comparison.",
+        alt="Change under rotations against ensemble size",
+    ) as drawn:
+        axes = drawn[0]
+        for k, (kind, title) in enumerate(TITLES.items()):
+            values = [bootstrap(column, np.sqrt) for column in squares(settings, results, kind).T]
+            drawing.estimates(axes, sizes * 1.012 ** (k - 3), values, _COLOURS[kind].light, label=title)
+        start = np.sqrt(squares(settings, results, "plain")[:, 0].mean())
+        drawing.power(axes, sizes, 0.8 * start, -0.5, label="∝ 1/√size")
+        drawing.logarithmic(axes, "both", settings.sizes, base=2, fine=True)
+        drawn.legend(columns=3)
+    return drawn.figure
+
+
+def _table(settings: Settings, results: Results) -> Table:
+    rows = []
+    for kind, title in TITLES.items():
+        left, slope = share(results, kind).times(100), exponent(settings, results, kind)
+        rows.append((f"{title}: {_RANDOM[kind]}", f"{_with_interval(left)} %", _with_interval(slope)))
+    caption = (
+        "Share of the mean square change that averaging infinitely many independent members or runs would leave; "
+        "exponent of the root mean square change against the size of one ensemble. In brackets: 95 % intervals over "
+        "members or runs."
+    )
+    return Table(caption, ("ensemble, and what is random", "left in expectation", "exponent"), rows)
+
+
+def _with_interval(e: Estimate) -> str:
+    value, low, high = (format_number(x, e.interval) for x in (e.value, e.low, e.high))
+    return f"{value} [{low}, {high}]"

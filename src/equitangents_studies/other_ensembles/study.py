@@ -1,0 +1,200 @@
+"""Beyond plain averaging: which ensembles are invariant, in expectation and as they grow.
+
+With augmented data the law of a trained network is invariant, f(g·) ~ f, as long as everything random in its training
+is. Then so is the expectation. Whether one ensemble comes close to it is another question: independent members do as
+1/√M, members of one run need not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents import actions, ensembles
+from equitangents_studies.common.dependent_ensembles import boosted
+from equitangents_studies.common.infinite import largest_difference, unit_times
+from equitangents_studies.common.ising_lattice import energy_task
+from equitangents_studies.common.networks import mlp
+from equitangents_studies.common.orbits import by_element, deviations, orbit_batch
+from equitangents_studies.common.training import ensemble_stage
+from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.other_ensembles.claims import claims
+from equitangents_studies.other_ensembles.results import DRAWS, Results
+from equitangents_studies.other_ensembles.settings import INDEPENDENT, PRESETS, TITLES, Settings
+
+_FEW = 8  # test inputs of the closed forms
+
+
+@dataclass(frozen=True)
+class CopyBootstrap(ensembles.Variation):
+    """Bagging of the augmented data: N|G| of the N|G| pairs (g, i), drawn with replacement for every member."""
+
+    gathers = True
+
+    def rows(self, key: jax.Array, samples: int, copies: int) -> np.ndarray:
+        """Any rows."""
+        drawn = jax.random.randint(key, (samples * copies,), 0, samples * copies, dtype="int32")
+        return np.asarray(drawn, np.int32)
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Sizes that fit into one another, and enough members and runs; the study reads no data."""
+    largest = max(settings.sizes)
+    check(len(settings.sizes) >= 3, "sizes", settings.sizes, "at least three")
+    check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
+    check(settings.members >= 3 * largest, "members", settings.members, f"at least 3 times the largest size, {largest}")
+    at_least(settings, runs=3, resamples=2)
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Closed forms, then ensembles of independent members, then those of one run."""
+    problem = _Problem(settings)
+    trained = (*INDEPENDENT, "snapshots")
+    found = folder.stages(
+        {
+            "closed-forms": Stage("closed-forms", "Closed forms", partial(_closed, problem)),
+            "copies": Stage("copies", "Bagging of augmented copies", partial(_copies, problem)),
+            **{kind: _trained(problem, folder, kind) for kind in trained},
+            "boosted": Stage("boosted", "Training: boosting", partial(_boosted, problem)),
+        }
+    )
+    changes = {kind: found[kind]["changes"] for kind in (*trained, "boosted")}
+    return Results(closed=found["closed-forms"], changes=changes, broken=found["copies"]["changes"])
+
+
+class _Problem:
+    """Spins to learn from and to test on, the group, the network, and how fast and how long it trains."""
+
+    def __init__(self, settings: Settings) -> None:
+        s = self.settings = settings
+        self.train, self.y, self.test = energy_task(s.lattice, s.train_spins, s.test_spins, s.seed)
+        self.few = self.test[:_FEW]
+        self.action = actions.image_rotations(4)
+        self.net = mlp(s.width, s.hidden_layers, W_std=s.W_std, b_std=s.b_std, flatten=True)
+
+    @cached_property
+    def plain(self) -> ensembles.InfiniteEnsemble:
+        """The infinitely wide ensemble, which nothing but its initialisation makes random."""
+        return ensembles.InfiniteEnsemble(self.net, augmentation=self.action, time=0.0).fit(self.train, self.y)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.settings.rate * float(self.plain.max_learning_rate_)
+
+    @property
+    def late(self) -> float:
+        """The time of the infinitely wide ensemble that corresponds to the end of training."""
+        return float(unit_times(self.plain, [self.settings.steps])[0])
+
+    def bagged_copies(self, seed: int) -> ensembles.BaggedInfiniteEnsemble:
+        """Over resamples of the augmented copies: each is incomplete, and so is the mean over finitely many."""
+        model = ensembles.InfiniteEnsemble(self.net, time=self.late)
+        bagged = ensembles.BaggedInfiniteEnsemble(model, resamples=self.settings.resamples, seed=seed)
+        return bagged.fit(orbit_batch(self.action, self.train), np.tile(self.y, self.action.group.order))
+
+    def changes(self, outputs: np.ndarray) -> np.ndarray:
+        """f(gx) − f(x) from outputs (times, members, |G|, n): (times, members, values)."""
+        found = deviations(self.action, outputs)
+        return found.reshape(*found.shape[:2], -1)
+
+
+def _closed(problem: _Problem, task: Task) -> Arrays:
+    """Largest change over orbits of mean and covariance, at the end of training (bagging: at a late time)."""
+    s, net, action = problem.settings, problem.net, problem.action
+    k = net.kernel(problem.train)
+    ridge = lambda kernel: s.noise / float(np.mean(np.diagonal(np.asarray(kernel))))
+    posterior = lambda net, kernel: ensembles.InfiniteEnsemble(
+        net, augmentation=action, kernel="nngp", ridge=ridge(kernel)
+    )
+    late = ensembles.InfiniteEnsemble(net, augmentation=action, time=problem.late)
+    models: dict[str, Any] = {
+        "posterior": posterior(net, k.nngp),
+        "random-prior": posterior(ensembles.tangent_prior(net), k.ntk),
+        "bagged": ensembles.BaggedInfiniteEnsemble(late, resamples=s.resamples, seed=s.seed),
+    }
+    fitted = {kind: model.fit(problem.train, problem.y) for kind, model in models.items()}
+    fitted["bagged-copies"] = problem.bagged_copies(s.seed)
+    arrays: Arrays = {}
+    for i, (kind, model) in enumerate(fitted.items()):
+        mean, covariance = model.predict(orbit_batch(action, problem.few), return_cov=True)
+        orbit = mean.reshape(action.group.order, -1)
+        same = np.einsum("gigj->gij", covariance.reshape(orbit.shape * 2))
+        arrays[kind] = np.array([largest_difference(orbit, orbit[:1]), largest_difference(same, same[:1])])
+        task.step(i + 1, len(fitted))
+    return arrays
+
+
+def _copies(problem: _Problem, task: Task) -> Arrays:
+    """Largest relative change of the mean over orbits, for independent sets of resamples."""
+    changes = []
+    for draw in range(DRAWS):
+        seed = int(np.random.SeedSequence((problem.settings.seed, draw)).generate_state(1)[0])
+        mean = problem.bagged_copies(seed).predict(orbit_batch(problem.action, problem.few))
+        orbit = mean.reshape(problem.action.group.order, -1)
+        changes.append(largest_difference(orbit, orbit[:1]))
+        task.step(draw + 1, DRAWS)
+    return {"changes": np.array(changes)}
+
+
+def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
+    """Independent members after training, or the snapshots of every run."""
+    s, rate = problem.settings, problem.rate
+    variations: dict[str, ensembles.Variation] = {
+        "nngp": ensembles.NNGPPosterior(s.noise),
+        "ntk": ensembles.NTKPosterior(s.noise),
+        "bagged": ensembles.Bootstrap(),
+        "bagged-copies": CopyBootstrap(),
+    }
+    options: dict[str, Any] = {"members": s.members, "learning_rate": rate, "record_at": [s.steps]}
+    if kind == "snapshots":
+        taken = s.every * np.arange(1, max(s.sizes) + 1)
+        options = {"members": s.runs, "learning_rate": 0.5 * rate, "record_at": taken}
+        options |= {"optimizer": "sgd", "batch_size": s.batch}
+
+    def changes(recorded: Arrays) -> Arrays:
+        found = problem.changes(recorded["test"][..., 0])
+        return {"changes": found if kind == "snapshots" else found[0]}
+
+    return ensemble_stage(
+        folder,
+        kind,
+        f"Training: {TITLES[kind]}",
+        problem.net,
+        problem.train,
+        problem.y,
+        augmentation=problem.action,
+        record={"test": problem.test},
+        orbits=problem.action,
+        keep=changes,
+        variation=variations.get(kind),
+        seed=s.seed + list(TITLES).index(kind),
+        **options,
+    )
+
+
+def _boosted(problem: _Problem, task: Task) -> Arrays:
+    s, action = problem.settings, problem.action
+    outputs = boosted(
+        problem.net,
+        orbit_batch(action, problem.train),
+        np.tile(problem.y, action.group.order),
+        orbit_batch(action, problem.test),
+        runs=s.runs,
+        stages=max(s.sizes),
+        shrinkage=s.shrinkage,
+        rate=problem.rate,
+        steps=s.stage_steps,
+        seed=s.seed,
+        task=task,
+    )
+    return {"changes": problem.changes(by_element(action, outputs[..., None])[..., 0])}
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

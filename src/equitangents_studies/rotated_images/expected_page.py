@@ -1,0 +1,87 @@
+"""What theory expects of M members beside the trained ones, and the resampling floor, for the page."""
+
+from __future__ import annotations
+
+from equitangents.report import Section, Table
+from equitangents.report.verdict import with_interval
+from equitangents_studies.common.resampling_floor import DEFINITION
+from equitangents_studies.framework.page import Columns, columns, table
+from equitangents_studies.rotated_images.floor import INPUTS, MEMBERS, floor_rows
+from equitangents_studies.rotated_images.predicted import DRAWS, PREDICTED, judged_sets, trained
+from equitangents_studies.rotated_images.results import Results
+from equitangents_studies.rotated_images.settings import Settings, ensemble_sizes, stated_agreement
+
+
+def expected_table(settings: Settings, results: Results) -> Columns:
+    """Trained ensembles of M beside what is expected of them, by set and M."""
+    rows = []
+    for name in judged_sets(results):
+        for m in ensemble_sizes(settings):
+            found = trained(settings, results, name, m)
+            e = found.difference(results.scales["agreement"])
+            shown = (found.scores.mean(), found.expected, found.low, found.high, found.inside, e.value, e.low, e.high)
+            rows.append((results.images.titles[name], m, len(found.scores), *map(float, shown)))
+    names = ("inputs", "members", "ensembles", "trained", "expected", "expected_low", "expected_high")
+    return columns((*names, "share_inside", "difference", "low", "high"), rows)
+
+
+def expected_section(settings: Settings, results: Results) -> Section:
+    """The same as a table of the page."""
+    table = expected_table(settings, results)
+    keys = ("inputs", "members", "ensembles", "trained", "expected", "expected_low", "expected_high", "share_inside")
+    rows = [
+        [title, f"{m}", f"{count}", f"{score:.3f}", with_interval(mean, (low, high)), f"{inside:.0%}"]
+        for title, m, count, score, mean, low, high, inside in zip(*(table[k] for k in keys), strict=True)
+    ]
+    images = min(settings.infinite_train, len(results.images.train_x))
+    return Section(
+        "What infinite width expects of M members",
+        [
+            "Ensembles of M trained members, each member in one of them, and what GP(μ, Σ/M) of infinitely wide "
+            f"networks expects, from {DRAWS} ensembles drawn, on {PREDICTED} inputs of each set after the last epoch. "
+            f"The infinitely wide ones are trained on {images:,} images, the others on {len(results.images.train_x):,}."
+        ],
+        [
+            Table(
+                f"Orbit same predictions, of {settings.order}; in brackets the range that holds 95 % of infinitely "
+                "wide ensembles, and the share of the trained ones that lie in it.",
+                ["inputs", "members", "ensembles", "trained, mean", "expected", "in the range"],
+                rows,
+            )
+        ],
+    )
+
+
+def floor_table(results: Results) -> Columns:
+    """The floor and its control, by set."""
+    rows = [
+        (title, which, e.value, e.low, e.high)
+        for title, floor, control in floor_rows(results)
+        for which, e in (("all turns", floor), ("quarter turns", control))
+    ]
+    return columns(("inputs", "over", "orbit_same_predictions", "low", "high"), rows)
+
+
+def floor_section(settings: Settings, results: Results) -> Section:
+    """What resampling leaves of a perfectly invariant function, beside the ensemble."""
+    rows = []
+    for name, (title, floor, control) in zip(results.floor, floor_rows(results), strict=True):
+        ensemble = results.agreement(results.mean[name][-1])[:INPUTS].mean()
+        rows.append([title, f"{ensemble:.2f}", floor, control])
+    stated = stated_agreement(settings)
+    return Section(
+        "What resampling leaves",
+        [
+            f"{DEFINITION} the same function must reach 4 of 4. Here it is the mean of "
+            f"{min(MEMBERS, settings.members)} "
+            f"networks, trained as the others, on the first {INPUTS} inputs of each set."
+            + (f" The source states {stated}." if stated else "")
+        ],
+        [
+            table(
+                "Orbit same predictions; in brackets 95 % intervals over inputs.",
+                ["inputs", f"ensemble, of {settings.order}", f"resampling floor, of {settings.order}", "control, of 4"],
+                rows,
+            )
+        ],
+    )

@@ -1,0 +1,284 @@
+"""How the rotated-images study is shown: agreement over training, accuracy, ensemble size, and single images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from equitangents.report import Figure, Section, Table, figures
+from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, ORANGE, PURPLE, VERMILLION
+from equitangents.report.verdict import with_interval
+from equitangents.statistics import bootstrap, bootstrap_intervals
+from equitangents_studies.common.foreign_inputs import why_foreign
+from equitangents_studies.common.input_pictures import corners, input_pictures, visible
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents_studies.rotated_images.expected_page import (
+    expected_section,
+    expected_table,
+    floor_section,
+    floor_table,
+)
+from equitangents_studies.rotated_images.predicted import judged_sets
+from equitangents_studies.rotated_images.results import Results, ensemble_labels
+from equitangents_studies.rotated_images.settings import Settings, ensemble_sizes, stated_agreement
+
+_SHOWN_MEMBERS = 6
+_SHOWN_IMAGES = 2
+_SUBSETS = 20
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    sizes = ensemble_size_table(settings, results)
+    tables = {"agreement": agreement_table(results), "accuracy": accuracy_table(results), "ensemble_size": sizes}
+    further = []
+    if judged_sets(results):
+        tables["expected"] = expected_table(settings, results)
+        further.append(expected_section(settings, results))
+    if results.floor:
+        tables["resampling_floor"] = floor_table(results)
+        further.append(floor_section(settings, results))
+    turn = f"{360 / settings.order:g}°"
+    sections = [
+        Section(
+            "Agreement over rotations",
+            [
+                f"For each image the orbit same prediction counts the rotations, out of {settings.order}, for which "
+                f"the predicted class is that of the image as it is; {settings.order} is perfect. The networks are "
+                f"trained on {len(results.images.train_x):,} images ({results.images.titles['test']}) in "
+                f"{settings.order} orientations, {turn} apart. Nothing like the images of the other sets is in the "
+                "training data; they have no right class, but an invariant predictor gives all orientations of an "
+                "image the same.",
+                *why_foreign(results.images.titles),
+            ],
+            [agreement_figure(settings, results, folder)],
+        ),
+        Section(
+            "Accuracy, and how many members it takes",
+            [],
+            [_accuracy_and_size(settings, results, sizes, folder), _final_table(settings, results)],
+        ),
+        *further,
+        Section(
+            "The inputs as the networks see them",
+            [
+                f"Training images are seen in all {settings.order} orientations, like the first image of the test set "
+                "here; foreign ones only when they are asked for.",
+                *corners(results.action),
+            ],
+            [input_pictures(folder, results.action, results.images.sets, results.images.titles)],
+        ),
+        Section(
+            "Single images",
+            [
+                "The first images of each set, in four orientations, with the class that members and ensembles "
+                "predict for each. A grey row is a prediction that no turn changes."
+            ],
+            [_orbits(settings, results, folder)],
+        ),
+    ]
+    facts = {
+        "Data": f"{results.images.titles['test']}, {len(results.images.train_x):,} training images",
+        "Group": f"{settings.group}, turns by {turn}" + ("" if results.action.exact else ", resampled"),
+        "Members": f"{settings.members} CNNs, {' and '.join(map(str, settings.channels))} channels",
+        "Training": f"{settings.epochs} epochs, {settings.optimizer}, step {results.learning_rate:.3g}",
+    }
+    return Presentation(tables, sections, facts)
+
+
+def _models(results: Results, name: str) -> dict[str, np.ndarray]:
+    """Predicted classes (E, |G|, N) by model."""
+    members = {f"member {m}": results.members[name][:, m] for m in range(results.members[name].shape[1])}
+    infinite = {"infinite width": results.infinite[name]} if results.infinite else {}
+    return {**members, "ensemble mean": results.mean[name], **infinite}
+
+
+def _table(results: Results, names: Sequence[str], which: str, column: str) -> Columns:
+    score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
+    rows = []
+    for name in names:
+        models = _models(results, name)
+        scores = np.stack([score(labels) for labels in models.values()], axis=1)  # (E, models, N)
+        mean, low, high = bootstrap_intervals(np.moveaxis(scores, -1, 0), resamples=1000, bounds=results.scales[which])
+        for m, model in enumerate(models):
+            for i, epoch in enumerate(results.epochs):
+                rows.append((results.images.titles[name], int(epoch), model, mean[i, m], low[i, m], high[i, m]))
+    return columns(("inputs", "epoch", "model", column, "low", "high"), rows)
+
+
+def agreement_table(results: Results) -> Columns:
+    """Orbit same predictions by set, epoch and model, with 95 % intervals over inputs."""
+    return _table(results, list(results.images.sets), "agreement", "orbit_same_predictions")
+
+
+def accuracy_table(results: Results) -> Columns:
+    """Accuracy on the test set over all orientations, by epoch and model, with 95 % intervals over inputs."""
+    return _table(results, ["test"], "accuracy", "accuracy")
+
+
+def ensemble_size_table(settings: Settings, results: Results) -> Columns:
+    """Orbit same predictions of the mean of M members after the last epoch: mean and range over random subsets."""
+    rng = np.random.default_rng(settings.seed)
+    sizes, rows = ensemble_sizes(settings), []
+    for name in results.images.sets:
+        outputs = results.outputs[name]
+        for j, m in enumerate(sizes):
+            expected = tuple(results.predicted[name][j]) if name in results.predicted else ("", "", "")
+            subsets = [rng.choice(len(outputs), m, replace=False) for _ in range(_SUBSETS if m < len(outputs) else 1)]
+            scores = [results.agreement(ensemble_labels(settings, outputs[s], axis=0)).mean() for s in subsets]
+            rows.append((results.images.titles[name], m, np.mean(scores), np.min(scores), np.max(scores), *expected))
+    measured = ("inputs", "members", "orbit_same_predictions", "lowest", "highest")
+    return columns((*measured, "expected", "expected_low", "expected_high"), rows)
+
+
+def _through_training(axes: Axes, settings: Settings, results: Results, name: str, which: str) -> None:
+    """Members, their mean with its interval over inputs, and infinite width, against the epochs."""
+    score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
+    axes.plot(results.epochs, score(results.members[name]).mean(axis=-1), color=MEMBER.light, lw=0.8, alpha=0.75)
+    axes.plot([], [], color=MEMBER.light, label="members")
+    means = [bootstrap(score(labels), resamples=1000, bounds=results.scales[which]) for labels in results.mean[name]]
+    low, high = [e.low for e in means], [e.high for e in means]
+    axes.fill_between(results.epochs, low, high, color=BLUE.light, alpha=0.2, lw=0)
+    axes.plot(results.epochs, [e.value for e in means], color=BLUE.light, lw=2.2, label="their mean")
+    if results.infinite:
+        exact = score(results.infinite[name]).mean(axis=-1)
+        axes.plot(results.epochs, exact, color=VERMILLION.light, lw=2.2, clip_on=False, label="infinite width")
+    axes.set_xlim(0, settings.epochs)
+    axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+
+
+def agreement_figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    """The study's main figure."""
+    with panels(
+        folder,
+        "agreement-over-training",
+        titles=[drawing.heading(results.images.titles[name]) for name in results.images.sets],
+        ylabel=f"orbit same predictions, of {settings.order}",
+        size=(8.6, 3.4),
+        sharey=True,
+        caption=f"Orbit same predictions over training: {settings.members} members, the mean of their outputs (band: "
+        "95 % interval over inputs)"
+        + (", and the infinitely wide ensemble in closed form" if results.infinite else "")
+        + ". At initialisation a mean of wide networks is distributed like one of them, up to scale.",
+        alt="Orbit same predictions against epochs",
+    ) as drawn:
+        for axes, name in zip(drawn, results.images.sets, strict=True):
+            _through_training(axes, settings, results, name, "agreement")
+            axes.set_ylim(1, settings.order * 1.005)
+        drawn.legend()
+    return drawn.figure
+
+
+def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, folder: RunFolder) -> Figure:
+    accuracy = f"Accuracy on {results.images.titles['test']}, all orientations"
+    with panels(
+        folder,
+        "accuracy-and-size",
+        titles=(accuracy, f"Orbit same predictions, of {settings.order}, after epoch {settings.epochs}"),
+        size=(8.6, 3.4),
+        caption="Left: accuracy over all orientations of the test images (band: 95 % interval over inputs). Right: "
+        f"agreement of the mean of M members, averaged over {_SUBSETS} random subsets (band: their range)"
+        + (", and what GP(μ, Σ/M) expects of infinitely wide members (dotted)" if results.predicted else "")
+        + f"; thin dashes: {settings.order}, perfect agreement.",
+        alt="Accuracy over training; agreement against ensemble size",
+    ) as drawn:
+        left, right = drawn
+        _through_training(left, settings, results, "test", "accuracy")
+        left.set_ylim(0, 1)
+        left.legend(loc="lower right")
+        table = {key: np.array(values) for key, values in sizes.items()}
+        ends: list[tuple[float, str, str]] = []
+        for name, colour in zip(results.images.sets, (BLUE, GREEN, PURPLE, ORANGE), strict=False):
+            rows = table["inputs"] == results.images.titles[name]
+            x, y = table["members"][rows], table["orbit_same_predictions"][rows]
+            right.fill_between(x, table["lowest"][rows], table["highest"][rows], color=colour.light, alpha=0.15, lw=0)
+            right.plot(x, y, "o-", color=colour.light)
+            if name in results.predicted:
+                right.plot(x, results.predicted[name][:, 0], color=colour.light, lw=1.2, ls=(0, (2, 2)))
+            ends.append((float(y[-1]), results.images.titles[name], colour.light))
+        right.set_xlim(0.9, settings.members * 1.04)
+        right.axhline(settings.order, color=INK.light, lw=0.8, ls=(0, (3, 3)))
+        drawing.logarithmic(right, "x", np.unique(table["members"]), base=2)
+        right.set_xlabel("members averaged, M")
+        figures.label_ends(right, settings.members, ends)
+    return drawn.figure
+
+
+def _final_table(settings: Settings, results: Results) -> Table:
+    header = ["After the last epoch", "best member", "members’ mean score", "ensemble", "infinite width"]
+
+    def row(title: str, name: str, which: str, digits: int) -> list[str]:
+        score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
+        members = score(results.members[name][-1]).mean(axis=-1)
+        ensemble = bootstrap(score(results.mean[name][-1]), bounds=results.scales[which])
+        exact = f"{score(results.infinite[name][-1]).mean():.{digits}f}" if results.infinite else "–"
+        numbers = [f"{members.max():.{digits}f}", f"{members.mean():.{digits}f}"]
+        return [title, *numbers, with_interval(ensemble.value, ensemble.interval), exact]
+
+    titles = results.images.titles
+    rows = [
+        row(f"Agreement on {titles[name]}, of {settings.order}", name, "agreement", 2) for name in results.images.sets
+    ]
+    rows.append(row(f"Accuracy on {titles['test']}", "test", "accuracy", 3))
+    numbers = stated_agreement(settings)
+    stated = f" The source states {numbers}." if numbers else ""
+    return Table(f"After the last epoch; in brackets 95 % intervals over inputs.{stated}", header, rows)
+
+
+def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    quarter = [round(k * settings.order / 4) for k in range(4)]
+    shown = [(name, i) for name in results.images.sets for i in range(_SHOWN_IMAGES)]
+    models = list(range(min(_SHOWN_MEMBERS, settings.members)))
+    rows = [f"member {m + 1}" for m in models] + ["mean"] + (["infinite"] if results.infinite else [])
+    names = results.images.class_names
+    listed = ", ".join(f"{k} {name}" for k, name in enumerate(names))
+    with panels(
+        folder,
+        "single-images",
+        titles=[""] * 2 * len(shown),
+        rows=2,
+        size=(8.6, 1.2 + 0.24 * len(rows)),
+        height_ratios=[1, 0.9 * len(rows)],
+        caption=f"The first {_SHOWN_IMAGES} images of each set, not selected, after the last epoch. Numbers are "
+        "predicted classes; orange cells differ from the prediction for the image as it is."
+        + ("" if all(len(name) <= 2 for name in names) else f" Classes: {listed}."),
+        alt="Predicted classes of single images in four orientations",
+    ) as drawn:
+        drawn.canvas.set_layout_engine("constrained", w_pad=0.01, h_pad=0.02)
+        for column, (name, i) in enumerate(shown):
+            x = results.images.sets[name][i : i + 1]
+            strip = visible(np.concatenate([np.asarray(results.action(g, x))[0] for g in quarter], axis=1))
+            top, bottom = drawn[column], drawn[len(shown) + column]
+            top.imshow(strip, cmap="gray", interpolation="nearest", aspect="equal")
+            top.axis("off")
+            if i == 0:
+                top.set_title(drawing.heading(results.images.titles[name]), fontweight="normal", fontsize=8.5, pad=3)
+            labels = [results.members[name][-1, m][quarter, i] for m in models] + [results.mean[name][-1][quarter, i]]
+            if results.infinite:
+                labels.append(results.infinite[name][-1][quarter, i])
+            _cells(bottom, np.array(labels))
+            for r, text in enumerate(rows if column == 0 else ()):
+                bold = "bold" if text in ("mean", "infinite") else "normal"
+                bottom.annotate(
+                    text, (0, r + 0.5), xytext=(-5, 0), textcoords="offset points", ha="right", va="center",
+                    fontsize=8, fontweight=bold, annotation_clip=False,
+                )  # fmt: skip
+    return drawn.figure
+
+
+def _cells(axes: Axes, labels: np.ndarray) -> None:
+    """A grid of predicted classes; those that differ from the first in their row stand out."""
+    for r, row in enumerate(labels):
+        for k, label in enumerate(row):
+            differs = label != row[0]
+            colour = ORANGE.light if differs else FRAME.light
+            left, right, top, bottom = k + 0.04, k + 0.96, r + 0.06, r + 0.94
+            axes.fill([left, right, right, left], [top, top, bottom, bottom], color=colour, alpha=0.55)
+            axes.text(k + 0.5, r + 0.52, str(label), ha="center", va="center", fontsize=8)
+    axes.set_xlim(0, labels.shape[1])
+    axes.set_ylim(len(labels), 0)
+    axes.axis("off")

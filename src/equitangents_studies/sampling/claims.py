@@ -1,0 +1,138 @@
+"""Claims about budgets of augmented samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents_studies.framework.drawing import name_of
+from equitangents_studies.sampling.results import SETS, Results, compared
+from equitangents_studies.sampling.settings import Settings
+from equitangents_studies.sampling.trained_claims import trained_claims
+
+OPEN = "open question of arXiv 2403.03103"
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """What the complete ensemble does, and which way of choosing does better than which, trained ensembles included."""
+    times, sets, late = range(len(results.times)), range(len(SETS)), len(results.times) - 1
+    several = [j for j, b in enumerate(settings.budgets) if b > 1]
+    largest, when = settings.budgets[-1], [name_of(t) for t in results.times]
+    each = shared_level(len(SETS))
+
+    def words(s: int, t: int | None = None, j: int | None = None) -> str:
+        parts = ["" if j is None else f"{settings.budgets[j]} of {settings.order}", "" if t is None else when[t]]
+        return ", ".join([part for part in parts if part] + [SETS[s]])
+
+    def family(a: str, b: str, budgets: Sequence[int]) -> Records:
+        level = shared_level(len(budgets) * len(times) * len(sets))
+        of = lambda j, t, s: compared(results, a, b, j, t, s, level)
+        return Records.over(of, words, j=budgets, t=times, s=sets)
+
+    def growing(j: int, s: int) -> Estimate:
+        values = results.violation["own"][j]
+        return log_ratio(values[:, late, s], values[:, 0, s], level=shared_level(len(SETS) * len(settings.budgets)))
+
+    exponent = lambda s: power_law(
+        np.array(settings.budgets), results.distance["uniform"][:, :, 0, s].T ** 2, level=each
+    )
+    own, subgroup = family("own", "shared", several), family("subgroup", "own", [len(settings.budgets) - 1])
+    important = family("important", "uniform", several)
+    growth = Records.over(growing, words, j=range(len(settings.budgets)), s=sets)
+    ratio = "Root mean square violation of the first way over that of the second; geometric means over draws."
+    found = [
+        claim(
+            "Complete augmentation leaves the mean invariant at all times, to rounding",
+            Records.over(lambda t, s: exactly(float(results.complete[t, s])), words, t=times, s=sets),
+            measure="Root mean square change over orbits, relative to the prediction.",
+            covers=EXACT,
+            at_most=1e-8,
+            source="arXiv 2403.03103",
+            stated="exactly invariant",
+            holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
+            "training time.",
+            fails="The closed form of complete augmentation is not invariant to rounding here: find out why before "
+            "comparing incomplete ones with it.",
+        ),
+        claim(
+            "Random elements of each input’s own violate the symmetry less than as many that all inputs share, at "
+            "every budget and time",
+            own,
+            measure=ratio,
+            covers="draws of elements",
+            at_most=1,
+            source=OPEN,
+            holds=f"Draw elements anew for every input, not once for all: the violation is {own.span()} times as "
+            "large.",
+            fails="Elements drawn anew for every input do not beat shared ones at every budget and time: the "
+            f"violation is {own.span()} times as large. Look at the budget and time that are to be used.",
+            undecided="Whether drawing elements anew for every input always helps is not decided (the violation "
+            f"is {own.span()} times as large): more draws would tell.",
+        ),
+        claim(
+            f"A subgroup of order {largest} violates the symmetry less than {largest} random elements of each input’s "
+            "own, at every time",
+            subgroup,
+            measure=ratio + " The subgroup is not random.",
+            covers="draws of elements",
+            at_most=1,
+            source="arXiv 2403.03103, on systematic and random elements",
+            stated="no notable difference",
+            holds=f"With {largest} of {settings.order} elements to spend, take evenly spaced ones: the violation "
+            f"is {subgroup.span()} times that of random ones.",
+            fails=f"{largest} evenly spaced elements are not better than random ones at every time: the violation "
+            f"is {subgroup.span()} times as large. Choose by the time at which training stops.",
+            undecided=f"Whether {largest} evenly spaced elements always beat random ones is not decided (the "
+            f"violation is {subgroup.span()} times as large): more draws would tell.",
+        ),
+        claim(
+            "Elements drawn by how far they move the input violate the symmetry less than those drawn uniformly, at "
+            "every budget and time",
+            important,
+            measure=ratio + " Both with replacement, the first with weights that make the loss unbiased.",
+            covers="draws of elements",
+            at_most=1,
+            source=OPEN,
+            holds="Importance sampling by distance pays at all budgets and times tried: the violation is "
+            f"{important.span()} times that of uniform sampling.",
+            fails="Importance sampling by distance does not pay at every budget and time: the violation is "
+            f"{important.span()} times that of uniform sampling.",
+            undecided="Whether importance sampling by distance always pays is not decided (the violation is "
+            f"{important.span()} times that of uniform sampling): more draws would tell.",
+        ),
+        claim(
+            "Early in training the distance from the complete ensemble falls as one over the square root of the budget",
+            Records.over(exponent, words, s=sets),
+            measure=f"Exponent of the root mean square distance of the means against the budget {when[0]}, elements "
+            "drawn with replacement.",
+            covers="draws of elements",
+            at_least=-0.6,
+            at_most=-0.4,
+            source="theory of unbiased estimates of the gradient; the bounds are our choice",
+            stated="−1/2",
+            holds="Early in training four times the budget roughly halves the distance from complete augmentation.",
+            fails="Even early in training four times the budget does not roughly halve the distance from complete "
+            "augmentation: measure it at the budget that is to be used.",
+            undecided="How fast the distance from complete augmentation falls with the budget is not measured "
+            "well enough to extrapolate it: take more draws.",
+        ),
+        claim(
+            f"With random elements of each input’s own the violation is larger {when[late]} than {when[0]}, at every "
+            "budget",
+            growth,
+            measure=f"Violation {when[late]} over that {when[0]}; geometric means over draws.",
+            covers="draws of elements",
+            at_least=1,
+            source=OPEN,
+            holds="Where augmentation is incomplete, stopping early keeps the violation smaller: from the first to "
+            f"the last time it grows {growth.span()} times.",
+            fails="Stopping early is no remedy for incomplete augmentation at every budget: from the first to the "
+            f"last time the violation becomes {growth.span()} times as large.",
+            undecided="Whether training always makes the violation larger is not decided (from the first to the "
+            f"last time it becomes {growth.span()} times as large): more draws would tell.",
+        ),
+    ]
+    return found if results.trained is None else [*found, *trained_claims(results.trained)]

@@ -1,0 +1,111 @@
+"""Settings and presets of the sampling study."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from equitangents_studies.common.image_ensembles import Chosen, Recipe, check_images
+from equitangents_studies.framework.settings import at_least, check
+
+
+@dataclass(frozen=True)
+class Settings:
+    """C_n, n = `order`, on rings of 8×8 digits, exact for every n; `budgets` are divisors of n; `draws` of every
+    random choice; `times` in units of N/(η λ_max). Sizes are our choice.
+
+    Trained ensembles are CNNs of `channels` on images of `data`, the first layer of which reads patches of `patch` ×
+    `patch` pixels. C_n, n = `image_order`, turns the images; `image_budget`, a divisor of n, is how many elements of
+    every image partial augmentation shows. Complete augmentation takes `epochs`, the other ways as many steps. Every
+    one of the `repetitions` (0: no training) has its own initial weights, random elements and, where there are more
+    than `image_train`, training images. `foreign` are sets unlike them: "photographs", "noise" or data sets.
+    """
+
+    order: int = 16
+    budgets: tuple[int, ...] = (1, 2, 4, 8)
+    draws: int = 100
+    times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
+    train_images: int = 24
+    test_images: int = 16
+    rings: int = 4
+    samples: int = 15
+    hidden_layers: int = 2
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    data: str = "digits"
+    image_train: int | None = 200
+    image_test: int | None = 400
+    image_pixels: int | None = None
+    foreign: tuple[str, ...] = ("photographs", "noise")
+    foreign_images: int = 150
+    image_order: int = 8
+    image_budget: int = 4
+    repetitions: int = 10
+    members: int = 10
+    patch: int = 2
+    channels: tuple[int, ...] = (16, 16)
+    epochs: int = 6
+    batch: int = 32
+    learning_rate: float = 0.02
+    seed: int = 0
+
+    @property
+    def images(self) -> Chosen:
+        """The images of the trained ensembles."""
+        return Chosen(
+            self.data, self.foreign, self.image_train, self.image_test, self.foreign_images, self.image_pixels,
+            self.seed,
+        )  # fmt: skip
+
+    @property
+    def recipe(self) -> Recipe:
+        """How ensembles are trained: one at a time."""
+        return Recipe(self.patch, self.channels, self.members, 1, self.batch, self.learning_rate)
+
+
+PRESETS = {
+    "quick": Settings(),
+    "desk": Settings(
+        draws=200,
+        train_images=40,
+        test_images=32,
+        data="fashion_mnist",
+        image_train=2000,
+        image_test=500,
+        foreign=("mnist", "cifar10", "noise"),
+        foreign_images=200,
+        epochs=8,
+    ),
+    "paper": Settings(
+        order=32,
+        budgets=(1, 2, 4, 8, 16),
+        draws=300,
+        train_images=100,
+        test_images=64,
+        data="fashion_mnist",
+        image_train=20000,
+        image_test=1000,
+        foreign=("mnist", "cifar10", "noise"),
+        foreign_images=500,
+        image_order=16,
+        image_budget=8,
+        members=50,
+        channels=(64, 64, 64),
+        epochs=10,
+        batch=128,
+        learning_rate=0.01,
+    ),
+}
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Budgets that a subgroup can meet, draws enough for an interval; the images are there."""
+    at_least(settings, draws=3)
+    ok = all(0 < b < settings.order and settings.order % b == 0 for b in settings.budgets)
+    check(ok and len(settings.budgets) >= 2, "budgets", settings.budgets, "at least two divisors of order below it")
+    check(settings.samples % 2 == 1, "samples", settings.samples, "odd")
+    if settings.repetitions:
+        at_least(settings, repetitions=1, members=2, epochs=1, batch=1, patch=1, foreign_images=1)
+        ok = 0 < settings.image_budget < settings.image_order and settings.image_order % settings.image_budget == 0
+        check(ok, "image_budget", settings.image_budget, "a divisor of image_order below it")
+        check_images(settings.images, settings.recipe, data_dir)

@@ -1,0 +1,150 @@
+"""Kernels of infinite width on pools of images: every image is tested once, after training on the other folds.
+
+The kernel of a pool is computed once for each group, tile by tile; a run that is killed goes on from its last tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from equitangents.kernels import KeptKernel, KernelStore
+from equitangents.statistics import Estimate, paired_mean
+from equitangents_studies.common.moved_kernels import relative
+from equitangents_studies.framework.study import Arrays
+from equitangents_studies.systems import PowerLaw, architecture, fit_power_law, rotate
+from equitangents_studies.systems.grams import PoolKernel
+
+POOLED = ("GAP", "LAP4", "LAP8")  # whose kernels need all pairs of positions
+_TILE, _POOLED_TILE, _DISK = 500, 50, 10**11
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """`right` (folds, sizes, test): whether each test image is classified rightly on the images as they are; `moved`
+    (groups, test) the same of the first fold with the most training images; `equal` (groups,): how far kernels of moved
+    images are from those of the images as they are, and `outputs` (groups,) predictions, relative to the largest.
+    """
+
+    groups: tuple[str, ...]
+    sizes: np.ndarray
+    right: np.ndarray
+    moved: np.ndarray
+    equal: np.ndarray
+    outputs: np.ndarray
+
+    @property
+    def most(self) -> int:
+        """Images of the largest training sets."""
+        return int(self.sizes[-1])
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Classification errors, (sizes, folds)."""
+        return 1 - self.right.mean(axis=2).T
+
+    @property
+    def tested(self) -> np.ndarray:
+        """Whether each image is classified rightly after the largest training set, all folds."""
+        return self.right[:, -1].ravel()
+
+    def law(self) -> PowerLaw | None:
+        """The error as power laws, their number chosen by BIC; none where some size has no error."""
+        return fit_power_law(self.sizes, self.errors, "auto") if (self.errors.mean(axis=1) > 0).all() else None
+
+    def size_for(self, errors: np.ndarray) -> np.ndarray:
+        """Training sizes at which each fold errs as much, between those measured; the ends where it never does."""
+        logs = np.log(self.sizes)
+        found = []
+        for fold, error in enumerate(errors):
+            falling = np.minimum.accumulate(self.errors[:, fold])[::-1]
+            found.append(np.exp(np.interp(error, falling, logs[::-1])))
+        return np.array(found)
+
+
+def share(right: np.ndarray, level: float = 0.95) -> Estimate:
+    """Accuracy in percent, with Student’s interval over test images."""
+    return paired_mean(100 * right.astype(float), level, (0, 100))
+
+
+def lead(better: np.ndarray, worse: np.ndarray, level: float = 0.95) -> Estimate:
+    """Accuracy minus accuracy on the same test images, in percentage points."""
+    return paired_mean(100 * (better.astype(float) - worse), level, (-100, 100))
+
+
+def extra(better: Pool, worse: Pool, level: float = 0.95) -> Estimate:
+    """How many images more the worse pool needs for the error of its largest training sets."""
+    return paired_mean(worse.most - better.size_for(worse.errors[-1]), level)
+
+
+def folds_of(count: int, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(training images in random order, test images) of every fold; all test parts are as large."""
+    order = np.random.default_rng((seed, count)).permutation(count)
+    size = count // folds
+    found = []
+    for k in range(folds):
+        test = order[k * size : (k + 1) * size]
+        rest = np.setdiff1d(order, test)
+        found.append((np.random.default_rng((seed, count, k)).permutation(rest), test))
+    return found
+
+
+def measure_pool(
+    name: str,
+    depth: int,
+    x: np.ndarray,
+    y: np.ndarray,
+    groups: Sequence[str],
+    sizes: np.ndarray,
+    folds: int,
+    ridge: float,
+    seed: int,
+    kept: Path,
+    step: Callable[[float, float], None],
+) -> Arrays:
+    """The arrays of a `Pool` of the images x with the classes y; `groups` begin with "I". Tiles are in `kept`."""
+    tile = _POOLED_TILE if name in POOLED else _TILE
+    net = KeptKernel(architecture(name, depth), KernelStore(kept, _DISK), tile)
+    targets = np.eye(int(y.max()) + 1)[y] - 1 / (int(y.max()) + 1)
+    splits = folds_of(len(x), folds, seed)
+    right: list[np.ndarray] = []
+    found: dict[str, list[np.ndarray | float]] = {"moved": [], "equal": [], "outputs": []}
+    first: tuple[np.ndarray, np.ndarray] | None = None
+    for i, group in enumerate(groups):
+        at = lambda done, total, i=i: step(i + 0.9 * done / total, len(groups))
+        moved = np.asarray(rotate(x, group, seed=seed), x.dtype)
+        K = PoolKernel(np.array(net.kernel(moved, step=at).ntk))  # a copy: the NNGP may go
+        last = np.zeros(())
+        for k, (order, test) in enumerate(splits if i == 0 else splits[:1]):
+            outputs = K.curve(targets, order, test, sizes, ridge)
+            if i == 0:
+                right.append((outputs.argmax(axis=2) == y[test]) & np.isfinite(outputs).all(axis=2))
+            last = outputs[-1] if k == 0 else last
+        first = (K.matrix, last) if first is None else first
+        found["moved"].append((last.argmax(axis=1) == y[splits[0][1]]) & np.isfinite(last).all(axis=1))
+        found["equal"].append(_relative(K.matrix, first[0]))
+        found["outputs"].append(relative(last, first[1]))
+        step(i + 1, len(groups))
+    return {key: np.array(values) for key, values in found.items()} | {"right": np.stack(right)}
+
+
+def pool_of(arrays: Arrays, groups: Sequence[str], sizes: np.ndarray) -> Pool:
+    """The arrays of a stage as a `Pool`."""
+    bits = {key: arrays[key].astype(bool) for key in ("right", "moved")}
+    return Pool(tuple(groups), sizes, **bits, equal=arrays["equal"], outputs=arrays["outputs"])
+
+
+def _relative(K: np.ndarray, first: np.ndarray) -> float:
+    """The largest difference relative to the largest entry, some rows at a time; NaN where anything is not finite."""
+    rows = range(0, len(K), _TILE)
+    worst = np.max([_difference(K[a : a + _TILE], first[a : a + _TILE]) for a in rows])
+    return float(worst / np.max([np.max(np.abs(first[a : a + _TILE])) for a in rows]))
+
+
+def _difference(K: np.ndarray, first: np.ndarray) -> float:
+    """The largest difference; NaN where anything is not finite."""
+    difference = np.max(np.abs(K.astype(np.float64) - first))
+    return float(difference) if np.isfinite(K).all() else float("nan")

@@ -1,0 +1,144 @@
+"""What symmetries cost that an algorithm has and the data lack: through the data, through the model, in samples.
+
+Images moved by a random element of a group are learnt as if the algorithm had that symmetry. Measured are accuracies of
+six architectures, as NTK and as networks (NN, NN+), under five groups; of infinitely wide networks also with the
+largest training sets that a desk allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents_studies.common.system_images import repeated_images
+from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.spurious_symmetries.claims import claims
+from equitangents_studies.spurious_symmetries.pools import measure_pool, pool_of
+from equitangents_studies.spurious_symmetries.results import Results
+from equitangents_studies.spurious_symmetries.settings import (
+    ARCHITECTURES,
+    GROUPS,
+    INFERENCES,
+    PRESETS,
+    SMALL_GROUPS,
+    SMALL_MODELS,
+    Settings,
+    check_settings,
+    pool_images,
+    sizes_of,
+)
+from equitangents_studies.spurious_symmetries.trained import kernel_accuracies, network_accuracies, width_of
+from equitangents_studies.systems import rotate
+
+_PICTURES = 3
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Figure 2 architecture by architecture, then the pools of infinite width: a stage each."""
+    s = settings
+    images = repeated_images(s, folder.data_dir, s.repetitions)
+    work: dict[Any, Stage] = {}
+    for name in ARCHITECTURES:
+        work[name, "NTK"] = Stage(f"NTK-{name}", f"{name}, NTK", partial(kernel_accuracies, name, s, images))
+        for how in INFERENCES[1:]:
+            compute = partial(network_accuracies, name, how, s, images, width_of(name, s.width))
+            work[name, how] = Stage(f"{how}-{name}", f"{name}, {how}", compute)
+    small: dict[tuple[str, str], _Pooled] = {}
+    for name in SMALL_MODELS:
+        for group in SMALL_GROUPS if name == "GAP" else ("I",):
+            stage = f"small-{name}-{GROUPS.index(group)}"
+            title = f"{name}, {s.small_images:,} images of {s.small_pixels} pixels, {group}"
+            small[name, group] = _pool(s, folder, stage, title, name, s.small_images, s.small_pixels, ("I",), group)
+    pools: dict[str, _Pooled] = {}
+    for name, count in zip(s.models, s.images, strict=True):
+        groups: tuple[str, ...] = GROUPS if name in s.moved else ("I",)
+        title = f"{name}, {count:,} images of {s.kernel_pixels} pixels"
+        pools[name] = _pool(s, folder, f"pool-{name}", title, name, count, s.kernel_pixels, groups)
+    beside = None
+    if "GAP" in s.models:  # VEC on the images of GAP
+        count = s.images[s.models.index("GAP")]
+        title = f"VEC, {count:,} images of {s.kernel_pixels} pixels"
+        beside = _pool(s, folder, "pool-VEC-beside-GAP", title, "VEC", count, s.kernel_pixels, ("I",))
+    for pool in (*small.values(), *pools.values(), *([beside] if beside else [])):
+        work[pool.stage.name] = pool.stage
+    work["pictures"] = Stage("pictures", "Images as the networks see them", partial(_pictures, s, folder.data_dir))
+    found = folder.stages(work)
+    best, last, learnt, equal = {}, {}, {}, {}
+    for name in ARCHITECTURES:
+        kernel = found[name, "NTK"]
+        best[name, "NTK"], last[name, "NTK"], equal[name] = kernel["best"], kernel["best"], kernel["equal"]
+        learnt[name, "NTK"] = np.ones_like(kernel["best"])
+        for how in INFERENCES[1:]:
+            of = found[name, how]
+            best[name, how], last[name, how], learnt[name, how] = of["best"], of["last"], of["learnt"]
+    read = lambda pool: pool_of(found[pool.stage.name], pool.groups, pool.sizes)
+    return Results(
+        images[0].name,
+        best,
+        last,
+        learnt,
+        equal,
+        {name: read(pool) for name, pool in pools.items()},
+        {key: read(pool) for key, pool in small.items()},
+        read(beside) if beside else None,
+        found["pictures"]["pictures"],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pooled:
+    """A stage that measures a pool, and what it is read with."""
+
+    stage: Stage
+    groups: Sequence[str]
+    sizes: np.ndarray
+
+
+def _pool(
+    s: Settings,
+    folder: RunFolder,
+    stage: str,
+    title: str,
+    name: str,
+    count: int,
+    pixels: int,
+    groups: Sequence[str],
+    before: str = "I",
+) -> _Pooled:
+    """A pool whose images `before` moves first."""
+    sizes = sizes_of(count, s.folds, s.smallest)
+
+    images = partial(_moved_pool, s, folder.data_dir, count, pixels, before)
+    compute = partial(_measured_pool, s, images, name, groups, sizes, folder.checkpoints(stage))
+    return _Pooled(Stage(stage, title, compute), groups, sizes)
+
+
+def _moved_pool(s: Settings, data_dir: Path | None, count: int, pixels: int, before: str) -> tuple[Any, Any]:
+    x, y = pool_images(s, data_dir, count, pixels)
+    return np.asarray(rotate(x, before, seed=s.seed), x.dtype), y
+
+
+def _measured_pool(
+    s: Settings,
+    images: Callable[[], tuple[Any, Any]],
+    name: str,
+    groups: Sequence[str],
+    sizes: np.ndarray,
+    kept: Path,
+    task: Task,
+) -> Arrays:
+    return measure_pool(name, s.kernel_depth, *images(), groups, sizes, s.folds, s.ridge, s.seed, kept, task.step)
+
+
+def _pictures(settings: Settings, data_dir: Path | None, task: Task) -> Arrays:
+    x, _ = pool_images(settings, data_dir, max(settings.images), settings.kernel_pixels)
+    return {"pictures": np.stack([rotate(x[:_PICTURES], group, seed=settings.seed) for group in GROUPS])}
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)

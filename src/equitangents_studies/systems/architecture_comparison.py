@@ -1,0 +1,206 @@
+"""Which architecture's symmetries hurt and which help on given data, by learning curves at infinite width.
+
+Kernels of FCN, VEC, LAP and GAP get the same nested training sets, of the data as they are and moved by random elements
+of groups. Where Theorem 4.1 says that an architecture does not notice a group, its curve is that of the data as they
+are. The factor f of two curves: the first needs f times the samples of the second for the same error.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from itertools import combinations
+from typing import get_args
+
+import numpy as np
+
+from equitangents._types import Targets
+from equitangents.errors import InvalidArgumentError
+from equitangents.kernels import KernelFunction
+from equitangents.statistics import shared_level
+from equitangents.validation import check_whole
+from equitangents_studies.systems.architectures import architecture
+from equitangents_studies.systems.candidates import (
+    TEST_SHARE,
+    Affordable,
+    Job,
+    affordable,
+    check_architectures,
+    check_grid,
+    check_groups,
+    notices,
+)
+from equitangents_studies.systems.compared import ArchitectureComparison
+from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data
+from equitangents_studies.systems.curves import ErrorName, LearningCurve, learning_curve
+from equitangents_studies.systems.data_groups import NAMES, DataGroup
+from equitangents_studies.systems.factors import AS_THEY_ARE, Factor, compared
+from equitangents_studies.systems.grams import KernelName, check_ridge
+from equitangents_studies.systems.parametrisations import check_choice
+from equitangents_studies.systems.progress import Step, steps
+from equitangents_studies.systems.transformations import rotate
+
+logger = logging.getLogger("equitangents.systems")
+_CHECKED = 12  # inputs whose kernel shows that a group is not noticed
+
+
+def compare_architectures(
+    data: DataLike,
+    y: Targets | None = None,
+    *,
+    architectures: Sequence[str] | None = None,
+    groups: Sequence[str] = NAMES,
+    minutes: float = 10.0,
+    inputs: int | None = None,
+    depth: int = 4,
+    kernel: KernelName = "ntk",
+    ridge: float = 1e-4,
+    repetitions: int = 10,
+    error: ErrorName | None = None,
+    standardise: bool = True,
+    seed: int = 0,
+    level: float = 0.95,
+    progress: bool | Step = False,
+) -> ArchitectureComparison:
+    """Learning curves of infinitely wide architectures, and how many samples each saves.
+
+    Args:
+        data: signals (N, *positions, channels), or a `Dataset`, or (x, y, test_x, test_y). Without a test set every
+            repetition leaves out a fifth of the inputs.
+        y: labels or numbers of the signals, where `data` has none.
+        architectures: two or more of FCN, LCN, VEC, GAP and LAPk; None: FCN, VEC, LAPk with the first k of 4, 8 and 2
+            that fits, and GAP.
+        groups: what moves the data; 3 stands for their channels.
+        minutes: what kernels and curves may take on this machine. It decides how many inputs are used, the same for
+            all curves; the result says how many.
+        inputs: use exactly so many, drawn at random; refused where they take longer than `minutes`.
+        depth: hidden layers.
+        kernel: "ntk" or "nngp".
+        ridge: relative to the mean of the kernel's diagonal, as in `learning_curve`.
+        repetitions: training sets of each size.
+        error: which errors are compared; None: classification errors of labels, unless some mean of them is 0.
+        standardise: subtract the mean of all entries of the inputs that are used, and divide by their standard
+            deviation; False: take x as it is.
+        seed: of inputs, training sets and the groups' elements.
+        level: all intervals of factors and differences hold together with this probability (Bonferroni), over
+            repetitions.
+
+    Raises InvalidArgumentError where the budget does not pay for four training sizes.
+
+    Source: Xiao & Pennington 2022, arXiv 2207.04612.
+
+    >>> from equitangents_studies.systems import textures
+    >>> drawn = textures(60, (4, 4, 2), classes=2)
+    >>> found = compare_architectures(drawn.x, drawn.labels, architectures=["FCN", "GAP"], groups=["O(3d)"], depth=1)
+    >>> found.factor(("FCN", "I"), ("GAP", "I")).verdict, sorted(found.curves)
+    ('fewer', [('FCN', 'I'), ('GAP', 'I'), ('GAP', 'O(2d)')])
+    """
+    given = curve_data(data, y, test=TEST_SHARE)
+    shape = given.x.shape[1:]
+    check_grid(shape)
+    names, moving = check_architectures(architectures, shape), check_groups(groups, shape)
+    check_whole("repetitions", repetitions, 2)
+    check_ridge(ridge)
+    check_choice("kernel", kernel, get_args(KernelName))
+    if error is not None:
+        check_choice("error", error, get_args(ErrorName))
+    if not (isinstance(minutes, int | float) and 0 < minutes < np.inf):
+        raise InvalidArgumentError(f"minutes is {minutes!r}; expected a positive number")
+    if not 0 < level < 1:
+        raise InvalidArgumentError(f"level is {level!r}; it must be between 0 and 1")
+    nets = {name: architecture(name, depth) for name in names}
+    jobs = [Job(net, 1 + sum(notices(name, group, shape) for group in moving)) for name, net in nets.items()]
+    classes = 0 if given.classes is None else len(given.classes)
+    smallest = max(8, classes)
+    apart = 0 if given.held_out else given.test_inputs
+    wanted = None if inputs is None else check_whole("inputs", inputs, 1)
+    paid = affordable(jobs, shape, given.pool, apart, wanted, 4 * smallest, repetitions, float(minutes))
+    logger.info("%s", paid)
+    x, labels, test = _chosen(given, paid.inputs, paid.test_inputs, standardise, seed)
+    most = paid.inputs if apart else paid.inputs - paid.test_inputs
+    sizes = np.unique(np.geomspace(smallest, most, int(2 * np.log2(most / smallest)) + 1).round().astype(int))
+    curves: dict[tuple[str, str], LearningCurve] = {}
+    checks: dict[tuple[str, str], float] = {}
+    with steps("Learning curves of architectures", progress) as step:
+        for name, net in nets.items():
+            for group in (None, *moving):
+                key = (name, AS_THEY_ARE if group is None else group.name)
+                if group is not None and not notices(name, group, shape):
+                    checks[key] = _change(net, x[:_CHECKED], group, kernel, seed)
+                    continue
+                curves[key] = learning_curve(
+                    net, _moved(x, group, seed), labels, sizes=sizes, repetitions=repetitions, kernel=kernel,
+                    test=TEST_SHARE if test is None else (_moved(test[0], group, seed), test[1]),
+                    ridge=ridge, predict=None, seed=seed, level=level,
+                    progress=partial(_onward, step, len(curves), paid),
+                )  # fmt: skip
+    chosen = error or _error_of(list(curves.values()))
+    factors = _factors(names, [g.name for g in moving], curves, chosen, level)
+    return ArchitectureComparison(
+        architectures=names,
+        groups=tuple(group.name for group in moving),
+        curves=curves,
+        factors=factors,
+        checks=checks,
+        error=chosen,
+        affordable=paid,
+        shape=tuple(int(n) for n in shape),
+        classes=classes,
+        depth=depth,
+        kernel=kernel,
+        ridge=ridge,
+        standardised=standardise,
+        seed=seed,
+        level=level,
+    )
+
+
+def _chosen(
+    given: CurveData, count: int, tested: int, standardise: bool, seed: int
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
+    """(inputs, labels, test set of its own or None): as many as are paid for, in float32."""
+    rng = np.random.default_rng((seed, given.pool))
+    rows = np.sort(rng.permutation(given.pool)[:count])
+    x = np.asarray(given.x[rows], np.float64)
+    mean, scale = (x.mean(), x.std()) if standardise else (0.0, 1.0)
+    if not scale > 0:
+        raise InvalidArgumentError("x holds one number everywhere, which tells nothing apart")
+    ready = lambda part: ((part - mean) / scale).astype(np.float32)
+    if given.held_out:
+        return ready(x), given.labels[rows], None
+    apart = given.pool + np.sort(rng.permutation(len(given.x) - given.pool)[:tested])
+    return ready(x), given.labels[rows], (ready(np.asarray(given.x[apart], np.float64)), given.labels[apart])
+
+
+def _moved(x: np.ndarray, group: DataGroup | None, seed: int) -> np.ndarray:
+    return x if group is None else np.asarray(rotate(x, group.name, seed), np.float32)
+
+
+def _onward(step: Step, curves: int, paid: Affordable, done: float, total: float) -> None:
+    step(curves + done / total, paid.matrices)
+
+
+def _change(net: KernelFunction, x: np.ndarray, group: DataGroup, kernel: KernelName, seed: int) -> float:
+    """By how much the kernel of a few inputs changes when they are moved, relative to its largest entry."""
+    before, after = (np.asarray(getattr(net.kernel(part), kernel), np.float64) for part in (x, _moved(x, group, seed)))
+    return float(np.abs(after - before).max() / np.abs(before).max())
+
+
+def _error_of(curves: Sequence[LearningCurve]) -> ErrorName:
+    of = [curve.classification for curve in curves]
+    return "classification" if all(e is not None and (e.mean(axis=1) > 0).all() for e in of) else "squared"
+
+
+def _factors(
+    names: Sequence[str],
+    groups: Sequence[str],
+    curves: dict[tuple[str, str], LearningCurve],
+    error: ErrorName,
+    level: float,
+) -> tuple[Factor, ...]:
+    """Every two architectures on the data as they are, and every architecture on moved data against those."""
+    pairs = [((a, AS_THEY_ARE), (b, AS_THEY_ARE)) for a, b in combinations(names, 2)]
+    pairs += [((a, group), (a, AS_THEY_ARE)) for a in names for group in groups if (a, group) in curves]
+    own = shared_level(3 * len(pairs), level)  # a factor, a difference and a bound each
+    return tuple(compared(first, second, curves, error, own) for first, second in pairs)

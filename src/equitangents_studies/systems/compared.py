@@ -1,0 +1,217 @@
+"""What a comparison of architectures found: curves, factors between their samples, and the sentences that follow."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents import notebook
+from equitangents._types import FileName
+from equitangents.actions.remedies import looks_channels_first
+from equitangents.errors import InvalidArgumentError
+from equitangents.files import whole_file
+from equitangents.report.verdict import plain_number, with_interval
+from equitangents_studies.systems.candidates import Affordable
+from equitangents_studies.systems.comparison_sentences import sentences
+from equitangents_studies.systems.curves import ErrorName, LearningCurve
+from equitangents_studies.systems.factors import AS_THEY_ARE, Factor, Key, cut_off
+from equitangents_studies.systems.matched_errors import ends_of, number_of
+from equitangents_studies.systems.power_laws import PowerLaw
+
+_MOST_COLOURS = 4  # channels of an image; an array (N, a, b) with b above it may be images without channels
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArchitectureComparison:
+    """Learning curves by (architecture, group), and which architecture's symmetries hurt or help: `sentences`.
+
+    A group "I" is the data as they are. `checks`: where an architecture does not notice a group by Theorem 4.1, by how
+    much its kernel of a few inputs changed, relative to its largest entry; there is no curve of its own there.
+    Intervals of all `factors` and their differences hold together at `level`, over repetitions, which draw from the
+    same inputs.
+    """
+
+    architectures: tuple[str, ...]
+    groups: tuple[str, ...]
+    curves: Mapping[Key, LearningCurve]
+    factors: tuple[Factor, ...]
+    checks: Mapping[Key, float]
+    error: ErrorName
+    affordable: Affordable
+    shape: tuple[int, ...]
+    classes: int
+    depth: int
+    kernel: str
+    ridge: float
+    standardised: bool
+    seed: int
+    level: float
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The training sets' sizes, the same for all curves."""
+        return next(iter(self.curves.values())).sizes
+
+    def factor(self, first: Key, second: Key) -> Factor:
+        """The factor between two curves: of the architectures' order, or of moved data against those as they are."""
+        for found in self.factors:
+            if (found.first, found.second) == (first, second):
+                return found
+        raise InvalidArgumentError(f"{first} and {second} were not compared; factors lists what was")
+
+    def curve(self, architecture: str, group: str = AS_THEY_ARE) -> LearningCurve:
+        """The curve of an architecture on moved data; that on data as they are where it does not notice the group."""
+        key = (architecture, group)
+        found = self.curves.get((architecture, AS_THEY_ARE) if key in self.checks else key)
+        if found is None:
+            raise InvalidArgumentError(f"there is no curve of {architecture} under {group!r}")
+        return found
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """What follows from the numbers."""
+        return sentences(self)
+
+    @cached_property
+    def laws(self) -> dict[Key, PowerLaw | None]:
+        """Every curve as power laws, with as many segments as BIC chooses; None where an error is 0."""
+        positive = {key: bool((c.of(self.error).mean(axis=1) > 0).all()) for key, c in self.curves.items()}
+        return {key: c.fit("auto", self.error) if positive[key] else None for key, c in self.curves.items()}
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What was compared, by name."""
+        paid, repetitions = self.affordable, next(iter(self.curves.values())).errors.shape[1]
+        grid = " × ".join(map(str, self.shape[:-1]))
+        inputs = f"{paid.inputs:,} of {paid.available:,}" if paid.scaled_down else f"{paid.inputs:,}, all of them"
+        channels = f"{self.shape[-1]} channel{'s' * (self.shape[-1] != 1)}"
+        return {
+            "Inputs": f"{inputs}; {grid} positions, {channels}{self._other_reading}",
+            "Targets": f"{self.classes} classes" if self.classes else "numbers",
+            "Training sets": f"{self.sizes[0]:,} to {self.sizes[-1]:,} inputs, nested, {repetitions} times",
+            "Tested on": f"{paid.test_inputs:,} inputs",
+            "Error": self._error_said,
+            "Kernels": f"{self.kernel.upper()}, hidden layers: {self.depth}, ridge {self.ridge:g}",
+        }
+
+    @property
+    def _other_reading(self) -> str:
+        """What inputs may have been meant to be that are read as signals of more channels than colours."""
+        if looks_channels_first((1, *self.shape)):
+            return " (if these are images (N, channels, height, width), move axis 1 last: --layout channels_first)"
+        if len(self.shape) != 2 or self.shape[1] <= _MOST_COLOURS:
+            return ""
+        return f" (if these are images without channels, give them the shape (N, {self.shape[0]}, {self.shape[1]}, 1))"
+
+    @property
+    def _error_said(self) -> str:
+        """The error that is compared, and why that of classes is not where it has a mean of 0."""
+        of = [c.classification for c in self.curves.values() if c.classification is not None]
+        none_left = self.error == "squared" and any((e.mean(axis=1) == 0).any() for e in of)
+        return f"{self.error} error" + "; some classification error is 0" * none_left
+
+    @property
+    def table(self) -> dict[str, list[Any]]:
+        """One row for every curve and size: the mean error and its interval over repetitions."""
+        columns: dict[str, list[Any]] = {
+            name: [] for name in ("architecture", "group", "training_inputs", "error", "low", "high")
+        }
+        for (name, group), curve in self.curves.items():
+            for n, e in zip(curve.sizes, curve.estimates(self.error), strict=True):
+                for column, value in zip(columns.values(), (name, group, int(n), e.value, e.low, e.high), strict=True):
+                    column.append(value)
+        return columns
+
+    def factor_rows(self) -> list[tuple[str, str, str]]:
+        """(what is compared with what, the factor and its interval, the verdict) of all factors."""
+        return [(f"{_name(f.first)} against {_name(f.second)}", _cell(f), f.verdict) for f in self.factors]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        blank = lambda v: plain_number(v) if isinstance(v, float) else v
+        return {
+            "sentences": list(self.sentences),
+            "facts": self.facts,
+            "architectures": list(self.architectures),
+            "groups": list(self.groups),
+            "error": self.error,
+            "inputs": self.affordable.inputs,
+            "available_inputs": self.affordable.available,
+            "test_inputs": self.affordable.test_inputs,
+            "estimated_seconds": self.affordable.seconds,
+            "minutes": self.affordable.minutes,
+            "curves": {name: [blank(v) for v in column] for name, column in self.table.items()},
+            "factors": [f.to_dict() for f in self.factors],
+            "exponents": [
+                {
+                    "architecture": key[0],
+                    "group": key[1],
+                    **{name: [blank(v) for v in c] for name, c in law.table.items()},
+                }
+                for key, law in self.laws.items()
+                if law is not None
+            ],
+            "unnoticed": [{"architecture": a, "group": g, "change": c} for (a, g), c in self.checks.items()],
+            "depth": self.depth,
+            "kernel": self.kernel,
+            "ridge": self.ridge,
+            "standardised": self.standardised,
+            "seed": self.seed,
+            "level": self.level,
+        }
+
+    def to_json(self, path: FileName) -> Path:
+        """Write what `to_dict` gives, as JSON."""
+        with whole_file(Path(path)) as partial:
+            partial.write_text(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        return Path(path)
+
+    def to_csv(self, path: FileName) -> Path:
+        """Write `table`; an interval that is not there is left empty."""
+        with whole_file(Path(path)) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(self.table)
+            writer.writerows(["" if v != v else v for v in row] for row in zip(*self.table.values(), strict=True))
+        return Path(path)
+
+    def to_html(self, path: FileName) -> Path:
+        """Write sentences, curves and tables as one self-contained page."""
+        from equitangents_studies.systems.comparison_page import write  # matplotlib is slow to import
+
+        return write(self, Path(path))
+
+    def __repr__(self) -> str:
+        facts = [f"{name}: {value}" for name, value in self.facts.items()]
+        n = self.sizes[-1]
+        errors = [f"Error with {n:,} training inputs, data moved by the group in brackets:"]
+        for (name, group), curve in self.curves.items():
+            e = curve.estimates(self.error)[-1]
+            errors.append(f"  {_name((name, group))}: {with_interval(e.value, e.interval)}")
+        return "\n".join([*facts, "", *errors, "", *(f"- {sentence}" for sentence in self.sentences)])
+
+    def _repr_html_(self) -> str:
+        rows = [*self.facts.items(), *((str(i), text) for i, text in enumerate(self.sentences, 1))]
+        return notebook.table("Architectures on these data", rows)
+
+
+def _name(key: Key) -> str:
+    return key[0] if key[1] == AS_THEY_ARE else f"{key[0]} ({key[1]})"
+
+
+def _cell(f: Factor) -> str:
+    if f.bound is not None:
+        return f"more than {f.bound:.3g}" if f.bound > 0 else f"less than {-1 / f.bound:.3g}"
+    e = f.estimate
+    if math.isnan(e.value):
+        return "none: errors are 0"
+    if f.cut:
+        return cut_off(f)
+    return f"{number_of(e)} ({ends_of(e)})" if e.has_interval else with_interval(e.value, e.interval)

@@ -1,0 +1,134 @@
+"""Coupled initialisations: weights that make of moved data what the given ones make of the data as they are.
+
+The first layer is y = Σ_i w_i x_i. If τ keeps apart what different weights read, w' = τw gives Σ_i w'_i (τx)_i = y for
+every x. A Gaussian w' has the law of w for every orthogonal τ, so the network trained from w' on moved data is one that
+the algorithm could have drawn; gradients turn along, so the two agree at every step of training, to rounding.
+
+Dense after Flatten   any τ
+LocallyConnected      a matrix for the channels of every position
+Conv                  one matrix for the channels of all positions
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import Params
+from equitangents.errors import NetworkError
+from equitangents.nn import Conv, Dense, LocallyConnected, Sequential
+from equitangents.nn.patches import patches
+from equitangents.nn.signal import Grid, Signal
+from equitangents_studies.systems.data_groups import DataGroup
+from equitangents_studies.systems.parametrisations import Reparametrised, first_linear, like
+from equitangents_studies.systems.transformations import ChannelRotations, Transformation
+
+
+@runtime_checkable
+class CoupledNetwork(Protocol):
+    """A network that knows its coupled initialisations itself."""
+
+    def why_uncoupled(self, group: DataGroup) -> str | None:
+        """Why there is none for all elements of the group; None if there is."""
+
+    def coupled(self, params: Params, tau: Transformation) -> Params:
+        """Parameters that make of τx what `params` make of x."""
+
+
+def why_uncoupled(net: object, group: DataGroup) -> str | None:
+    """Why there is no coupled initialisation of this network for all elements of the group, or None if there is one.
+
+    >>> from equitangents_studies.systems import architecture, data_group
+    >>> why_uncoupled(architecture("VEC", 1), data_group("O(3)^d", (4, 4, 3)))
+    'Conv reads all positions by the same weights'
+    >>> why_uncoupled(architecture("LCN", 1), data_group("O(3)^d", (4, 4, 3)))
+    """
+    if group.letter == "I":
+        return None
+    if isinstance(net, CoupledNetwork):
+        return net.why_uncoupled(group)
+    if not isinstance(net, Sequential | Reparametrised):
+        return f"{type(net).__name__} has no method `coupled`"
+    i = first_linear(net)
+    layer, flat = net.layers[i], i > 0
+    if isinstance(net, Reparametrised) and net.first_layer == "uniform" and group.letter != "P":
+        return "rotated uniform weights are not uniform"
+    return _why_not_read_apart(layer, flat, group)
+
+
+def _why_not_read_apart(layer: Any, flat: bool, group: DataGroup) -> str | None:
+    if isinstance(layer, Dense) and flat:
+        return None
+    if group.reach == "same" or group.positions == 1:
+        return None
+    if isinstance(layer, LocallyConnected):
+        return None if group.reach == "own" else "LocallyConnected reads each position by weights of its own"
+    return f"{type(layer).__name__} reads all positions by the same weights"
+
+
+def coupled(net: FiniteNetwork, params: Params, tau: Transformation) -> Params:
+    """Parameters with which `net` makes of τx what it makes of x with `params`, for every x.
+
+    `params` may be stacked over members, one leading axis. Raises NetworkError where `why_uncoupled` has a reason.
+
+    >>> import jax, numpy as np
+    >>> from equitangents_studies.systems import architecture, transformation
+    >>> net, tau = architecture("LCN", 2, 4), transformation("O(3)^d", (4, 4, 3))
+    >>> params = net.init(jax.random.key(0), (4, 4, 3))
+    >>> x = np.random.default_rng(0).normal(size=(5, 4, 4, 3)).astype(np.float32)
+    >>> bool(np.allclose(net.apply(coupled(net, params, tau), tau(x)), net.apply(params, x), atol=1e-5))
+    True
+    """
+    reason = why_uncoupled(net, tau.group)
+    if reason is not None:
+        raise NetworkError(f"there is no coupled initialisation for {tau.group}: {reason}")
+    if tau.group.letter == "I":
+        return params
+    if isinstance(net, CoupledNetwork):
+        return net.coupled(params, tau)
+    layered = cast(Sequential | Reparametrised, net)
+    i = first_linear(layered)
+    layer, w = layered.layers[i], params[i]["w"]
+    given = np.asarray(w, np.float64)
+    if isinstance(layer, Dense) and i > 0:
+        moved = _by_signals(given, tau)
+    elif isinstance(layer, LocallyConnected):
+        moved = _by_position(given, layer, tau)
+    else:
+        moved = _by_channel(given, tau)
+    return (*params[:i], params[i] | {"w": like(w, moved)}, *params[i + 1 :])
+
+
+def _by_signals(w: np.ndarray, tau: Transformation) -> np.ndarray:
+    """Columns of w (…, cd, n) moved as signals."""
+    columns = np.moveaxis(w, -1, -2)
+    return np.moveaxis(tau.moved(columns.reshape(-1, *tau.shape)).reshape(columns.shape), -1, -2)
+
+
+def _by_channel(w: np.ndarray, tau: Transformation) -> np.ndarray:
+    """Every tap of w (…, |S|·c, n) moved by the one matrix of τ."""
+    assert isinstance(tau, ChannelRotations)
+    c = tau.group.channels
+    taps = w.reshape(*w.shape[:-2], -1, c, w.shape[-1])
+    return np.einsum("ij,...tjn->...tin", tau.matrices[0], taps).reshape(w.shape)
+
+
+def _by_position(w: np.ndarray, layer: LocallyConnected, tau: Transformation) -> np.ndarray:
+    """Every tap of w (…, P, |S|·c, n) moved by the matrix of the position that it reads; outside of the grid, left."""
+    assert isinstance(tau, ChannelRotations)
+    c, positions = tau.group.channels, tau.group.positions
+    reads = positions_read(layer, tau.shape)
+    matrices = np.broadcast_to(tau.matrices, (positions, c, c))
+    matrices = np.concatenate([matrices, np.eye(c)[None]])[reads]  # the last for −1
+    taps = w.reshape(*w.shape[:-2], reads.shape[1], c, w.shape[-1])
+    return np.einsum("ptij,...ptjn->...ptin", matrices, taps).reshape(w.shape)
+
+
+def positions_read(layer: Conv | LocallyConnected, shape: tuple[int, ...]) -> np.ndarray:
+    """(P, |S|): which position of the grid every tap of the window reads, row-major; −1 outside of it."""
+    grid = shape[:-1]
+    numbers = 1 + np.arange(int(np.prod(grid)), dtype=np.float32).reshape(1, *grid, 1)
+    read = np.asarray(patches(numbers, layer.box(Signal(Grid(grid), shape[-1]))))
+    return read.reshape(-1, read.shape[-1]).astype(int) - 1

@@ -1,0 +1,282 @@
+"""Learning curves: the error on test inputs against the number of training inputs, with nested training sets.
+
+Each repetition puts the pool in an order of its own; its training set of n is the first n. Of kernels one matrix and
+one Cholesky factor a repetition serve all sizes, and the pool's spectrum predicts the squared error (`omniscient`).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.base import clone
+
+from equitangents import notebook
+from equitangents._types import FileName, Numbers, Targets
+from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+from equitangents.errors import InvalidArgumentError
+from equitangents.files import whole_file
+from equitangents.kernels import Kernels
+from equitangents.report.verdict import with_interval
+from equitangents.statistics import Estimate, paired_mean
+from equitangents.validation import check_whole
+from equitangents_studies.systems import cavity, omniscient
+from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
+from equitangents_studies.systems.grams import KernelName, KernelTable, PoolKernel, check_ridge, pool_kernel
+from equitangents_studies.systems.power_laws import PowerLaw, fit_power_law
+from equitangents_studies.systems.predictions_checked import Missed, missed
+from equitangents_studies.systems.progress import Step, steps
+from equitangents_studies.systems.refitting import both_errors, errors_of
+
+ErrorName = Literal["classification", "squared"]
+_LEAST = 8  # inputs of the smallest default training set
+PREDICTIONS: dict[str, Callable[..., np.ndarray]] = {
+    "spectrum": omniscient.unchecked_risk,  # the measured errors stand beside them: see LearningCurve.missed
+    "inputs": cavity.unchecked_risk,
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LearningCurve:
+    """Errors on test inputs, (sizes, repetitions): `classification`, a share of inputs, and `squared`, summed over
+    outputs; None where there is none.
+
+    `predicted` is the squared error that the pool's kernel predicts at each size, `prediction` how; None where there is
+    no kernel, or none was asked for. Intervals are over repetitions, which all draw their training sets from the same
+    `pool` inputs, and what they test on, too, unless a test set was given: then that is the same for all.
+    """
+
+    model: str
+    sizes: Int[np.ndarray, " sizes"]
+    classification: Float[np.ndarray, "sizes repetitions"] | None
+    squared: Float[np.ndarray, "sizes repetitions"] | None
+    predicted: Float[np.ndarray, " sizes"] | None
+    prediction: str | None
+    pool: int
+    test_inputs: int
+    seed: int
+    level: float = 0.95
+
+    @property
+    def errors(self) -> Float[np.ndarray, "sizes repetitions"]:
+        """Classification errors of classifiers, else squared errors."""
+        return self.of("squared" if self.classification is None else "classification")
+
+    def of(self, error: ErrorName) -> Float[np.ndarray, "sizes repetitions"]:
+        """The errors of one kind. Raises InvalidArgumentError where the model has none of it."""
+        if error not in ("classification", "squared"):
+            raise InvalidArgumentError(f"error is {error!r}; expected 'classification' or 'squared'")
+        found = self.classification if error == "classification" else self.squared
+        if found is None:
+            raise InvalidArgumentError(f"error is {error!r}, which {self.model} has not")
+        return found
+
+    def estimates(self, error: ErrorName | None = None) -> tuple[Estimate, ...]:
+        """The mean over repetitions at each size, with Student's interval; none where all repetitions are equal."""
+        errors = self.errors if error is None else self.of(error)
+        top = 1.0 if errors is self.classification else np.inf
+        return tuple(paired_mean(row, self.level, (0.0, top)) for row in errors)
+
+    def fit(self, segments: int | Literal["auto"] = "auto", error: ErrorName | None = None) -> PowerLaw:
+        """The curve as power laws, by `fit_power_law`."""
+        return fit_power_law(self.sizes, self.errors if error is None else self.of(error), segments, level=self.level)
+
+    @property
+    def prediction_ratio(self) -> Float[np.ndarray, " sizes"]:
+        """Predicted over measured squared error, at each size."""
+        if self.predicted is None:
+            raise InvalidArgumentError(f"nothing was predicted of {self.model}")
+        return self.predicted / self.of("squared").mean(axis=1)
+
+    @property
+    def missed(self) -> Missed | None:
+        """The size at which every training set has over twice the squared error predicted, or under half of it.
+
+        None where there is none, and where nothing was predicted. Inputs that nearly repeat each other make predictions
+        hundreds of times too low.
+        """
+        if self.predicted is None or self.squared is None:
+            return None
+        return missed(self.sizes, self.predicted, self.squared)
+
+    @property
+    def table(self) -> dict[str, list[float]]:
+        """One row a size: means, the ends of their intervals, and what was predicted."""
+        columns: dict[str, list[float]] = {"training_inputs": self.sizes.tolist()}
+        for kind in ("classification", "squared"):
+            if getattr(self, kind) is not None:
+                rows = self.estimates(kind)
+                columns[f"{kind}_error"] = [e.value for e in rows]
+                columns[f"{kind}_low"], columns[f"{kind}_high"] = ([e.low for e in rows], [e.high for e in rows])
+        if self.predicted is not None:
+            columns["squared_predicted"] = self.predicted.tolist()
+        return columns
+
+    def to_csv(self, path: FileName) -> Path:
+        """Write `table`; an interval that is not there is left empty."""
+        with whole_file(Path(path)) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(self.table)
+            writer.writerows(
+                ["" if value != value else repr(value) for value in row]
+                for row in zip(*self.table.values(), strict=True)
+            )
+        return Path(path)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        every: tuple[ErrorName, ...] = ("classification", "squared")
+        kinds = [kind for kind in every if getattr(self, kind) is not None]
+        shown = {kind: [with_interval(e.value, e.interval) for e in self.estimates(kind)] for kind in kinds}
+        rows = []
+        for i, n in enumerate(self.sizes):
+            said = [f"{kind} error {shown[kind][i]}" for kind in kinds]
+            if self.predicted is not None:
+                said.append(f"squared error predicted {self.predicted[i]:.4g}")
+            rows.append((f"{n:,} training inputs", "; ".join(said)))
+        if self.missed is not None:
+            rows.append(("do not rely on what is predicted", f"it is {self.missed}"))
+        return rows
+
+    def _title(self) -> str:
+        count = self.errors.shape[1]
+        sets = "one training set" if count == 1 else f"{count} training sets"
+        return (
+            f"Learning curve of {self.model}: {sets} of each size from {self.pool:,} inputs, tested on "
+            f"{self.test_inputs:,}"
+        )
+
+    def __repr__(self) -> str:
+        return "\n".join([self._title(), *(f"{name}: {value}" for name, value in self._rows())])
+
+    def _repr_html_(self) -> str:
+        return notebook.table(self._title(), self._rows())
+
+
+def learning_curve(
+    model: Any,
+    data: DataLike,
+    y: Targets | None = None,
+    *,
+    test: float | tuple[Numbers, Targets] = 0.2,
+    sizes: Sequence[int] | np.ndarray | None = None,
+    repetitions: int = 5,
+    kernel: KernelName = "ntk",
+    ridge: float = 1e-5,
+    predict: Literal["spectrum", "inputs"] | None = "spectrum",
+    seed: int = 0,
+    level: float = 0.95,
+    progress: bool | Step = False,
+) -> LearningCurve:
+    """Train on nested sets of growing size, several times over, and measure the error on inputs never trained on.
+
+    Args:
+        model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`, a `KeptKernel`):
+            kernel regression, whose kernel is computed once; an `InfiniteEnsemble` or `InfiniteEnsembleClassifier`
+            without augmentation, whose kernel is, too; or any object with `fit` and `predict` (`DeepEnsemble`, a
+            `System`, estimators of scikit-learn, contenders), trained anew each time, or a function of a seed that
+            makes one.
+        data: the inputs (N, …); also a `Dataset`, or (x, y, test_x, test_y).
+        y: their targets: whole numbers or text are classes, other numbers are regressed on.
+        test: the share of the data that every repetition draws to test on, or (x, y) of their own, the same for all.
+        sizes: of the training sets, increasing; None: doubling up to half of the data.
+        repetitions: how many nested chains of training sets are drawn; two or more give intervals.
+        kernel: of networks, "ntk" or "nngp".
+        ridge: of networks; relative to the mean diagonal of the kernel of all data, and so the same at every size.
+        predict: for networks, the squared error that is to be expected: from the "spectrum" alone (`omniscient_risk`),
+            from all "inputs" (`cavity_risk`: dearer, and true where some inputs are far easier than others), or None.
+        seed: of the orders, and of models that have one.
+        progress: True shows a bar; a function is called with (done, total).
+
+    Sources: arXiv 2207.04612 for nested training sets; see `omniscient_risk` for the prediction.
+
+    >>> import equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Dense(64), et.nn.Erf(), et.nn.Dense(1))
+    >>> x = np.random.default_rng(0).normal(size=(60, 2))
+    >>> curve = learning_curve(net, x, np.sin(x[:, 0]), sizes=[5, 10, 20])
+    >>> curve.squared.shape, bool((np.diff(curve.squared.mean(axis=1)) < 0).all())
+    ((3, 5), True)
+    """
+    given = curve_data(data, y, test=test)
+    seed = check_whole("seed", seed, 0)
+    least = _LEAST if given.classes is None else max(_LEAST, len(given.classes))
+    n = training_sizes(sizes, given.most, least)
+    count = check_whole("repetitions", repetitions, 1)
+    if predict is not None and predict not in PREDICTIONS:
+        raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum', 'inputs' or None")
+    if not 0 < level < 1:
+        raise InvalidArgumentError(f"level is {level!r}; it must be between 0 and 1")
+    splits = [given.split(r, seed) for r in range(count)]
+    errors, predicted = np.full((2, len(n), count), np.nan), None
+    name = model_name(model)
+    with steps(f"Learning curve of {name}", progress) as step:
+        if hasattr(model, "kernel") and not hasattr(model, "fit"):
+            matrices = pool_kernel(model, given.x, given.pool, kernel, lambda done, total: step(done / total, 2))
+            errors, predicted = kernel_curve(matrices, given, splits, n, check_ridge(ridge), predict)
+            step(2, 2)
+        else:
+            learner, given = _tabled(model, given, lambda done, total: step(done / total, 1 + count))
+            for r, (order, held_out) in enumerate(splits):
+                for i, size in enumerate(n):
+                    errors[:, i, r] = errors_of(learner, given, order[:size], held_out, seed + r)
+                step(1 + r + 1, 1 + count)
+    classification, squared = (part if np.isfinite(part).all() else None for part in errors)
+    return LearningCurve(
+        model=name,
+        sizes=n,
+        classification=classification,
+        squared=squared,
+        predicted=predicted,
+        prediction=None if predicted is None else predict,
+        pool=given.pool,
+        test_inputs=given.test_inputs,
+        seed=seed,
+        level=level,
+    )
+
+
+def kernel_curve(
+    matrices: PoolKernel,
+    data: CurveData,
+    splits: list[tuple[np.ndarray, np.ndarray]],
+    sizes: np.ndarray,
+    ridge: float,
+    predict: str | None,
+) -> tuple[Float[np.ndarray, "two sizes repetitions"], Float[np.ndarray, " sizes"] | None]:
+    """Classification and squared errors of kernel regression, and the squared error that is predicted."""
+    errors = np.empty((2, len(sizes), len(splits)))
+    for r, (order, test) in enumerate(splits):
+        outputs = matrices.curve(data.targets, order, test, sizes, ridge)
+        errors[:, :, r] = np.transpose([both_errors(data, test, f) for f in outputs])
+    if predict is None:
+        return errors, None
+    return errors, PREDICTIONS[predict](matrices.pool, data.targets[: data.pool], sizes, ridge=ridge * matrices.unit)
+
+
+def model_name(model: Any) -> str:
+    """What results call a model: its name, if it has one, else that of its type."""
+    name = getattr(model, "name", None)
+    if isinstance(name, str):
+        return name
+    return str(getattr(model, "__name__", type(model).__name__))
+
+
+def _tabled(model: Any, data: CurveData, step: Step) -> tuple[Any, CurveData]:
+    """An infinite ensemble with its kernel read from one matrix, and inputs that are its rows; others as they are."""
+    infinite = isinstance(model, InfiniteEnsemble | InfiniteEnsembleClassifier)
+    if not infinite or model.augmentation is not None or model.label_action is not None:
+        return model, data
+    shape = model.input_shape
+    x = data.x if shape is None else data.x.reshape(len(data.x), *shape)
+    K = pool_kernel(model.net, x, data.pool, model.kernel, step).matrix
+
+    def between(i: np.ndarray, j: np.ndarray) -> Kernels:
+        part = K[np.ix_(i, j)] if j.max() < data.pool else K[np.ix_(j, i)].T
+        return Kernels(part, part)
+
+    rows = np.arange(len(x), dtype=np.float64)[:, None]
+    return clone(model).set_params(net=KernelTable(between), input_shape=None), replace(data, x=rows)

@@ -1,0 +1,201 @@
+"""Which architectures hold which: weights of the larger network that make it compute what the smaller one does.
+
+GAP_n ⊆ LAP_n ⊆ VEC_n ⊆ LCN_n ⊆ FCN_{dn}        on d positions, n channels
+LCN_n ⊆ VEC_{dn}
+
+GAP → LAP, VEC   a mean is a dense readout that reads all positions of a block alike
+VEC → LCN        every position has the convolution's weights
+LCN → FCN        weights between what the window does not join are 0
+LCN → VEC        channel (p, i) computes channel i of position p; what it makes of other positions nobody reads
+
+Scales differ: y = σ_w/√fan-in W x, so W is multiplied by the root of the quotient of the fans-in.
+
+Source: Xiao & Pennington 2022, arXiv 2207.04612, Theorem 3.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import jax
+import numpy as np
+
+from equitangents._types import Params
+from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, LocallyConnected, Relu, Sequential
+from equitangents.nn.signal import Grid, Signal
+from equitangents_studies.systems.architectures import kind_of
+from equitangents_studies.systems.coupling import positions_read
+
+
+class Embedded(NamedTuple):
+    """A network and parameters of it."""
+
+    net: Sequential
+    params: Params
+
+
+def embed(net: Sequential, params: Params, target: str, input_shape: tuple[int, ...]) -> Embedded:
+    """A network of the architecture `target` and weights of it that compute the same function.
+
+    Args:
+        net: GAP, LAPk, VEC or LCN of `architecture`, of any depth and width n, of stride 1 and circular padding.
+        params: of `net.init`.
+        target: "LAPk", "VEC", "LCN" or "FCN", as far as Theorem 3.1 goes: GAP → LAPk → VEC → LCN → FCN, or LCN → VEC.
+            From LCN_n, VEC has dn channels; FCN has dn.
+        input_shape: (*positions, channels) of inputs.
+
+    Raises InvalidArgumentError where the target does not hold the network.
+
+    >>> import jax, numpy as np
+    >>> from equitangents_studies.systems import architecture
+    >>> net = architecture("GAP", depth=2, width=4)
+    >>> params = net.init(jax.random.key(0), (4, 4, 3))
+    >>> wide = embed(net, params, "FCN", (4, 4, 3))
+    >>> x = np.random.default_rng(0).normal(size=(5, 4, 4, 3)).astype(np.float32)
+    >>> wide.net.layers[1].channels, bool(np.allclose(wide.net.apply(wide.params, x), net.apply(params, x), atol=1e-5))
+    (64, True)
+    """
+    if any(getattr(layer, "parametrisation", "ntk") != "ntk" for layer in net.layers):
+        raise NetworkError(f"{net!r} cannot be embedded; expected the NTK parametrisation in every layer")
+    current, shape = Embedded(net, params), tuple(int(n) for n in input_shape)
+    for step in _route(kind_of(net), target):
+        current = step(current, shape)
+    return current
+
+
+def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]], Embedded]]:
+    """The steps from one architecture to another."""
+    pooled = lambda name: name == "GAP" or name.startswith("LAP")
+    if source == "LCN" and target == "VEC":
+        return [_position_channels]
+    if pooled(source) and target.startswith("LAP") and target[3:].isdigit():
+        block = int(target[3:])
+        return [lambda held, shape: _unpool(held, shape, block)]
+    chain = ["VEC", "LCN", "FCN"]
+    steps = {"LCN": _unshare, "FCN": _fill}
+    if target in chain and (pooled(source) or source in chain[: chain.index(target)]):
+        begin = 0 if pooled(source) else chain.index(source) + 1
+        first = [lambda held, shape: _unpool(held, shape, 1)] if pooled(source) else []
+        return first + [steps[name] for name in chain[begin : chain.index(target) + 1] if name in steps]
+    raise InvalidArgumentError(
+        f"target is {target!r}, and the network is {source}; known are GAP → LAPk → VEC → LCN → FCN, and LCN → VEC"
+    )
+
+
+def _unpool(held: Embedded, shape: tuple[int, ...], block: int) -> Embedded:
+    """Global or block means, then a readout: as a readout of all blocks of side `block` (1: of all positions)."""
+    net, params = held
+    readout = net.layers[-1]
+    assert isinstance(readout, Dense), readout
+    pools = [layer for layer in net.layers if isinstance(layer, AvgPool | GlobalAvgPool)]
+    old = _means(pools[0], shape)  # (old blocks, positions): the features of the smaller network
+    new = _means(AvgPool(block), shape)
+    through = old @ np.linalg.pinv(new)  # old features from new ones
+    if not np.allclose(through @ new, old, atol=1e-12):
+        raise InvalidArgumentError(
+            f"blocks of {block} do not make up those of {pools[0]!r} on a grid of {shape[:-1]}; expected a divisor"
+        )
+    w = np.asarray(params[-1]["w"], np.float64).reshape(len(old), -1, readout.channels)
+    spread = np.einsum("ob,ocn->bcn", through, w) * math.sqrt(len(new) / len(old))
+    end = params[-1] | {"w": _as(params[-1]["w"], spread.reshape(-1, readout.channels))}
+    depth = max(i for i, layer in enumerate(net.layers) if isinstance(layer, Relu)) + 1
+    pooled = [] if block == 1 else [AvgPool(block)]
+    layers = [*net.layers[:depth], *pooled, Flatten(), readout]
+    return Embedded(Sequential(*layers), (*params[:depth], *[()] * (len(pooled) + 1), end))
+
+
+def _means(pool: AvgPool | GlobalAvgPool, shape: tuple[int, ...]) -> np.ndarray:
+    """(blocks, positions): the matrix of a pooling layer."""
+    positions = math.prod(shape[:-1])
+    basis = cast(jax.Array, np.eye(positions).reshape(positions, *shape[:-1], 1))  # NumPy's, which is in float64
+    return np.asarray(pool.apply((), basis, Signal(Grid(shape[:-1]), 1)), np.float64).reshape(positions, -1).T
+
+
+def _unshare(held: Embedded, shape: tuple[int, ...]) -> Embedded:
+    """Convolutions as locally connected layers."""
+    positions = math.prod(shape[:-1])
+    layers, params = [], []
+    for layer, p in zip(held.net.layers, held.params, strict=True):
+        if isinstance(layer, Conv):
+            _check_plain(layer)
+            layer = LocallyConnected(**_settings(layer))
+            p = {name: _as(a, np.broadcast_to(np.asarray(a), (positions, *a.shape))) for name, a in p.items()}
+        layers.append(layer)
+        params.append(p)
+    return Embedded(Sequential(*layers), tuple(params))
+
+
+def _fill(held: Embedded, shape: tuple[int, ...]) -> Embedded:
+    """Locally connected layers as dense ones on all positions' channels."""
+    positions = math.prod(shape[:-1])
+    channels = shape[-1]
+    layers: list[Any] = [Flatten()]
+    params: list[Any] = [()]
+    for layer, p in zip(held.net.layers, held.params, strict=True):
+        if isinstance(layer, Flatten):
+            continue
+        if isinstance(layer, LocallyConnected):
+            _check_plain(layer)
+            reads = positions_read(layer, (*shape[:-1], channels))
+            w = np.asarray(p["w"], np.float64).reshape(positions, -1, channels, layer.channels)
+            full = np.zeros((positions, channels, positions, layer.channels))
+            for tap in range(reads.shape[1]):  # a small torus is read by several taps at one position: += takes each
+                full[reads[:, tap], :, np.arange(positions)] += w[:, tap]
+            full *= math.sqrt(positions / reads.shape[1])
+            p = {"w": _as(p["w"], full.reshape(positions * channels, -1))} | _flat_bias(p)
+            channels = layer.channels
+            layer = Dense(positions * channels, W_std=layer.W_std, b_std=layer.b_std)
+        layers.append(layer)
+        params.append(p)
+    return Embedded(Sequential(*layers), tuple(params))
+
+
+def _position_channels(held: Embedded, shape: tuple[int, ...]) -> Embedded:
+    """Locally connected layers as convolutions with channels for every position."""
+    positions = math.prod(shape[:-1])
+    channels, wide = shape[-1], 1  # `wide` is how many times the channels the convolution's input has
+    layers: list[Any] = []
+    params: list[Any] = []
+    for layer, p in zip(held.net.layers, held.params, strict=True):
+        if isinstance(layer, LocallyConnected):
+            _check_plain(layer)
+            reads = positions_read(layer, (*shape[:-1], channels))
+            w = np.asarray(p["w"], np.float64).reshape(positions, -1, channels, layer.channels)
+            full = np.zeros((reads.shape[1], wide, channels, positions, layer.channels))
+            at = np.arange(positions)
+            for tap in range(reads.shape[1]):
+                source = reads[:, tap] if wide > 1 else np.zeros(positions, int)
+                full[tap, source, :, at] = w[:, tap]
+            full *= math.sqrt(wide)
+            p = {"w": _as(p["w"], full.reshape(-1, positions * layer.channels))} | _flat_bias(p)
+            channels, wide = layer.channels, positions
+            layer = Conv(**(_settings(layer) | {"channels": positions * channels}))
+        elif isinstance(layer, Dense):
+            readout = np.zeros((positions, positions, channels, layer.channels))
+            own = np.asarray(p["w"], np.float64).reshape(positions, channels, layer.channels)
+            readout[np.arange(positions), np.arange(positions)] = own * math.sqrt(positions)
+            p = p | {"w": _as(p["w"], readout.reshape(-1, layer.channels))}
+        layers.append(layer)
+        params.append(p)
+    return Embedded(Sequential(*layers), tuple(params))
+
+
+def _flat_bias(p: dict[str, Any]) -> dict[str, Any]:
+    return {"b": p["b"].reshape(-1)} if "b" in p else {}
+
+
+def _settings(layer: Conv | LocallyConnected) -> dict[str, Any]:
+    """What convolutions and locally connected layers both take; the NTK parametrisation is that of either."""
+    return {name: value for name, value in vars(layer).items() if name != "parametrisation"}
+
+
+def _check_plain(layer: Conv | LocallyConnected) -> None:
+    if layer.padding != "circular" or (layer.stride if isinstance(layer.stride, int) else max(layer.stride)) != 1:
+        raise NetworkError(f"{layer!r} cannot be embedded; expected stride 1 and circular padding")
+
+
+def _as(reference: Any, value: np.ndarray) -> np.ndarray:
+    return np.asarray(value, np.dtype(reference.dtype))

@@ -1,0 +1,335 @@
+"""How many samples a symmetry is worth: the same errors with it and without, measured and predicted.
+
+The kernels of the plain network, of the one invariant under a group, under a subgroup, and under a group that is no
+symmetry of the data get the same nested training sets; `factor` is by how many times the plain one needs more samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from equitangents import notebook
+from equitangents._types import Elements, Numbers, Targets
+from equitangents.actions import Action
+from equitangents.actions.named import ActionLike
+from equitangents.errors import InvalidArgumentError
+from equitangents.groups import Group
+from equitangents.kernels import KernelFunction, orbit_average
+from equitangents.report.verdict import with_interval
+from equitangents.statistics import Estimate
+from equitangents.validation import check_whole
+from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
+from equitangents_studies.systems.curves import PREDICTIONS, ErrorName, LearningCurve, kernel_curve, model_name
+from equitangents_studies.systems.grams import KernelName, PoolKernel, check_ridge, symmetric_kernel
+from equitangents_studies.systems.group_grams import finite_action, group_grams
+from equitangents_studies.systems.matched_errors import (
+    apart,
+    bound,
+    ends_of,
+    jackknifed,
+    log_factor,
+    measured_factor,
+    number_of,
+)
+from equitangents_studies.systems.predictions_checked import Missed
+from equitangents_studies.systems.progress import Step, steps
+from equitangents_studies.systems.wrong_groups import scrambled
+
+_PARTS = 10  # of the pool, each left out in turn for the interval of what is predicted
+_LEAST = 10
+
+
+@dataclass(frozen=True)
+class GroupExchange:
+    """What one group is worth: the plain network needs `measured` times its samples for the same error.
+
+    kind: "right", "subgroup" or "wrong"; `predicted`: from the spectra, of the squared error. `bounds` (measured,
+    predicted): where the curves share no error, what the factor exceeds; negative where its inverse does; else None.
+    `missed`: where training sets show that the predicted error of either curve is wrong.
+    """
+
+    kind: str
+    group: str
+    order: int
+    measured: Estimate
+    predicted: Estimate
+    bounds: tuple[float | None, float | None] = (None, None)
+    missed: Missed | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What follows from the numbers."""
+        name = {"right": self.group, "subgroup": f"the subgroup {self.group}", "wrong": f"the wrong group {self.group}"}
+        value, (low, high) = self.measured.value, self.measured.interval
+        said = f"the spectra predict {_predicted(self.predicted, self.bounds[1])}"
+        if self.missed is not None:
+            said = f"the spectra tell nothing, since the error that they predict is {self.missed}"
+        if math.isnan(value):
+            least = self.bounds[0]
+            if least is None:
+                return f"With {name[self.kind]} built in no factor could be measured; {said}."
+            needs = f"the plain network needs more than {least:.3g} times as many samples"
+            costs = f"more than {-least:.3g} times as many samples are needed"
+            return f"With {name[self.kind]} built in {needs if least > 0 else costs}; {said}."
+        level = f"{100 * self.measured.level:.4g} % interval"
+        if math.isnan(low):
+            return f"With {name[self.kind]} built in the factor is {value:.3g}, without an interval; {said}."
+        if low > 1:
+            return (
+                f"With {name[self.kind]} built in the same error takes {number_of(self.measured)} times fewer samples "
+                f"({level} {ends_of(self.measured)}); {said}."
+            )
+        if high < 1:
+            inverse = Estimate(1 / value, 1 / high, 1 / low, self.measured.level)
+            return (
+                f"With {name[self.kind]} built in the same error takes {number_of(inverse)} times more samples "
+                f"({level} {ends_of(inverse)}); {said}."
+            )
+        return (
+            f"Whether {name[self.kind]} saves samples or costs some is not decided: the factor is "
+            f"{number_of(self.measured)} ({level} {ends_of(self.measured)}); {said}."
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExchangeRate:
+    """What groups are worth, best known as `sentence`; `right`, `subgroup` and `wrong` are the rows.
+
+    Measured factors compare mean errors of the kind `error`, with intervals over repetitions, whose training sets come
+    from the same inputs; predicted ones are of the squared error, with intervals over those inputs. Both are jackknife
+    intervals. `curves` are by kind, "plain" among them.
+    """
+
+    model: str
+    error: ErrorName
+    rows: tuple[GroupExchange, ...]
+    curves: Mapping[str, LearningCurve]
+
+    @property
+    def right(self) -> GroupExchange:
+        """The group that was asked about."""
+        return self.rows[0]
+
+    @property
+    def subgroup(self) -> GroupExchange | None:
+        """A part of it; None where it has none but the identity."""
+        return next((row for row in self.rows if row.kind == "subgroup"), None)
+
+    @property
+    def wrong(self) -> GroupExchange:
+        """A group as large that is no symmetry of the data."""
+        return self.rows[-1]
+
+    @property
+    def sentence(self) -> str:
+        """What all groups are worth, in words that follow from the numbers."""
+        return " ".join(row.sentence for row in self.rows)
+
+    @property
+    def table(self) -> dict[str, list[Any]]:
+        """One row a group."""
+        return {
+            "kind": [row.kind for row in self.rows],
+            "group": [row.group for row in self.rows],
+            "order": [row.order for row in self.rows],
+            "measured": [row.measured.value for row in self.rows],
+            "measured_low": [row.measured.low for row in self.rows],
+            "measured_high": [row.measured.high for row in self.rows],
+            "predicted": [row.predicted.value for row in self.rows],
+            "predicted_low": [row.predicted.low for row in self.rows],
+            "predicted_high": [row.predicted.high for row in self.rows],
+        }
+
+    def _cells(self) -> list[tuple[str, str]]:
+        of = lambda e: with_interval(e.value, e.interval)
+        return [
+            (f"{row.kind}: {row.group}, order {row.order}", f"{of(row.measured)}, predicted {of(row.predicted)}")
+            for row in self.rows
+        ]
+
+    def __repr__(self) -> str:
+        title = f"Samples that {self.model} needs over those with a group built in, for the same {self.error} error"
+        return "\n".join([title, *(f"{name}: {value}" for name, value in self._cells()), self.sentence])
+
+    def _repr_html_(self) -> str:
+        return notebook.table(f"Exchange rates of {self.model}", [*self._cells(), ("in words", self.sentence)])
+
+
+def exchange_rate(
+    net: KernelFunction,
+    group: Group | ActionLike,
+    data: DataLike,
+    y: Targets | None = None,
+    *,
+    subgroup: Elements | None = None,
+    wrong: Action | None = None,
+    test: float | tuple[Numbers, Targets] = 0.2,
+    sizes: Sequence[int] | np.ndarray | None = None,
+    repetitions: int = 10,
+    error: ErrorName = "squared",
+    kernel: KernelName = "ntk",
+    ridge: float = 1e-5,
+    predict: Literal["spectrum", "inputs"] = "spectrum",
+    seed: int = 0,
+    level: float = 0.95,
+    progress: bool | Step = False,
+) -> ExchangeRate:
+    """By what factor a group, a subgroup and a wrong group change the samples needed for the same error.
+
+    Args:
+        net: an infinite network whose kernel the group leaves invariant.
+        group: an exact action of a finite group, or its name; it should be a symmetry of the data
+            (`moved_at_random` makes it one).
+        data: inputs, as those of `learning_curve`; so are y, test, sizes, repetitions, kernel, ridge, predict, seed and
+            progress.
+        subgroup: its elements; None: the largest proper one that one or two elements generate.
+        wrong: an action that is no symmetry of the data; None: `scrambled`, the group's conjugate by a random
+            permutation of positions.
+        error: which error is measured.
+
+    Errors of both curves are matched where they overlap; the prediction is that of the squared error.
+
+    >>> import equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(64), et.nn.Erf(), et.nn.Dense(1))
+    >>> turns = et.actions.image_rotations(4)
+    >>> x = np.random.default_rng(0).normal(size=(80, 2, 2, 1))
+    >>> found = exchange_rate(net, turns, x, np.tanh(2 * x).sum(axis=(1, 2, 3)), sizes=[8, 16, 32, 64])
+    >>> found.right.measured.low > 1, [row.order for row in found.rows]
+    (True, [4, 2, 4])
+    """
+    given = curve_data(data, y, test=test)
+    action = finite_action(group, given.x)
+    n = training_sizes(sizes, given.most, _LEAST)
+    if len(n) < 2:
+        raise InvalidArgumentError(f"sizes is {n.tolist()}; expected two or more, to compare curves")
+    count, seed = check_whole("repetitions", repetitions, 1), check_whole("seed", seed, 0)
+    if predict not in PREDICTIONS:
+        raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum' or 'inputs'")
+    if error == "classification" and given.classes is None:
+        raise InvalidArgumentError("error is 'classification', and the targets are numbers")
+    if not 0 < level < 1:
+        raise InvalidArgumentError(f"level is {level!r}; it must be between 0 and 1")
+    part = _subgroup(action, subgroup)
+    other = scrambled(action, given.x.shape[1:], seed) if wrong is None else finite_action(wrong, given.x)
+    with steps("Exchange rates", progress) as step:
+        grams = group_grams(net, action, given.x, kernel, lambda a, b: step(a / b, 3), given.pool)
+        kernels = {"plain": grams.mean([action.group.identity]), "right": grams.mean(action.group.elements)}
+        orders = {"right": action.group.order, "wrong": other.group.order}
+        names = {"right": action.group.name, "wrong": f"{other.group.name} by {other.name}"}
+        if part is not None:
+            kernels["subgroup"] = grams.mean(part)
+            orders["subgroup"], names["subgroup"] = len(part), f"of order {len(part)} of {action.group.name}"
+        del grams
+        kernels["wrong"] = symmetric_kernel(
+            orbit_average(net, other), given.x, kernel, lambda a, b: step(1 + a / b, 3), given.pool
+        )
+        splits = [given.split(r, seed) for r in range(count)]
+        curves, left_out = {}, {}
+        for done, (kind, K) in enumerate(kernels.items(), 1):
+            matrices = PoolKernel(K)
+            errors, predicted = kernel_curve(matrices, given, splits, n, check_ridge(ridge), predict)
+            name = f"{model_name(net)}, {kind}"
+            curves[kind] = _curve(name, n, errors, predicted, predict, given, seed, level)
+            left_out[kind] = _without_parts(matrices, given, n, ridge, predict, seed)
+            step(2 + done / len(kernels), 3)
+    rows = []
+    for kind in ("right", "subgroup", "wrong"):
+        if kind in kernels:
+            rows.append(_exchange(kind, names[kind], orders[kind], curves, left_out, error, level))
+    return ExchangeRate(model_name(net), error, tuple(rows), curves)
+
+
+def _exchange(
+    kind: str,
+    name: str,
+    order: int,
+    curves: Mapping[str, LearningCurve],
+    left_out: Mapping[str, np.ndarray],
+    error: ErrorName,
+    level: float,
+) -> GroupExchange:
+    plain, other = curves["plain"], curves[kind]
+    n = plain.sizes.astype(np.float64)
+    a, b = plain.of(error), other.of(error)
+    measured = measured_factor(n, a, b, level)
+    assert plain.predicted is not None
+    assert other.predicted is not None
+    # without a tenth of the inputs there may be too few for the largest sizes
+    reached = np.isfinite(left_out["plain"]).all(axis=0)
+    pairs = zip(left_out["plain"][:, reached], left_out[kind][:, reached], strict=True)
+    parts = np.array([log_factor(n[reached], p, q) for p, q in pairs])
+    predicted = jackknifed(log_factor(n, plain.predicted, other.predicted), parts, level)
+    return GroupExchange(
+        kind,
+        name,
+        order,
+        measured,
+        predicted,
+        (
+            bound(n, a.mean(axis=1), b.mean(axis=1)) if apart(a.mean(axis=1), b.mean(axis=1)) else None,
+            bound(n, plain.predicted, other.predicted) if apart(plain.predicted, other.predicted) else None,
+        ),
+        plain.missed or other.missed,
+    )
+
+
+def _without_parts(
+    matrices: PoolKernel, data: CurveData, sizes: np.ndarray, ridge: float, predict: str, seed: int
+) -> np.ndarray:
+    """What is predicted without each tenth of the pool in turn, (parts, sizes)."""
+    dealt = np.random.default_rng((seed, data.pool)).permutation(data.pool) % _PARTS
+    found = []
+    for part in range(_PARTS):
+        kept = np.flatnonzero(dealt != part)
+        reachable = sizes[sizes <= len(kept)]
+        K = matrices.matrix[np.ix_(kept, kept)]
+        risks = PREDICTIONS[predict](K, data.targets[kept], reachable, ridge=ridge * matrices.unit)
+        found.append(np.append(risks, np.full(len(sizes) - len(reachable), np.nan)))
+    return np.array(found)
+
+
+def _curve(
+    name: str,
+    sizes: np.ndarray,
+    errors: np.ndarray,
+    predicted: np.ndarray | None,
+    prediction: str,
+    data: CurveData,
+    seed: int,
+    level: float,
+) -> LearningCurve:
+    classification = None if data.classes is None else errors[0]
+    return LearningCurve(
+        name, sizes, classification, errors[1], predicted, prediction, data.pool, data.test_inputs, seed, level
+    )
+
+
+def _subgroup(action: Action, given: Any) -> list[int] | None:
+    """Elements of a proper subgroup, or None where the identity is the only one."""
+    group = action.group
+    if given is not None:
+        return [int(g) for g in group.subgroup(given).elements]
+    proper = [
+        part
+        for a in group.elements
+        for b in group.elements
+        if a <= b and 1 < (part := group.generated_subgroup([a, b])).order < group.order
+    ]
+    return [int(g) for g in max(proper, key=lambda part: part.order).elements] if proper else None
+
+
+def _predicted(e: Estimate, least: float | None) -> str:
+    """What the spectra say, the right way round for a reader."""
+    if math.isnan(e.value):
+        if least is None:
+            return "nothing"
+        return f"more than {abs(least):.3g} times {'fewer' if least > 0 else 'more'}"
+    word, shown = ("fewer", e) if e.value >= 1 else ("more", Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.level))
+    if not e.has_interval:
+        return f"{shown.value:.3g} times {word}, without an interval"
+    return f"{number_of(shown)} times {word} ({ends_of(shown)})"

@@ -1,0 +1,247 @@
+"""What is learnt of a symmetry that only some classes show: others are seen in part of their orbits.
+
+Perin & Deny (arXiv 2412.11521): does a network that sees some classes in all orientations classify the others in
+orientations in which it never saw them? At infinite width the answer is in closed form, irrep by irrep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents import notebook
+from equitangents._types import Elements, Numbers, Targets
+from equitangents.actions.named import ActionLike
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.groups import Group
+from equitangents.kernels import KernelFunction
+from equitangents.report.verdict import format_number, with_interval
+from equitangents.statistics import Estimate, mean_interval
+from equitangents.validation import check_array, check_same_length, is_whole
+from equitangents_studies.systems.curves import model_name
+from equitangents_studies.systems.grams import KernelName, check_ridge
+from equitangents_studies.systems.group_grams import finite_action, group_grams
+from equitangents_studies.systems.missing_orientations import WholeOrbits, exact_weights, predictions
+from equitangents_studies.systems.progress import Step, steps
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartialOrbits:
+    """Outputs (|G|, N, K) at every orientation of every training input, from irreps and from an exact solve.
+
+    `seen` (|G|, N) says which copies were trained on, `partial` (N,) which inputs are of classes seen in part. `test`
+    and `test_partial` are the outputs at further inputs (|G|, T, K), from irreps, and which of those are of such
+    classes; `one_missing` (N, K) the outputs at an orientation that alone is missing. Targets are numbers of `classes`.
+    """
+
+    model: str
+    group: str
+    classes: np.ndarray
+    labels: Int[np.ndarray, " n"]
+    seen: np.ndarray
+    partial: np.ndarray
+    irreps: Float[np.ndarray, "order n outputs"]
+    exact: Float[np.ndarray, "order n outputs"]
+    one_missing: Float[np.ndarray, "n outputs"]
+    test: Float[np.ndarray, "order test outputs"] | None = None
+    test_labels: Int[np.ndarray, " test"] | None = None
+    test_partial: np.ndarray | None = None
+    level: float = 0.95
+
+    @property
+    def largest_difference(self) -> float:
+        """Between irreps and the exact solve, over the largest output."""
+        return float(np.abs(self.irreps - self.exact).max() / np.abs(self.exact).max())
+
+    @property
+    def unseen_accuracy(self) -> Estimate:
+        """Share of right classes at the unseen orientations of partly seen training inputs; interval over inputs."""
+        right = self.irreps.argmax(axis=2) == self.labels
+        unseen = ~self.seen[:, self.partial]
+        return self._mean((right[:, self.partial] & unseen).sum(axis=0) / unseen.sum(axis=0))
+
+    @property
+    def one_missing_accuracy(self) -> Estimate:
+        """The same where only one orientation of one input is not trained on, partly seen classes alone."""
+        right = self.one_missing.argmax(axis=1) == self.labels
+        return self._mean(right[self.partial].astype(float))
+
+    def test_accuracy(self, *, partial: bool, seen: bool) -> Estimate:
+        """Share of right classes of further inputs, of classes seen in part or not, at orientations in which the partly
+        seen classes were seen, or were not; interval over inputs.
+        """
+        if self.test is None or self.test_partial is None:
+            raise InvalidArgumentError("test is None: no further inputs were given to predict")
+        elements = self.seen[:, self.partial][:, 0]
+        right = self.test.argmax(axis=2) == self.test_labels
+        return self._mean(right[elements == seen][:, self.test_partial == partial].mean(axis=0))
+
+    @property
+    def sentence(self) -> str:
+        """What follows from the numbers."""
+        e = self.unseen_accuracy
+        shown = f"{format_number(100 * e.value, (100 * e.low, 100 * e.high))} %"
+        ends = "no interval" if not e.has_interval else f"{100 * e.low:.3g} to {100 * e.high:.3g} %"
+        m, order = int(self.seen[:, self.partial][:, 0].sum()), len(self.seen)
+        return (
+            f"Of training inputs that were seen in {m} of {order} orientations, {shown} of the other orientations get "
+            f"the right class ({ends}, {100 * self.level:.4g} % interval over inputs)."
+        )
+
+    @property
+    def table(self) -> dict[str, list[Any]]:
+        """One row a group of inputs: share of right classes, and its interval."""
+        rows = [("training, unseen orientations", self.unseen_accuracy)]
+        rows.append(("training, only one orientation of one input missing", self.one_missing_accuracy))
+        if self.test is not None:
+            rows += [
+                (
+                    f"further inputs of classes seen {'in part' if part else 'whole'}, orientations "
+                    f"{'' if seen else 'un'}seen",
+                    self.test_accuracy(partial=part, seen=seen),
+                )
+                for part in (True, False)
+                for seen in (True, False)
+            ]
+        return {
+            "inputs": [name for name, _ in rows],
+            "accuracy": [e.value for _, e in rows],
+            "low": [e.low for _, e in rows],
+            "high": [e.high for _, e in rows],
+        }
+
+    def _mean(self, values: np.ndarray) -> Estimate:
+        if not len(values):
+            return Estimate(np.nan, np.nan, np.nan, self.level)
+        return Estimate(float(values.mean()), *mean_interval(values, level=self.level, bounds=(0.0, 1.0)), self.level)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        t = self.table
+        ends = zip(t["low"], t["high"], strict=True)
+        cells = [with_interval(v, e) for v, e in zip(t["accuracy"], ends, strict=True)]
+        same = f"{self.largest_difference:.1e} of the largest output"
+        return [*zip(t["inputs"], cells, strict=True), ("irreps against the exact solve", same)]
+
+    def __repr__(self) -> str:
+        lines = [f"{name}: {value}" for name, value in self._rows()]
+        return "\n".join([f"Right classes of {self.model}, {self.group}", *lines, self.sentence])
+
+    def _repr_html_(self) -> str:
+        return notebook.table(f"Right classes of {self.model}, {self.group}", self._rows())
+
+
+def partial_orbits(
+    net: KernelFunction,
+    group: Group | ActionLike,
+    x: Numbers,
+    y: Targets,
+    seen: int | Elements,
+    *,
+    partial: Targets | None = None,
+    test: tuple[Numbers, Targets] | None = None,
+    kernel: KernelName = "ntk",
+    ridge: float = 1e-6,
+    level: float = 0.95,
+    progress: bool | Step = False,
+) -> PartialOrbits:
+    """Train on some classes in all orientations, on others in some, and predict all orientations of all.
+
+    Args:
+        net: an infinite network, or anything with `kernel` that the group leaves invariant (checked on a sample).
+        group: an exact action of any finite group, or its name.
+        x: inputs (N, …), each of which stands for its orbit.
+        y: their classes (N,).
+        seen: elements in which the partly seen classes are trained on: a list of them, or their number m, the first m.
+        partial: the classes that are seen in part; None: the second half of them, sorted.
+        test: (x, y) of further inputs to predict in all orientations.
+        ridge: relative to the mean diagonal of the kernel.
+
+    The predictor in the irrep basis needs one inverse for each irrep and one solve for the missing copies; the exact
+    one solves for all copies that are seen. They agree to rounding.
+
+    Source: Perin & Deny 2025, arXiv 2412.11521, for one missing copy; the matrix form for any number is the same
+    algebra.
+
+    >>> import equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(8), et.nn.Relu(), et.nn.Dense(2))
+    >>> x = np.random.default_rng(0).normal(size=(6, 4, 4, 1))
+    >>> found = partial_orbits(net, "C4", x, [0, 0, 0, 1, 1, 1], seen=2)
+    >>> found.irreps.shape, bool(found.largest_difference < 1e-8), int(found.seen.sum())
+    ((4, 6, 2), True, 18)
+    """
+    x = np.asarray(check_array("x", x, min_rank=2))
+    action = finite_action(group, x)
+    order = action.group.order
+    classes, labels = np.unique(np.asarray(y), return_inverse=True)
+    check_same_length("x", x, "y", labels)
+    if labels.ndim != 1 or len(classes) < 2:
+        raise ShapeError(f"y has shape {np.shape(y)} and {len(classes)} classes; expected labels (N,), 2 or more")
+    chosen = classes[len(classes) // 2 :] if partial is None else np.unique(np.atleast_1d(partial))
+    if not np.isin(chosen, classes).all() or len(chosen) in (0, len(classes)):
+        raise InvalidArgumentError(
+            f"partial is {chosen.tolist()}; expected some of the classes {classes.tolist()}, but not all"
+        )
+    elements = _elements(seen, order)
+    in_part = np.isin(classes, chosen)
+    inputs = np.concatenate([x, _test_inputs(x, test)]).astype(x.dtype) if test is not None else x
+    targets = np.eye(len(classes))[labels] - 1 / len(classes)
+    copies = np.ones((order, len(x)), bool)
+    copies[np.ix_(~np.isin(np.arange(order), elements), in_part[labels])] = False
+    g, i = np.nonzero(~copies)
+    with steps("Partial orbits", progress) as step:
+        grams = group_grams(net, action, inputs, kernel, lambda a, b: step(a / b, 3), len(x))
+        delta = check_ridge(ridge) * float(np.diagonal(grams.of(action.group.identity)).mean(dtype=np.float64))
+        square = type(grams)(grams.group, {h: m[: len(x)] for h, m in grams.matrices.items()})
+        whole = WholeOrbits(square, targets, delta)
+        weights = whole.weights(g, i)
+        outputs = predictions(grams, slice(None), weights)
+        step(2, 3)
+        exact = predictions(square, slice(None), exact_weights(square, targets, delta, g, i))
+        step(3, 3)
+    tested = None if test is None else _test_labels(classes, test[1], len(inputs) - len(x))
+    return PartialOrbits(
+        model=model_name(net),
+        group=action.group.name,
+        classes=classes,
+        labels=labels,
+        seen=copies,
+        partial=in_part[labels],
+        irreps=outputs[:, : len(x)],
+        exact=exact,
+        one_missing=whole.one_missing(),
+        test=None if tested is None else outputs[:, len(x) :],
+        test_labels=tested,
+        test_partial=None if tested is None else in_part[tested],
+        level=level,
+    )
+
+
+def _elements(seen: Any, order: int) -> np.ndarray:
+    """The elements in which partly seen classes are seen: some of the group, but not all."""
+    given = np.arange(int(seen)) if is_whole(seen) and 0 < seen <= order else np.unique(np.atleast_1d(seen))
+    if is_whole(seen) and not 0 < seen < order:
+        raise InvalidArgumentError(f"seen is {seen!r}; expected from 1 to {order - 1} of the group's {order} elements")
+    if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= order or not 0 < len(given) < order:
+        raise InvalidArgumentError(
+            f"seen is {seen!r}; expected some, but not all, of the group's elements 0 to {order - 1}"
+        )
+    return given
+
+
+def _test_inputs(x: np.ndarray, test: tuple[Any, Any]) -> np.ndarray:
+    inputs = np.asarray(check_array("test", test[0], min_rank=2))
+    if inputs.shape[1:] != x.shape[1:]:
+        raise ShapeError(f"test has inputs of shape {inputs.shape[1:]}; those trained on have {x.shape[1:]}")
+    return inputs
+
+
+def _test_labels(classes: np.ndarray, y: Any, count: int) -> np.ndarray:
+    labels = np.asarray(y)
+    if labels.shape != (count,):
+        raise ShapeError(f"test has labels of shape {labels.shape} for {count} inputs")
+    if not np.isin(labels, classes).all():
+        raise InvalidArgumentError(f"test has classes beyond those of y, {classes.tolist()}")
+    return np.searchsorted(classes, labels)

@@ -1,0 +1,320 @@
+"""Is a learning algorithm symmetric under a group?  Are predictions unchanged when all inputs are moved together?
+
+A(τX, Y)(τx) = A(X, Y)(x) for all τ: of infinite width as functions, of trained networks in law.
+
+kernel       infinite width: both predictions are computed, and differ by rounding if the algorithm is symmetric
+coupled      finite width: networks whose first weights moved along give equal outputs, so the laws are equal
+two-sample   finite width: networks of independent seeds, trained on moved data or not, compared as samples
+
+Source: Xiao & Pennington 2022, arXiv 2207.04612, section 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from equitangents._types import Numbers
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.statistics import Estimate
+from equitangents.statistics.student import binomial_ends
+from equitangents.validation import check_array, check_whole
+from equitangents_studies.systems.coupling import why_uncoupled
+from equitangents_studies.systems.data_groups import DataGroup
+from equitangents_studies.systems.generated import textures
+from equitangents_studies.systems.inferences import GradientInference, KernelInference
+from equitangents_studies.systems.parametrisations import check_choice
+from equitangents_studies.systems.system import System, fit_moved
+from equitangents_studies.systems.transformations import Transformation, transformation
+from equitangents_studies.systems.two_sample import detectable_shift, energy_test
+
+METHODS = ("kernel", "coupled", "two-sample")
+TOLERANCES = {"float32": 1e-5, "float64": 1e-8}
+"""Largest differences of predictions, relative to the largest prediction, that count as rounding."""
+_ROUNDING = {"float32": 1e-5, "float64": 1e-11}  # by which equal kernels may differ, relative to the largest entry
+_SOME = 64  # inputs whose kernels are compared
+_FEWEST = 16  # members of each sample
+
+
+@final
+@dataclass(frozen=True)
+class SymmetryResult:
+    """What a test of algorithmic symmetry found; `bool(result)` is whether the algorithm was found symmetric.
+
+    Args:
+        system: the architecture and inference.
+        group: what moved the inputs.
+        verdict: "symmetric", "not symmetric" or "not decided".
+        method: "kernel", "coupled" or "two-sample".
+        number: the largest difference of predictions relative to the largest prediction; of two-sample, the p-value.
+        tolerance: up to which `number` is rounding; of two-sample, the level at or below which laws differ.
+        sentence: all this in words.
+        kernel_difference: of kernels, relative to the largest entry; NaN at finite width.
+        dtype: the precision of the computation.
+    """
+
+    system: str
+    group: str
+    verdict: str
+    method: str
+    number: float
+    tolerance: float
+    sentence: str
+    kernel_difference: float = float("nan")
+    dtype: str = "float64"
+
+    @property
+    def symmetric(self) -> bool | None:
+        """True, False, or None where it is not decided."""
+        return {"symmetric": True, "not symmetric": False}.get(self.verdict)
+
+    def __bool__(self) -> bool:
+        return self.verdict == "symmetric"
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Training inputs x (N, …), labels or targets y, and test inputs."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+
+
+def sample_data(shape: tuple[int, ...] = (8, 8, 3), classes: int = 3, *, seed: int = 0) -> Sample:
+    """60 training and 20 test inputs of tinted `textures`, which a wrong group tears apart."""
+    x, labels = textures(80, shape, classes, tint=0.8, seed=seed)
+    return Sample(x[:60], labels[:60], x[60:])
+
+
+def algorithmic_symmetry(
+    system: System,
+    group: str,
+    x: Numbers | None = None,
+    y: Numbers | None = None,
+    x_test: Numbers | None = None,
+    *,
+    method: str | None = None,
+    seed: int = 0,
+    dtype: str = "float64",
+    tolerance: float | None = None,
+    members: int | None = None,
+    level: float = 0.01,
+    power: bool = True,
+) -> SymmetryResult:
+    """Whether predictions stay when training and test inputs are moved together by a random element of `group`.
+
+    Args:
+        system: the architecture and inference; what its data group draws moves the inputs before anything else.
+        group: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)", "P(3)xI" or "P(3)^d".
+        x: training inputs (N, *positions, channels); None: `textures` of 8 × 8 × 3 with 3 classes.
+        y: labels or targets.
+        x_test: inputs that are predicted; None: those of training.
+        method: None takes "kernel" at infinite width; at finite width "coupled" where there is a coupled
+            initialisation for the group, and else "two-sample".
+        seed: of the group's element, and of the permutations.
+        dtype: the precision of kernels, and of networks.
+        tolerance: up to which relative differences are rounding; None: 1e-5 in float32, 1e-8 in float64. Where kernels
+            agree to rounding it is at least their difference times their condition number, on up to 64 inputs.
+        members: networks of each sample of the two-sample test; None: those of the inference, at least 16.
+        level: of the two-sample test: how often it may say "not symmetric" of a symmetric algorithm.
+        power: whether a two-sample test that does not reject simulates which change it would have seen.
+
+    "not symmetric" is said where predictions of kernels differ, or where the two-sample test rejects. Equal coupled
+    networks prove symmetry; a two-sample test that does not reject proves nothing, and is "not decided". So is all that
+    is not finite.
+
+    >>> from equitangents_studies import systems
+    >>> lcn = systems.System("I", systems.architecture("LCN", depth=2), "NTK")
+    >>> systems.algorithmic_symmetry(lcn, "O(3)^d").verdict, systems.algorithmic_symmetry(lcn, "O(3d)").verdict
+    ('symmetric', 'not symmetric')
+    """
+    if not isinstance(system, System):
+        raise InvalidTypeError(f"system is {system!r}; expected an equitangents_studies.systems.System")
+    check_choice("dtype", dtype, tuple(TOLERANCES))
+    data = _data(x, y, x_test)
+    shape = data.x.shape[1:]
+    tau = transformation(group, shape, seed=check_whole("seed", seed, 0))
+    move = system.transformation(shape)
+    data = Sample(move(data.x), data.y, move(data.x_test))
+    system = System("I", system.architecture, system.inference, system.seed)
+    chosen = _method(system, tau.group, method)
+    limit = TOLERANCES[dtype] if tolerance is None else float(tolerance)
+    if chosen == "kernel":
+        return _by_kernel(system, tau, data, dtype, limit)
+    if chosen == "coupled":
+        return _by_coupling(system, tau, data, dtype, limit)
+    return _by_two_samples(system, tau, data, seed, members, level, dtype, power)
+
+
+def false_alarm_rate(
+    system: System,
+    group: str,
+    *,
+    cases: int = 200,
+    members: int = 8,
+    level: float = 0.05,
+    shape: tuple[int, ...] = (4, 4, 3),
+    samples: int = 12,
+    classes: int = 3,
+    seed: int = 0,
+) -> Estimate:
+    """How often the two-sample test at `level` rejects where `system` is symmetric: the share of `cases`.
+
+    Every case has inputs, an element of the group and seeds of its own. The interval is that of Clopper & Pearson at
+    95 %, over cases. It should hold numbers up to `level`, but for a system that is not symmetric.
+    """
+    rejected = 0
+    for case in range(check_whole("cases", cases, 1)):
+        rng = np.random.default_rng([seed, case])
+        x = rng.standard_normal((2 * samples, *shape))
+        own = system.with_seed(2 * (seed * cases + case))
+        result = algorithmic_symmetry(
+            own, group, x[:samples], np.arange(samples) % classes, x[samples:],
+            method="two-sample", seed=case, members=members, level=level, power=False,
+        )  # fmt: skip
+        if not np.isfinite(result.number):
+            raise InvalidArgumentError(f"case {case} of {cases} has predictions that are not finite; lower c")
+        rejected += result.verdict == "not symmetric"
+    low, high = binomial_ends(rejected / cases, cases, 0.95, (0.0, 1.0))
+    return Estimate(rejected / cases, low, high, 0.95)
+
+
+def _method(system: System, group: DataGroup, method: str | None) -> str:
+    finite = system.inference.finite
+    if method is None:
+        return ("two-sample" if why_not_coupled(system, group) else "coupled") if finite else "kernel"
+    check_choice("method", method, METHODS)
+    if finite == (method == "kernel"):
+        width = "finite" if finite else "infinite"
+        raise InvalidArgumentError(f"method is {method!r}, and {system.name} is of {width} width")
+    if method == "coupled" and (reason := why_not_coupled(system, group)):
+        raise InvalidArgumentError(f"method is 'coupled', and there is no coupling for {group}: {reason}")
+    return method
+
+
+def why_not_coupled(system: System, group: DataGroup) -> str | None:
+    """Why no coupled initialisation shows that the system is symmetric under the group; None where one does."""
+    learning = system.inference
+    power = learning.power if isinstance(learning, GradientInference) and learning.weight_decay > 0 else 2
+    if power != 2 and group.letter == "O":
+        return f"rotated weights have another penalty |θ|^{power:g}"
+    return why_uncoupled(system.architecture, group)
+
+
+def _by_kernel(system: System, tau: Transformation, data: Sample, dtype: str, limit: float) -> SymmetryResult:
+    x, x_test = np.asarray(data.x, dtype), np.asarray(data.x_test, dtype)
+    here = fit_moved(system, x, data.y, None).predict(x_test)
+    there = fit_moved(system, tau(x), data.y, None).predict(tau(x_test))
+    number = _relative(there, here)
+    few = x[:_SOME]
+    field = system.inference.kernel if isinstance(system.inference, KernelInference) else "ntk"
+    kernel = lambda z: np.asarray(getattr(system.architecture.kernel(z), field))
+    difference = _relative(kernel(tau(few)), kernel(few))
+    same_kernels = difference <= _ROUNDING[dtype]
+    if same_kernels:  # solving amplifies what rounding left by up to the condition number
+        limit = max(limit, float(np.linalg.cond(np.asarray(kernel(few), np.float64))) * difference)
+    if number <= limit:
+        verdict, why = "symmetric", ""
+    elif not np.isfinite(number + difference):
+        verdict, why = "not decided", "; not everything computed is finite"
+    elif same_kernels:
+        verdict, why = "not decided", f"; kernels agree to {difference:.1g}: try float64, or a ridge"
+    else:
+        verdict, why = "not symmetric", f"; kernels differ by {difference:.1g} of their largest entry"
+    said = f"predictions change by {number:.1g} of the largest, kernels in {dtype} (tolerance {limit:.0e}){why}"
+    return _result(system, tau, verdict, "kernel", number, limit, said, difference, dtype)
+
+
+def _by_coupling(system: System, tau: Transformation, data: Sample, dtype: str, limit: float) -> SymmetryResult:
+    assert isinstance(system.inference, GradientInference)
+    precise = System("I", system.architecture, replace(system.inference, dtype=dtype), system.seed)
+    x, x_test = np.asarray(data.x, dtype), np.asarray(data.x_test, dtype)
+    here = fit_moved(precise, x, data.y, None).predict_members(x_test)
+    there = fit_moved(precise, tau(x), data.y, tau).predict_members(tau(x_test))
+    number = _relative(there, here)
+    verdict, why = "symmetric", ""
+    if not number <= limit:
+        verdict, why = "not decided", "; training may have amplified rounding: try fewer epochs or a smaller c"
+    said = (
+        f"outputs of {len(here)} trained and coupled networks differ by {number:.1g} of the largest in {dtype} "
+        f"(tolerance {limit:.0e}){why}"
+    )
+    return _result(system, tau, verdict, "coupled", number, limit, said, dtype=dtype)
+
+
+def _by_two_samples(
+    system: System,
+    tau: Transformation,
+    data: Sample,
+    seed: int,
+    members: int | None,
+    level: float,
+    dtype: str,
+    power: bool,
+) -> SymmetryResult:
+    assert isinstance(system.inference, GradientInference)
+    if not 0 < level < 1:
+        raise InvalidArgumentError(f"level is {level!r}; expected a number between 0 and 1")
+    count = max(system.inference.members, _FEWEST) if members is None else check_whole("members", members, 2)
+    many = System("I", system.architecture, replace(system.inference, members=count, dtype=dtype), system.seed)
+    here = fit_moved(many, data.x, data.y, None).predict_members(data.x_test)
+    there = fit_moved(many.with_seed(system.seed + 1), tau(data.x), data.y, None).predict_members(tau(data.x_test))
+    samples = [np.reshape(f, (count, -1)) for f in (here, there)]
+    if not all(np.isfinite(f).all() for f in samples):
+        said = "some networks' outputs are not finite"
+        return _result(system, tau, "not decided", "two-sample", float("nan"), level, said, dtype=dtype)
+    test = energy_test(*samples, seed=seed)
+    verdict = "not symmetric" if test.p_value <= level else "not decided"
+    which = "differ" if verdict == "not symmetric" else "are not seen to differ"
+    said = (
+        f"outputs of {count} networks on moved data and of {count} others {which} in law "
+        f"(p = {test.p_value:.3g}, level {level:g})"
+    )
+    if power and verdict == "not decided":
+        least = detectable_shift(*samples, level=level, seed=seed)
+        seen = f"of {least:g} times" if np.isfinite(least) else "even of eight times"
+        often = "4 times in 5" if np.isfinite(least) else "less often than 4 times in 5"
+        said += f", and a change of the mean {seen} the networks' spread would be seen {often}"
+    return _result(system, tau, verdict, "two-sample", test.p_value, level, said, dtype=dtype)
+
+
+def _result(
+    system: System,
+    tau: Transformation,
+    verdict: str,
+    method: str,
+    number: float,
+    limit: float,
+    said: str,
+    difference: float = float("nan"),
+    dtype: str = "float64",
+) -> SymmetryResult:
+    sentence = f"{system.name} under {tau.group}: {verdict}; {said}."
+    return SymmetryResult(
+        system.name, tau.group.name, verdict, method, float(number), limit, sentence, difference, dtype
+    )
+
+
+def _relative(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest |a − b| over the largest |b|; NaN where anything is not finite."""
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return float("nan")
+    return float(np.max(np.abs(np.asarray(a, np.float64) - b)) / np.max(np.abs(b)))
+
+
+def _data(x: Any, y: Any, x_test: Any) -> Sample:
+    if x is None:
+        if y is not None or x_test is not None:
+            raise InvalidArgumentError("y or x_test is given without x; expected all data or none")
+        return sample_data()
+    if y is None:
+        raise InvalidArgumentError("y is None; expected labels or targets of x")
+    x = np.asarray(check_array("x", x, min_rank=2))
+    x_test = x if x_test is None else np.asarray(check_array("x_test", x_test, min_rank=2))
+    return Sample(x, np.asarray(y), x_test)

@@ -1,0 +1,207 @@
+"""A learning system: what moves the data, an architecture, and an inference algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import Numbers, Targets
+from equitangents.ensembles.inputs import check_network
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.kernels import KernelFunction
+from equitangents.validation import check_array, check_same_length, check_whole
+from equitangents_studies.systems.architectures import architecture, kind_of, with_outputs
+from equitangents_studies.systems.descent import Labelled, Trained
+from equitangents_studies.systems.inferences import (
+    GradientInference,
+    Inference,
+    KernelInference,
+    Model,
+    NetworkModel,
+    inference,
+)
+from equitangents_studies.systems.transformations import Transformation, transformation
+
+
+@final
+@dataclass(frozen=True, init=False)
+class System:
+    """The triple (data, model, inference): a record that is fitted to data.
+
+    Args:
+        data: what moves training and test inputs alike: the name of a group, of which `seed` draws an element, or a
+            `Transformation`. "I": nothing does.
+        architecture: a name ("VEC", with the source's depth and width), what `architecture(...)` returns, or any
+            network with `init` and `apply` (or `kernel`). A final Dense layer is given as many outputs as there are
+            classes; other networks must have them.
+        inference: a name ("NTK", "NNGP", "NN", "NN+"), or what `inference(...)` returns.
+        seed: of the transformation and of the members.
+
+    >>> import numpy as np, equitangents as et
+    >>> rng = np.random.default_rng(0)
+    >>> x, labels = rng.normal(size=(20, 4, 4, 3)), np.arange(20) % 5
+    >>> system = et.systems.System("O(3)^d", et.systems.architecture("VEC", depth=2), "NTK")
+    >>> fitted = system.fit(x[:15], labels[:15])
+    >>> fitted.predict(x[15:]).shape, fitted.score(x[:15], labels[:15])
+    ((5, 5), 1.0)
+
+    Source: Xiao & Pennington 2022, arXiv 2207.04612.
+    """
+
+    data: str | Transformation
+    architecture: Any
+    inference: Inference
+    seed: int
+
+    def __init__(
+        self,
+        data: str | Transformation = "I",
+        architecture: str | FiniteNetwork | KernelFunction = "VEC",
+        inference: str | Inference = "NTK",
+        seed: int = 0,
+    ) -> None:
+        object.__setattr__(self, "data", data)
+        object.__setattr__(self, "architecture", _network(architecture))
+        object.__setattr__(self, "inference", _inference(inference))
+        object.__setattr__(self, "seed", check_whole("seed", seed, 0))
+
+    @property
+    def name(self) -> str:
+        """The architecture and the inference, such as "VEC, NTK"."""
+        return f"{kind_of(self.architecture)}, {self.inference.name}"
+
+    def with_seed(self, seed: int) -> System:
+        """The same system with another seed: another element of its group, other members."""
+        return System(self.data, self.architecture, self.inference, seed)
+
+    def transformation(self, shape: tuple[int, ...]) -> Transformation:
+        """What moves signals of `shape` = (*positions, channels)."""
+        if isinstance(self.data, Transformation):
+            return self.data
+        return transformation(self.data, shape, seed=self.seed)
+
+    def fit(self, x: Numbers, y: Numbers, *, watch: tuple[Numbers, Targets] | None = None) -> FittedSystem:
+        """The system trained on x (N, *positions, channels) and y.
+
+        y: labels (N,), of whole numbers, texts or booleans: targets are 1 − 1/K for the class and −1/K for the others;
+        or targets, floating numbers (N,) or (N, K). `watch`: (inputs, labels) whose accuracy is noted after every epoch
+        (finite networks).
+        """
+        return fit_moved(self, x, y, None, watch)
+
+
+def fit_moved(
+    system: System, x: Numbers, y: Numbers, tau: Transformation | None, watch: tuple[Numbers, Targets] | None = None
+) -> FittedSystem:
+    """As `system.fit`, from the coupled initialisation of `tau` on data that τ moved before; None: a plain one."""
+    x = np.asarray(check_array("x", x, min_rank=2))
+    targets, classes, index = _targets(y, len(x))
+    net = with_outputs(system.architecture, targets.shape[1])
+    check_network(getattr(net, "net", net), x)
+    move = system.transformation(x.shape[1:])
+    moved = move(x)
+    if isinstance(system.inference, KernelInference):
+        if watch is not None:
+            raise InvalidArgumentError("watch is given, and a kernel has no epochs; expected None")
+        model: Model = system.inference.fit(net, moved, targets, index, seed=system.seed)
+        return FittedSystem(system, move, classes, model)
+    noted = None
+    if watch is not None:
+        noted = Labelled(np.asarray(move(watch[0])), _numbers(classes, watch[1]))
+    model = system.inference.fit(net, moved, targets, index, seed=system.seed, coupling=tau, watch=noted)
+    return FittedSystem(system, move, classes, model)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FittedSystem:
+    """A trained system; inputs are given as they are, and moved by its transformation.
+
+    Args:
+        system: what was fitted.
+        transformation: what moves inputs.
+        classes: the labels in order of the outputs; None where targets were numbers.
+        model: what inference made.
+    """
+
+    system: System
+    transformation: Transformation
+    classes: np.ndarray | None
+    model: Model
+
+    def predict(self, x: Numbers) -> np.ndarray:
+        """Outputs (N, K): the mean over members, or over infinitely many networks."""
+        return self.model.predict(self.transformation(x))
+
+    def predict_members(self, x: Numbers) -> np.ndarray:
+        """Every member's outputs, (members, N, K), of finite networks."""
+        return self.model.predict_members(self.transformation(x))
+
+    def classify(self, x: Numbers) -> np.ndarray:
+        """The label of the largest output, (N,)."""
+        if self.classes is None:
+            raise InvalidArgumentError("the system was fitted to numbers; classes need labels as y")
+        return self.classes[self.predict(x).argmax(axis=1)]
+
+    def score(self, x: Numbers, y: Numbers) -> float:
+        """The share of inputs whose label y (N,) the mean prediction has."""
+        index = _numbers(self.classes, y)
+        outputs = self.predict(x)
+        return float(np.mean((outputs.argmax(axis=1) == index) & np.isfinite(outputs).all(axis=1)))
+
+    def member_scores(self, x: Numbers, y: Numbers) -> np.ndarray:
+        """The same for every member, (members,)."""
+        index = _numbers(self.classes, y)
+        outputs = self.predict_members(x)
+        return np.mean((outputs.argmax(axis=2) == index) & np.isfinite(outputs).all(axis=2), axis=1)
+
+    @property
+    def trained(self) -> Trained:
+        """What became of the members in training: epochs, losses, accuracies."""
+        if not isinstance(self.model, NetworkModel):
+            raise InvalidArgumentError("a kernel is not trained in epochs")
+        return self.model.trained
+
+
+def _network(value: Any) -> Any:
+    if isinstance(value, str):
+        return architecture(value)
+    if callable(getattr(value, "kernel", None)) or callable(getattr(value, "apply", None)):
+        return value
+    raise InvalidTypeError(f"architecture is {value!r}; expected a name such as 'VEC', or a network")
+
+
+def _inference(value: Any) -> Inference:
+    if isinstance(value, str):
+        return inference(value)
+    if isinstance(value, KernelInference | GradientInference):
+        return value
+    raise InvalidTypeError(f"inference is {value!r}; expected 'NTK', 'NNGP', 'NN' or 'NN+', or what inference() gives")
+
+
+def _targets(y: Any, samples: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """(targets (N, K), the classes, each sample's class); numbers have no classes."""
+    labels = np.asarray(y)
+    if labels.dtype.kind == "f":
+        targets = np.asarray(check_array("y", labels, rank=(1, 2)), np.float64)
+        check_same_length("x", range(samples), "y", targets)
+        return targets.reshape(samples, -1), None, None
+    if labels.ndim != 1:
+        raise ShapeError(f"y has shape {labels.shape}; expected labels (N,), or targets as floating numbers (N, K)")
+    check_same_length("x", range(samples), "y", labels)
+    classes, index = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise InvalidArgumentError(f"y holds one class, {classes[0].item()!r}; expected at least two")
+    return np.eye(len(classes))[index] - 1 / len(classes), classes, index
+
+
+def _numbers(classes: np.ndarray | None, y: Any) -> np.ndarray:
+    """The number of each label among the classes; −1 for labels that were not in training."""
+    if classes is None:
+        raise InvalidArgumentError("the system was fitted to numbers; a score needs labels as y")
+    labels = np.asarray(y)
+    place = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    return np.where(classes[place] == labels, place, -1)

@@ -1,0 +1,218 @@
+"""Transformations of data: one random element of a group, applied to every signal alike.
+
+x ↦ τx with τ orthogonal, seeded and invertible: |τx| = |x|, τ⁻¹(τx) = x.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents._types import ArrayLike, Numbers
+from equitangents.errors import ShapeError
+from equitangents.memory import check_fits
+from equitangents.validation import check_array, check_whole
+from equitangents_studies.systems.data_groups import DataGroup, data_group
+from equitangents_studies.systems.haar import haar, haar_each
+
+_ROWS = 256  # signals moved at once, in float64
+
+
+@dataclass(frozen=True, eq=False)
+class Transformation(abc.ABC):
+    """One element τ of a group, acting on signals (N, *positions, channels); `tau(x)` moves them.
+
+    `tau.inverse(tau(x))` is x to rounding. The matrices are float64; a moved array has the type of the given one.
+    """
+
+    group: DataGroup
+    shape: tuple[int, ...]
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the group that it was drawn from."""
+        return self.group.dimension
+
+    @property
+    @abc.abstractmethod
+    def inverse(self) -> Transformation:
+        """τ⁻¹, which shares this one's memory where that is large."""
+
+    @abc.abstractmethod
+    def _rows(self, x: np.ndarray) -> np.ndarray:
+        """τ of float64 rows (n, positions, channels)."""
+
+    @property
+    @abc.abstractmethod
+    def orthogonality_error(self) -> float:
+        """The largest entry of |ττᵀ − 1|; some 1e-15 for an orthogonal matrix in float64."""
+
+    def __call__(self, x: Numbers) -> Any:
+        """The moved signals, (N, *positions, channels), of the type and precision of x."""
+        signals = check_array("x", x, min_rank=2, allow_empty=True)
+        if signals.shape[1:] != self.shape:
+            raise ShapeError(f"x has signals of shape {signals.shape[1:]}; this transformation moves {self.shape}")
+        return self.moved(signals)
+
+    def moved(self, x: ArrayLike) -> Any:
+        """As a call, without its checks."""
+        given = np.asarray(x)
+        rows = given.reshape(len(given), self.group.positions, self.group.channels)
+        y = np.empty_like(rows)
+        for begin in range(0, len(rows), _ROWS):
+            part = slice(begin, begin + _ROWS)
+            y[part] = self._rows(np.asarray(rows[part], np.float64))
+        y = y.reshape(given.shape)
+        return jnp.asarray(y, x.dtype) if isinstance(x, jax.Array) else y
+
+    def matrix(self) -> np.ndarray:
+        """τ as a matrix (cd, cd) on signals written row-major, the channels of a position side by side."""
+        basis = np.eye(self.group.positions * self.group.channels)
+        return np.asarray(self.moved(basis.reshape(-1, *self.shape))).reshape(basis.shape).T
+
+    def __repr__(self) -> str:
+        return f"<an element of {self.group} on signals of shape {self.shape}>"
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class ChannelRotations(Transformation):
+    """A matrix for the channels: (1, c, c) the same at every position, or (d, c, c) one for each."""
+
+    matrices: np.ndarray
+
+    @property
+    def inverse(self) -> ChannelRotations:
+        """The inverse rotations: transposed matrices."""
+        return ChannelRotations(self.group, self.shape, self.matrices.swapaxes(1, 2))
+
+    @property
+    def orthogonality_error(self) -> float:
+        """The largest over positions."""
+        products = self.matrices @ self.matrices.swapaxes(1, 2)
+        return float(np.max(np.abs(products - np.eye(self.group.channels))))
+
+    def _rows(self, x: np.ndarray) -> np.ndarray:
+        return np.einsum("pij,npj->npi", np.broadcast_to(self.matrices, (x.shape[1], *self.matrices.shape[1:])), x)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Permutation(Transformation):
+    """Coordinate i of τx is coordinate `order[i]` of x."""
+
+    order: np.ndarray
+
+    @property
+    def inverse(self) -> Permutation:
+        """The permutation that undoes this one."""
+        return Permutation(self.group, self.shape, np.argsort(self.order))
+
+    @property
+    def orthogonality_error(self) -> float:
+        """0 for a permutation, else 1: a coordinate is missing."""
+        return 0.0 if np.array_equal(np.sort(self.order), np.arange(len(self.order))) else 1.0
+
+    def _rows(self, x: np.ndarray) -> np.ndarray:
+        return x.reshape(len(x), -1)[:, self.order].reshape(x.shape)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class FullRotation(Transformation):
+    """A matrix (cd, cd) for all coordinates; its inverse is a view of it."""
+
+    full: np.ndarray
+
+    @property
+    def inverse(self) -> FullRotation:
+        """The inverse rotation: the transposed matrix."""
+        return FullRotation(self.group, self.shape, self.full.T)
+
+    @property
+    def orthogonality_error(self) -> float:
+        """Computed in strips of rows."""
+        worst = []
+        for begin in range(0, len(self.full), _ROWS):
+            product = self.full[begin : begin + _ROWS] @ self.full.T
+            product[np.arange(len(product)), begin + np.arange(len(product))] -= 1
+            worst.append(np.max(np.abs(product)))
+        return float(np.max(worst))
+
+    def _rows(self, x: np.ndarray) -> np.ndarray:
+        return (x.reshape(len(x), -1) @ self.full.T).reshape(x.shape)
+
+
+def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Transformation:
+    """A random element of `group` on signals of `shape` = (*positions, channels), a function of the seed alone.
+
+    Orthogonal matrices are Haar-distributed, permutations uniform. Groups: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)",
+    "P(3)xI", "P(3)^d", and "patches(k)" for blocks of k positions a side; 3 stands for the channels, whatever their
+    number. An element of O(3d) for d = 1,024 holds one matrix of 3,072 × 3,072 numbers (75 MB), and making it takes no
+    second one.
+
+    >>> import numpy as np
+    >>> tau = transformation("O(3)^d", (4, 4, 3), seed=1)
+    >>> x = np.random.default_rng(0).normal(size=(5, 4, 4, 3))
+    >>> bool(np.allclose(tau.inverse(tau(x)), x)), tau.dimension, tau.orthogonality_error < 1e-14
+    (True, 48, True)
+
+    Source: Xiao & Pennington 2022, arXiv 2207.04612.
+    """
+    try:
+        shape = tuple(int(n) for n in shape)
+    except TypeError:
+        shape = ()
+    if not shape or min(shape) < 1:
+        raise ShapeError(f"shape is {shape}; expected (*positions, channels), each at least 1")
+    kind = data_group(group, shape)
+    rng = np.random.default_rng(check_whole("seed", seed, 0))
+    c, count = kind.channels, kind.positions if kind.reach == "own" else 1
+    if kind.letter == "I":
+        return ChannelRotations(kind, shape, np.eye(c)[None])
+    if kind.letter == "P":
+        if kind.reach == "all":
+            return Permutation(kind, shape, rng.permutation(kind.size))
+        if kind.reach == "patches":
+            return Permutation(kind, shape, _moved_patches(kind, shape, rng))
+        orders = np.argsort(rng.random((count, c)), axis=1)
+        return ChannelRotations(kind, shape, np.eye(c)[orders])
+    if kind.reach == "all":
+        remedy = "make the inputs smaller, or move every position by itself with O(3)^d"
+        check_fits(f"a random element of O({kind.size:,})", 8 * kind.size**2, remedy)
+        return FullRotation(kind, shape, haar(rng, kind.size))
+    return ChannelRotations(kind, shape, haar_each(rng, count, c))
+
+
+def _moved_patches(kind: DataGroup, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """The order of coordinates when blocks of the grid change places."""
+    side, axes = kind.patch, len(shape) - 1
+    split = [n for size in shape[:-1] for n in (size // side, side)]
+    blocks = np.arange(math.prod(shape)).reshape(*split, shape[-1])
+    first = [*range(0, 2 * axes, 2), *range(1, 2 * axes, 2), 2 * axes]
+    grouped = blocks.transpose(first)
+    flat = grouped.reshape(-1, side**axes * shape[-1])
+    return flat[rng.permutation(len(flat))].reshape(grouped.shape).transpose(np.argsort(first)).ravel()
+
+
+def rotate(x: Numbers, group: str, seed: int = 0, *, inverse: bool = False) -> Any:
+    """x (N, *positions, channels) moved by the random element of `group` that the seed draws; all signals alike.
+
+    `inverse`: moved by its inverse, so that `rotate(rotate(x, g, s), g, s, inverse=True)` is x. To move training and
+    test data by the same element, use the same seed, or make it once with `transformation`.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(5, 4, 4, 3))
+    >>> y = rotate(x, "O(3d)", seed=0)
+    >>> y.shape, bool(np.allclose(np.linalg.norm(y.reshape(5, -1), axis=1), np.linalg.norm(x.reshape(5, -1), axis=1)))
+    ((5, 4, 4, 3), True)
+    """
+    signals = check_array("x", x, min_rank=2, allow_empty=True)
+    tau = transformation(group, signals.shape[1:], seed=seed)
+    return tau.inverse(signals) if inverse else tau(signals)

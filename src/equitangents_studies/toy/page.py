@@ -1,0 +1,255 @@
+"""How the toy study is shown: a time slider, the same at fixed times, and the change under rotation in numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+
+from equitangents.report import Figure, Section, Widget, figures
+from equitangents.report.palette import BLUE, INK, MEMBER, VERMILLION
+from equitangents.report.time_slider import Curves, Map, View, time_slider
+from equitangents.report.verdict import format_number
+from equitangents.statistics import Estimate, bootstrap, surviving_share
+from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
+from equitangents_studies.toy.study import REGIONS, Results, Settings, Trained, plane_rotations, violations
+
+_COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
+_TITLES = ("On the training disc", "Beyond the training disc")
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    sizes = ensemble_sizes(settings, results)
+    tables = {"violation": violation_table(results), "ensemble_size": sizes.table("relative_change")}
+    turn = f"{360 / settings.rotations:.4g}°"
+    sections = [
+        Section(
+            "Through training time",
+            [
+                f"An ensemble of {settings.members} networks learns a function that does not change under turns by "
+                f"{turn}, from {settings.train_points} points on the disc of radius 1, each shown to the networks in "
+                f"all {settings.rotations} orientations; a second one saw each point in one orientation only. Move the "
+                "slider: below every map stands how much a turn changes it. The networks are shown on the whole "
+                "square, most of which no training point reaches."
+            ],
+            [_slider(settings, results)],
+        ),
+        Section(
+            "The same at fixed times",
+            [],
+            [_snapshots(settings, results, folder)],
+        ),
+        Section(
+            "How much a turn changes the prediction",
+            [
+                "The change is the root mean square of f(gx) − f(x) over inputs x and turns g, divided by the standard "
+                "deviation of the true function. Theory gives that of a single infinitely wide network from the "
+                "covariance of the ensemble. Averaging M independent networks divides it by √M if their expectation is "
+                "invariant, and by less if it is not: the table of claims says which of the two was found."
+            ],
+            [_over_time(settings, results, folder), _over_members(settings, results, sizes, folder)],
+        ),
+    ]
+    facts = {
+        "Group": f"C{settings.rotations} acting on the plane",
+        "Members": f"{settings.members:,}",
+        "Network": f"{settings.hidden_layers} hidden layers of {settings.width}, ReLU",
+        "Training": f"full-batch gradient descent, step {results.learning_rate:.3g}",
+    }
+    return Presentation(tables, sections, facts)
+
+
+def _mean_squares(trained: Trained, region: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean square change under a turn at every time: of each member, of their mean, of infinite width."""
+    d, exact = violations(trained, region), trained.infinite_orbits[region]
+    of_infinite = ((exact[:, 1:] - exact[:, :1]) ** 2).mean(axis=(1, 2))
+    return (d**2).mean(axis=(2, 3)), (d.mean(axis=1) ** 2).mean(axis=(1, 2)), of_infinite
+
+
+def violation_table(results: Results) -> Columns:
+    """One row per region, time and model: the relative change under a turn."""
+    rows: list[tuple[str, int, str, float]] = []
+    for region, name in enumerate(REGIONS):
+        single, mean, infinite = (np.sqrt(v) / results.scale for v in _mean_squares(results.augmented, region))
+        expected = results.expected_violation[region] / results.scale
+        for i, time in enumerate(map(int, results.times)):
+            rows += [(name, time, f"member {m}", v) for m, v in enumerate(single[i])]
+            rows += [(name, time, "ensemble mean", mean[i]), (name, time, "infinite width", infinite[i])]
+            rows.append((name, time, "expected of one infinitely wide network", expected[i]))
+    return columns(("inputs", "step", "model", "relative_change"), rows)
+
+
+def ensemble_sizes(settings: Settings, results: Results) -> Records:
+    """Root mean square change of the mean of M members, over all disjoint groups of M, at the claims' steps."""
+    sizes = [2**k for k in range(int(np.log2(settings.members)) + 1)]
+    changes = {name: violations(results.augmented, region) for region, name in enumerate(REGIONS)}
+
+    def change(inputs: str, step: int, members: int) -> Estimate:
+        now = changes[inputs][results.at(step)]
+        groups = now[: len(now) // members * members].reshape(-1, members, *now.shape[1:]).mean(axis=1)
+        squares = (groups**2).mean(axis=(1, 2))
+        low, high = bootstrap(squares, bounds=(0.0, np.inf)).interval if len(squares) >= 10 else (np.nan, np.nan)
+        return Estimate(*(float(np.sqrt(v) / results.scale) for v in (squares.mean(), low, high)))
+
+    return Records.over(change, inputs=REGIONS, step=settings.steps, members=sizes)
+
+
+def _slider(settings: Settings, results: Results) -> Widget:
+    limit = 1.2 * float(np.abs(results.truth["square"]).max())
+    views = [
+        _view("With augmentation", settings, results, results.augmented, settings.members),
+        _view("Without augmentation", settings, results, results.plain, settings.plain_members),
+    ]
+    members = results.augmented.circles["members"].shape[1]
+    return time_slider(
+        "training-time",
+        "The true function, three members, the mean of all members and the infinitely wide ensemble on the square of "
+        f"half width {settings.plane:g}; below, the same and {members} members along the dashed circle of radius 1. "
+        f"Colours run from −{limit:.2g} (blue) to {limit:.2g} (orange). An invariant function repeats between the "
+        "vertical lines. Percentages are of the true function’s standard deviation. Without augmentation there are "
+        f"{settings.plain_members} members, trained at the same step size.",
+        times=[f"step {int(t):,}" for t in results.times],
+        views=views,
+        limit=limit,
+        period=settings.rotations,
+        start=results.at(sorted(settings.steps)[-2]) if len(settings.steps) > 1 else 0,
+        circle=1 / settings.plane,
+    )
+
+
+def _view(title: str, settings: Settings, results: Results, trained: Trained, members: int) -> View:
+    """One ensemble through time, with the change under a turn in words below each map."""
+    both = zip(*(_mean_squares(trained, r) for r in (0, 1)), strict=True)
+    single, mean, exact = (np.sqrt(np.mean(parts, axis=0)) / results.scale for parts in both)
+    stack = lambda image: np.broadcast_to(image, (len(results.times), *image.shape))
+    maps = [Map("True function", stack(results.truth["square"]), ["unchanged by a turn"] * len(results.times))]
+    for m in range(min(3, members)):
+        maps.append(Map(f"Member {m + 1}", trained.maps["members"][:, m], [_note(v) for v in single[:, m]]))
+    maps.append(Map("Mean", trained.maps["mean"], [_note(v) for v in mean]))
+    maps.append(Map("Infinite width", trained.maps["infinite"], [_note(v) for v in exact]))
+    curve = trained.circles
+    curves = [
+        Curves("members", curve["members"], MEMBER, 0.9),
+        Curves("mean of members", curve["mean"][:, None], BLUE, 2.6),
+        Curves("infinite width", curve["infinite"][:, None], VERMILLION, 1.6, "7 4"),
+        Curves("true function", stack(results.truth["circle"])[:, None], INK, 1.2, "2 4"),
+    ]
+    return View(title, maps, curves)
+
+
+def _note(change: float) -> str:
+    if change < 1e-6:
+        return "unchanged to rounding"
+    return f"a turn changes it by {100 * change:.{0 if change >= 0.1 else 1}f} %"
+
+
+def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    maps, p = results.augmented.maps, settings.plane
+    rows = {f"Member {m + 1}": maps["members"][:, m] for m in range(min(2, maps["members"].shape[1]))}
+    rows |= {f"Mean of {settings.members}": maps["mean"], "Infinite width": maps["infinite"]}
+    titles = ["initialisation" if step == 0 else f"step {step:,}" for step in settings.steps] + ["true function"]
+    limit, across = 1.2 * float(np.abs(results.truth["square"]).max()), len(titles)
+    look: dict[str, Any] = {
+        "cmap": _COLOURS,
+        "vmin": -limit,
+        "vmax": limit,
+        "extent": (-p, p, -p, p),
+        "interpolation": "bilinear",
+    }
+    with panels(
+        folder,
+        "snapshots",
+        titles=titles + [""] * across * (len(rows) - 1),
+        rows=len(rows),
+        size=(8.6, 8.6 / across * len(rows) * 1.04),
+        caption="Two members, the mean of all members and the infinitely wide ensemble at the steps of the claims. The "
+        "true function carries the augmented training points (dots) on their disc (dashed). Nothing is averaged over "
+        "turns.",
+        alt="Maps of members, mean and infinite width at five times",
+    ) as drawn:
+        for axes in drawn:
+            axes.title.set_fontweight("normal")
+            _bare(axes)
+        for i, (name, values) in enumerate(rows.items()):
+            drawn[i * across].set_ylabel(name, color=INK.light, fontweight="bold")
+            drawn[(i + 1) * across - 1].axis("off")
+            for j, step in enumerate(settings.steps):
+                drawn[i * across + j].imshow(values[results.at(step)], **look)
+        truth, angles = drawn[across - 1], np.linspace(0, 2 * np.pi, 200)
+        truth.imshow(results.truth["square"], **look)
+        truth.plot(np.cos(angles), np.sin(angles), color=INK.light, lw=0.8, ls=(0, (4, 3)))
+        orbit = np.asarray(plane_rotations(settings.rotations).orbit(results.train_x)).reshape(-1, 2)
+        truth.plot(*orbit.T, ".", ms=2.2, color=INK.light)
+        truth.set_xlim(-p, p)
+        truth.set_ylim(-p, p)
+    return drawn.figure
+
+
+def _bare(axes: Axes) -> None:
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with panels(
+        folder,
+        "violation-over-time",
+        titles=_TITLES,
+        ylabel="relative change under a turn",
+        sharey=True,
+        caption=f"Change under a turn of {min(40, settings.members)} of the {settings.members} members, of the mean of "
+        "all of them, and what theory expects of one infinitely wide network and of the mean of "
+        f"{settings.members}.",
+        alt="Change under a turn against training steps",
+    ) as drawn:
+        for region, axes in enumerate(drawn):
+            single, mean, _ = (np.sqrt(v) / results.scale for v in _mean_squares(results.augmented, region))
+            expected = results.expected_violation[region] / results.scale
+            axes.plot(results.times, single[:, :40], color=MEMBER.light, lw=0.6, alpha=0.55)
+            axes.plot([], [], color=MEMBER.light, label="members")
+            axes.plot(results.times, mean, color=BLUE.light, label="their mean")
+            dashed, dotted = (0, (5, 3)), (0, (1.5, 2))
+            look: dict[str, Any] = {"color": VERMILLION.light, "lw": 1.5}
+            axes.plot(results.times, expected, ls=dashed, label="expected of one", **look)
+            many = f"expected of the mean of {settings.members}"
+            axes.plot(results.times, expected / np.sqrt(settings.members), ls=dotted, label=many, **look)
+            axes.set_yscale("log")
+            drawing.steps(axes, int(results.times[-1]))
+            figures.plain_log(axes, "y")
+        drawn.legend()
+    return drawn.figure
+
+
+def _over_members(settings: Settings, results: Results, sizes: Records, folder: RunFolder) -> Figure:
+    surviving = surviving_share(violations(results.augmented, 0)[-1].reshape(settings.members, -1)).times(100)
+    share, low, high = (format_number(v, surviving.interval) for v in (surviving.value, *surviving.interval))
+    known = f"95 % interval over members {low} to {high} %" if surviving.has_interval else "no interval: few members"
+    with panels(
+        folder,
+        "violation-over-members",
+        titles=_TITLES,
+        xlabel="members averaged, M",
+        ylabel="relative change under a turn",
+        sharey=True,
+        caption="Change under a turn of the mean of M members, root mean square over all disjoint groups of M members "
+        "(band: 95 % interval over groups, where there are at least 10). Dotted: 1/√M, the law of an exactly invariant "
+        f"limit. At the last step, on the disc, {share} % of the mean square change would survive ever more members "
+        f"({known}).",
+        alt="Change under a turn against ensemble size",
+    ) as drawn:
+        for region, axes in enumerate(drawn):
+            for step, colour in drawing.shades_of(settings.steps):
+                at = sizes.where(inputs=REGIONS[region], step=step)
+                label = "initialisation" if step == 0 else f"step {step:,}"
+                axes.plot(at.column("members"), at.values, "o-", color=colour, ms=3.5, label=label)
+                axes.fill_between(at.column("members"), *at.interval, color=colour, alpha=0.25)
+                drawing.power(axes, at.column("members"), at.values[0], -0.5)
+            drawing.logarithmic(axes, base=2)
+        drawn.legend()
+    return drawn.figure

@@ -1,0 +1,183 @@
+"""Flows from few examples: what a symmetry that turns the vectors with the grid is worth.
+
+Vortices that a uniform stream carries along are exact solutions of the Navier–Stokes equations; learnt is how
+velocities change in a given time. Kernels on pairs of grid points: of a CNN that ends on positions, with C4 built in
+(vectors turn with the grid), with C2 alone, and with a wrong group that turns the grid and leaves the vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from equitangents import actions, nn
+from equitangents_studies.common.moving_outputs.claims import saving_claims, time_claims, trained_claim
+from equitangents_studies.common.moving_outputs.growing_sets import Score, Sets
+from equitangents_studies.common.moving_outputs.kernels import Symmetry
+from equitangents_studies.common.moving_outputs.networks import ends_on_positions
+from equitangents_studies.common.moving_outputs.results import (
+    PLAIN,
+    RIGHT,
+    WRONG,
+    Learning,
+    Problem,
+    check_asked,
+    check_sizes,
+    measure_learning,
+)
+from equitangents_studies.common.moving_outputs.trained import Training
+from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
+from equitangents_studies.framework.claims import Claim
+from equitangents_studies.framework.study import RunFolder, Study, at_least, check
+from equitangents_studies.vector_fields.flows import flows, waves
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Flows on a grid of `pixels` × `pixels` points, waves with |k|² = `waves`, streams up to `stream`, in a `time`. In
+    each of `draws` draws, training sets of `sizes` flows and `test` further ones. `few` flows are trained on in all
+    orientations, at times in `units`. `ridge`: relative to the kernel's mean diagonal. `members` networks of
+    `channels` channels are trained on `trained` flows and recorded after `steps`.
+    """
+
+    pixels: int = 8
+    waves: int = 5
+    time: float = 0.4
+    stream: float = 1.5
+    sizes: tuple[int, ...] = (1, 2, 4, 8, 16)
+    test: int = 12
+    draws: int = 6
+    hidden_layers: int = 2
+    ridge: float = 1e-4
+    few: int = 2
+    units: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0, float("inf"))
+    members: int = 64
+    channels: int = 8
+    trained: int = 4
+    steps: tuple[int, ...] = (1, 10, 100)
+    seed: int = 0
+
+
+PRESETS = {
+    "quick": Settings(),
+    "desk": Settings(
+        pixels=12, sizes=(1, 2, 4, 8, 16, 32), test=24, draws=20, hidden_layers=3, few=3, channels=16, trained=8,
+        members=192, steps=(1, 10, 100, 300),
+    ),
+    "paper": Settings(
+        pixels=16, sizes=(1, 2, 4, 8, 16, 32, 64), test=50, draws=20, hidden_layers=4, few=4, channels=64, trained=16,
+        members=100, steps=(1, 10, 100, 1000),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Learning of the change of velocities."""
+
+    learning: Learning
+
+
+def network(settings: Settings) -> nn.Sequential:
+    """A CNN that ends on every grid point; turns carry its windows to windows."""
+    return ends_on_positions(settings.hidden_layers, settings.channels, outputs=2)
+
+
+def turning_fields() -> actions.Action:
+    """C4 on fields of vectors (N, H, W, 2), components along rows and columns: both grid and vectors turn."""
+    turns = actions.image_rotations(4)
+    quarter = np.array([[0.0, -1.0], [1.0, 0.0]])  # a step down the rows becomes one along the columns
+    return actions.tensor_product(
+        turns, actions.channels(turns.group, np.stack([np.linalg.matrix_power(quarter, k) for k in range(4)]))
+    )
+
+
+def symmetries() -> dict[str, Symmetry]:
+    """Nothing, C4, its half turns, and C4 that turns the grid of targets but not their vectors."""
+    fields, still = turning_fields(), actions.image_rotations(4)
+    return {
+        PLAIN: Symmetry("nothing built in", fields),
+        RIGHT: Symmetry("C4", fields, fields, fibre=2),
+        "subgroup": Symmetry("C2", fields, fields, (0, 2), fibre=2),
+        WRONG: Symmetry("C4, vectors left as they are", fields, still),
+    }
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Waves that exist and that the grid resolves, and sizes that increase."""
+    s = settings
+    at_least(s, pixels=4, waves=1, test=1, draws=2, hidden_layers=1, few=1, stream=0)
+    check(len(waves(s.waves)) > 0, "waves", s.waves, "a sum of two squares: 1, 2, 4, 5, 8, 9, 10, …")
+    check(4 * s.waves < s.pixels**2, "waves", s.waves, f"below {s.pixels**2 / 4:g}, which the grid resolves")
+    check(s.time > 0, "time", s.time, "positive")
+    check_sizes("sizes", s.sizes)
+    check_asked(s, s.sizes[-1:], "flows")
+
+
+def draw(settings: Settings, k: int) -> Sets:
+    """Velocities of a draw, and how they change in the time."""
+    s, n = settings, settings.sizes[-1]
+    found = flows(n + s.test, s.pixels, s.waves, s.time, s.stream, (s.seed, k))
+    x, y = found.before, found.after - found.before
+    return x[:n], y[:n], x[n:], y[n:]
+
+
+def squared(predicted: np.ndarray, target: np.ndarray) -> float:
+    """Mean squared error relative to the mean square of the change."""
+    return float(((predicted - target) ** 2).mean() / (target**2).mean())
+
+
+def divergence(predicted: np.ndarray, target: np.ndarray) -> float:
+    """Root mean square of the predicted change's divergence relative to that of its gradient, on the torus."""
+    h, w = predicted.shape[1:3]
+    k = [np.fft.fftfreq(n, 1 / n) * (np.abs(np.fft.fftfreq(n, 1 / n)) < n / 2) for n in (h, w)]
+    spectrum = np.fft.fft2(predicted, axes=(1, 2))
+    along = np.stack(np.meshgrid(*k, indexing="ij"), axis=-1)
+    free = np.abs((along * spectrum).sum(axis=-1)) ** 2
+    whole = (along**2).sum(axis=-1) * (np.abs(spectrum) ** 2).sum(axis=-1)
+    return float(np.sqrt(free.sum() / whole.sum()))
+
+
+def problem(settings: Settings) -> Problem:
+    """The task, as kernels see it."""
+    s, net = settings, network(settings)
+    rng = np.random.default_rng((s.seed, 2**31))
+    return Problem(
+        name="flows",
+        kernel=lambda a, b: np.asarray(net.kernel_field(a, b).ntk),
+        symmetries=symmetries(),
+        positions=(s.pixels, s.pixels),
+        draw=partial(draw, s),
+        foreign=rng.standard_normal((s.few, s.pixels, s.pixels, 2)),
+        sizes=s.sizes,
+        draws=s.draws,
+        ridge=s.ridge,
+        scores={"squared": Score(squared), "divergence": Score(divergence, 1)},
+        few=s.few,
+        units=s.units,
+        training=Training(net, s.members, s.trained, s.steps, s.seed),
+    )
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Learning, stage by stage."""
+    return Results(measure_learning(problem(settings), folder))
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """Flows saved, a wrong group, augmentation and architecture at every time."""
+    one = {"": results.learning}
+    return [
+        *saving_claims(one, "flows", "vectors turn with their positions"),
+        *time_claims(one, "flows"),
+        *trained_claim(results.learning, "flows"),
+    ]
+
+
+STUDY: Study[Settings, Results] = Study(
+    PRESETS, measure, claims, (EQUIVARIANT_KERNELS, EMERGENT_EQUIVARIANCE), check_settings
+)
