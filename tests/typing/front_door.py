@@ -25,9 +25,8 @@ def right() -> None:
     print(et.metrics.orbit_same_predictions(infinite.predict, turns, x).mean)
     print(et.kernels.empirical(net, net.init(jax.random.key(0), (4, 4, 1)), x, x).shape)
     et.testing.assert_equivariant(infinite.predict, turns, x)
-    print(
-        et.studies.registry["toy"].presets, et.data.digits, et.systems.rotate(x, "P(3d)").shape, et.contenders.names()
-    )
+    print(et.studies.registry["toy"].presets, et.data.digits(), et.contenders.names())
+    print(et.systems.rotate(x, "P(3d)").shape)
 
 
 def wrong() -> None:
