@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
+__all__ = [
+    "EquitangentsError",
+    "InvalidArgumentError",
+    "InvalidTypeError",
+    "MemoryLimitError",
+    "MissingLibraryError",
+    "ModelError",
+    "NetworkError",
+    "NotAnActionError",
+    "NotFiniteError",
+    "NotFittedError",
+    "NotPositiveDefiniteError",
+    "ShapeError",
+    "StoreError",
+]
+
 
 class EquitangentsError(Exception):
     """Base of every error that equitangents raises on purpose."""

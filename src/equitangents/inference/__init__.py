@@ -19,7 +19,7 @@ from equitangents.inference.memory import dense_solve_bytes
 from equitangents.inference.momentum import HeavyBall, Momentum
 from equitangents.inference.orbit_samples import sample_on_orbits
 from equitangents.inference.probabilities import argmax_probabilities
-from equitangents.inference.spectrum import Spectrum, decompose
+from equitangents.inference.spectrum import Spectrum, decompose, relative_resolution
 from equitangents.memory import check_memory, default_memory_limit
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "kinds",
     "orbit_digests",
     "pull_over_time",
+    "relative_resolution",
     "row_digests",
     "sample_gaussian",
     "sample_on_orbits",

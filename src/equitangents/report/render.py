@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from equitangents.files import whole_file
 from equitangents.report.page import Figure, Page, Section, Table, Widget
@@ -45,9 +45,9 @@ def outside_resources(html: str) -> list[str]:
     return [html[m.start() : m.start() + 120] for m in _RESOURCE.finditer(html)]
 
 
-def environment() -> Environment:
-    """Jinja's environment for the package's templates: text is escaped, a missing name is an error."""
-    loader = PackageLoader("equitangents.report", "templates")
+def environment(*packages: str) -> Environment:
+    """Jinja's, for the templates here and those of `packages`: text is escaped, a missing name is an error."""
+    loader = ChoiceLoader([PackageLoader(package, "templates") for package in ("equitangents.report", *packages)])
     jinja = Environment(
         loader=loader,
         autoescape=select_autoescape(("html", "html.jinja"), default=True),

@@ -10,11 +10,12 @@ from equitangents.statistics.jackknife import (
 )
 from equitangents.statistics.paired import paired_mean
 from equitangents.statistics.rates import excess_exponent, geometric_mean, log_ratio, power_law
-from equitangents.statistics.student import FEWEST
+from equitangents.statistics.student import FEWEST, binomial_ends
 
 __all__ = [
     "FEWEST",
     "Estimate",
+    "binomial_ends",
     "bootstrap",
     "bootstrap_intervals",
     "exactly",

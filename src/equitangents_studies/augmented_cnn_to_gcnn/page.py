@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE, VERMILLION
+from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.augmented_cnn_to_gcnn.study import Results, Settings, shares
 from equitangents_studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels, table
 
-_COLOURS = (BLUE, GREEN, ORANGE, PURPLE, VERMILLION, INK)
+_COLOURS = (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE, palette.VERMILLION, palette.INK)
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -92,7 +91,7 @@ def _members(settings: Settings, results: Results, floor: Records, folder: RunFo
             at = floor.where(inputs=name, step=last)
             place = at.column("width") * 1.05 ** (k - 1.5)
             drawing.estimates(right, place, at.estimates, colour.light, lw=1, label=results.title(name))
-        right.axhline(0, color=INK.light, lw=0.8)
+        right.axhline(0, color=palette.INK.light, lw=0.8)
         drawing.logarithmic(right, "x", widths)
         right.set_xlabel("channels")
         right.set_ylabel("squared distance, %")
@@ -120,7 +119,7 @@ def _times(settings: Settings, results: Results, floor: Records, folder: RunFold
             drawing.estimates(left, steps, at.estimates, colour.light, lw=1, label=results.title(name))
             right.plot(place, results.infinite["distance"][:, s], "o-", color=colour.light)
             right.plot(place, results.infinite["without_augmentation"][:, s], "o--", color=colour.light, lw=1)
-        left.axhline(0, color=INK.light, lw=0.8)
+        left.axhline(0, color=palette.INK.light, lw=0.8)
         drawing.logarithmic(left, "x", results.steps[1:])
         left.set_xlabel("training step")
         left.set_ylabel("squared distance of means, %")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents.cli.announcements import announced
+from equitangents.extending import announced
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,7 @@ def systems(
     Infinitely wide FCN, VEC (which LCN equals), LAP and GAP are trained on nested sets of the data as they are, and
     moved by random elements of groups. Labels (whole numbers or text in y) make classifiers, other targets regressions.
     """
-    from equitangents.planning.question import check_writable
+    from equitangents.extending import check_writable
     from equitangents_studies.systems import compare_architectures
 
     files = [("html", html), ("json", json)]
@@ -100,8 +100,8 @@ def _parts(text: str) -> list[str]:
 
 def _read(path: Path, layout: str) -> tuple[Any, ...]:
     """(x, y) or (x, y, x_test, y_test), channels last."""
-    from equitangents.array_files import read_arrays
     from equitangents.errors import InvalidArgumentError
+    from equitangents.extending import read_arrays
 
     if layout not in LAYOUTS:
         raise typer.BadParameter(f"{layout!r}; expected one of {', '.join(LAYOUTS)}", param_hint="--layout")

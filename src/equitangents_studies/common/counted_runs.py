@@ -11,8 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from equitangents._protocols import FiniteNetwork
-from equitangents.ensembles.training.plan import Workers
+from equitangents.extending import FiniteNetwork, Workers
 from equitangents_studies.common.system_images import SystemImages
 from equitangents_studies.framework.study import Arrays
 from equitangents_studies.systems import GradientInference, System

@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from equitangents import precision
-from equitangents._protocols import FiniteNetwork
+from equitangents.extending import FiniteNetwork, precision
 from equitangents_studies.framework.progress import Task
 
 

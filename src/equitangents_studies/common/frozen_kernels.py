@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents import kernels, nn
 from equitangents.actions import Action
-from equitangents.kernels.result import Kernels
+from equitangents.kernels import Kernels
 
 
 @dataclass(frozen=True, eq=False)

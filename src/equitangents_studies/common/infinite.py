@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import ArrayLike
 from equitangents.actions import Action
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.extending import ArrayLike
 from equitangents.kernels import KernelFunction
 from equitangents_studies.common.orbits import by_element, orbit_batch
 

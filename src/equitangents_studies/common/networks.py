@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from equitangents import nn
-from equitangents._types import Params
 from equitangents.actions import Action
+from equitangents.extending import Params
 from equitangents.groups import wallpaper
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.statistics import Estimate, bootstrap, paired_mean
-from equitangents.statistics.student import FEWEST
+from equitangents.statistics import FEWEST, Estimate, bootstrap, paired_mean
 
 
 def table_mean(table: Float[np.ndarray, "repetitions n"], bounds: tuple[float, float], level: float = 0.95) -> Estimate:

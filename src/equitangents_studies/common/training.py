@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._protocols import FiniteNetwork
 from equitangents.actions import Action
 from equitangents.ensembles import DeepEnsemble
+from equitangents.extending import FiniteNetwork
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.ticker import LogLocator
 
-from equitangents.formatting import duration
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, VERMILLION
+from equitangents.extending import duration
+from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate
 from equitangents_studies import contenders
 from equitangents_studies.common.foreign_inputs import why_foreign
@@ -29,7 +28,7 @@ _WORDS = {
 }
 HEADER = ("", "parameters", "training, s", "1,000 images, s", "multiplications", *_WORDS.values(), "source, OSP")
 _FLOOR = "resampling floor"
-_LOOK = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, INK, MUTED)
+_LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE, palette.ORANGE, palette.INK, palette.MUTED)
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -290,7 +289,9 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
                     axes, [max(_cost(results, name, "training_seconds"), 1e-3)], [e], _LOOK[i % 7].light, **look
                 )
             if results.floor and which == "outside":
-                axes.axhline(results.estimate(results.floor, which).value, color=MUTED.light, lw=0.9, ls=(0, (3, 3)))
+                axes.axhline(
+                    results.estimate(results.floor, which).value, color=palette.MUTED.light, lw=0.9, ls=(0, (3, 3))
+                )
             drawing.logarithmic(axes, "x")
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         drawn.legend(columns=3)
@@ -318,7 +319,7 @@ def _trade_off(settings: Settings, results: Results, folder: RunFolder) -> Figur
             if "gcnn" in results.labels:
                 e = results.estimate(results.labels["gcnn"], which)
                 look = {"fmt": "D", "ms": 6, "label": results.titles["gcnn"]}
-                drawing.estimates(axes, [results.gcnn_multiplications], [e], INK.light, **look)
+                drawing.estimates(axes, [results.gcnn_multiplications], [e], palette.INK.light, **look)
             axes.set_xscale("log")
         drawn.legend(columns=4)
     return drawn.figure

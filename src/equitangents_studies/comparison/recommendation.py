@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report.verdict import with_interval
+from equitangents.report import with_interval
 from equitangents_studies.comparison.results import Results, pairs
 from equitangents_studies.comparison.settings import Settings, covers
 

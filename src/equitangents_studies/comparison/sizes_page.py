@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, PURPLE, VERMILLION
+from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.common.foreign_inputs import why_foreign
 from equitangents_studies.common.input_pictures import corners, input_pictures
 from equitangents_studies.comparison.results import MEASURES
@@ -11,7 +10,7 @@ from equitangents_studies.comparison.settings import covers
 from equitangents_studies.comparison.sizes import Settings, SizesResults, cell_settings, title, words
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 
-_LOOK = (BLUE, VERMILLION, GREEN, PURPLE)
+_LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE)
 _GCNN = "group-convolutional network"
 
 
@@ -98,7 +97,7 @@ def _lead_figure(settings: Settings, results: SizesResults, folder: RunFolder, o
         alt="Lead of the equivariant network against the number of training images",
     ) as drawn:
         for axes, task in zip(drawn, settings.tasks, strict=True):
-            axes.axhline(0, color=INK.light, lw=0.8)
+            axes.axhline(0, color=palette.INK.light, lw=0.8)
             for shrink, colour in zip(results.shrinks, _LOOK, strict=False):
                 curve = results.cells[task, sizes[0]].curves[shrink]
                 label = f"ensemble of {' and '.join(map(str, curve.channels))} channels"
@@ -127,7 +126,7 @@ def _agreement_figure(settings: Settings, results: SizesResults, folder: RunFold
         for axes, task in zip(drawn, settings.tasks, strict=True):
             cells = [results.cells[task, size] for size in sizes]
             found = [r.estimate(r.labels["gcnn"], "outside") for r in cells]
-            drawing.estimates(axes, sizes, found, INK.light, label=_GCNN, fmt="D-")
+            drawing.estimates(axes, sizes, found, palette.INK.light, label=_GCNN, fmt="D-")
             for shrink, colour in zip(results.shrinks, _LOOK, strict=False):
                 curve = cells[0].curves[shrink]
                 label = f"ensemble of {' and '.join(map(str, curve.channels))} channels"

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents._types import ArrayLike, DType, Params
+from equitangents.extending import ArrayLike, DType, Params
 
 
 @dataclass(frozen=True)

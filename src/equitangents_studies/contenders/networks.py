@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from equitangents import nn
-from equitangents._types import ArrayLike, DType, Params
+from equitangents.extending import ArrayLike, DType, Params
 from equitangents_studies.contenders.problem import Problem
 
 W_STD, B_STD, LAST_STD = 2**0.5, 0.1, 0.5

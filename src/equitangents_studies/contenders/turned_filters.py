@@ -17,9 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import actions
-from equitangents._types import ArrayLike, DType, Params
 from equitangents.actions import Action
-from equitangents.nn.layer import Weights
+from equitangents.extending import ArrayLike, DType, Params, Weights
 from equitangents_studies.contenders import rings
 from equitangents_studies.contenders.networks import B_STD, LAST_STD, W_STD, count_parameters
 from equitangents_studies.contenders.problem import Problem

@@ -7,9 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from matplotlib.axes import Axes
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import MUTED
-from equitangents.report.verdict import with_interval
+from equitangents.report import Figure, Section, Table, palette, with_interval
 from equitangents_studies.common.scores import covered
 from equitangents_studies.continuous.image_results import ImageEnsembles
 from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, panels
@@ -125,7 +123,12 @@ def _over_angles(found: ImageEnsembles, folder: RunFolder) -> Figure:
                 axes.plot(degrees[half], 100 * _at_angles(found, k, name)[half], color=colour, lw=1.2, label=f"C{k}")
             floor = found.trained[last][f"floor_{name}"][-1] == found.labels(last, name)[-1][:, :1]
             axes.plot(
-                degrees[half], 100 * floor.mean(axis=(0, 2))[half], color=MUTED.light, lw=1, ls=_DASHED, label=_FLOOR
+                degrees[half],
+                100 * floor.mean(axis=(0, 2))[half],
+                color=palette.MUTED.light,
+                lw=1,
+                ls=_DASHED,
+                label=_FLOOR,
             )
             axes.set_xticks([0, 45, 90, 135, 180])
             axes.set_ylim(0, 101)
@@ -165,7 +168,7 @@ def _against_cost(found: ImageEnsembles, folder: RunFolder) -> Figure:
         for axes, (_, label, of, floor) in zip(drawn, views, strict=True):
             _curves(axes, found, of)
             end = 100 * floor(found.orders[-1])[-1].mean()
-            axes.axhline(end, color=MUTED.light, lw=1, ls=_DASHED, label=_FLOOR)
+            axes.axhline(end, color=palette.MUTED.light, lw=1, ls=_DASHED, label=_FLOOR)
             axes.set_ylabel(label)
             drawing.logarithmic(axes, "x", [found.steps(k)[-1] for k in found.orders], base=2)
         drawn.legend()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section
-from equitangents.report.palette import GREEN, INK, MUTED, ORANGE, VERMILLION
+from equitangents.report import Figure, Section, palette
 from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies.continuous.image_page import image_facts, image_sections, image_tables
 from equitangents_studies.continuous.results import WAYS, Results, bound_share, finite_violation
@@ -114,11 +113,11 @@ def _against_kappa(settings: Settings, results: Results, folder: RunFolder) -> F
             # of the bound, the root mean square over inputs, as of the change
             bound = kappa * _rms(results.constant[:, t]) / results.size["rings"][:, t]
             left.plot(kappa, bound, color=colour, lw=1, ls=dotted)
-        left.plot([], [], color=INK.light, lw=1, ls=dotted, label="bound κ C(x)")
+        left.plot([], [], color=palette.INK.light, lw=1, ls=dotted, label="bound κ C(x)")
         lines = (
-            ("rings", results.relative("rings"), ORANGE, "o-"),
-            ("pixels", results.relative("pixels"), VERMILLION, "o-"),
-            ("floor of resampling", results.relative_floor(), MUTED, "s--"),
+            ("rings", results.relative("rings"), palette.ORANGE, "o-"),
+            ("pixels", results.relative("pixels"), palette.VERMILLION, "o-"),
+            ("floor of resampling", results.relative_floor(), palette.MUTED, "s--"),
         )
         for label, squares, colour_of, marks in lines:
             drawing.estimates(right, orders, _roots(squares[:, -1]), colour_of.light, fmt=marks, label=label)
@@ -128,7 +127,7 @@ def _against_kappa(settings: Settings, results: Results, folder: RunFolder) -> F
                 finite_violation(settings, results, k).times(size[settings.orders.index(k)]) for k in settings.trained
             ]
             look = {"fmt": "D", "mfc": "none", "ms": 6, "label": "rings, finite ensembles"}
-            drawing.estimates(right, settings.trained, seen, GREEN.light, **look)
+            drawing.estimates(right, settings.trained, seen, palette.GREEN.light, **look)
         left.set_xlabel("κ")
         right.set_xlabel("k, orientations in the data")
         ticks = [v for v in (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 1, 1.4, 2) if kappa.min() <= v <= kappa.max() * 1.01]
@@ -157,9 +156,9 @@ def _over_angles(settings: Settings, results: Results, folder: RunFolder) -> Fig
         for axes, k in zip(drawn, chosen, strict=True):
             i = settings.orders.index(k)
             curves = (
-                ("pixels", results.profile["pixels"][i, -1], "pixels", VERMILLION),
-                ("floor of resampling", results.floor[i, -1], "pixels", MUTED),
-                ("rings", results.profile["rings"][i, -1], "rings", ORANGE),
+                ("pixels", results.profile["pixels"][i, -1], "pixels", palette.VERMILLION),
+                ("floor of resampling", results.floor[i, -1], "pixels", palette.MUTED),
+                ("rings", results.profile["rings"][i, -1], "rings", palette.ORANGE),
             )
             for label, profile, way, colour in curves:
                 value = _rms(profile) / results.size[way][i, -1]

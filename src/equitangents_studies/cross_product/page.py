@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.report import Figure, Section
-from equitangents.report.palette import BLUE, GREEN, INK, MEMBER, MUTED, ORANGE, VERMILLION
+from equitangents.report import Figure, Section, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.cross_product.study import (
     SETS,
@@ -20,7 +19,7 @@ from equitangents_studies.cross_product.study import (
 )
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 
-_COLOURS = {"none": MUTED, "T": ORANGE, "O": GREEN, "I": BLUE}
+_COLOURS = {"none": palette.MUTED, "T": palette.ORANGE, "O": palette.GREEN, "I": palette.BLUE}
 _PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}
 
 
@@ -125,11 +124,11 @@ def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         for axes, key in zip(drawn, SETS, strict=True):
             both = [violations(results, name, key, i) for i in range(len(results.times))]
             single, mean = np.array([s for s, _ in both]), np.array([m for _, m in both])
-            axes.plot(place, single[:, :shown], color=MEMBER.light, lw=0.5, alpha=0.6)
-            axes.plot([], [], color=MEMBER.light, lw=0.8, label="members")
-            axes.plot(place, mean, "o-", color=BLUE.light, label=f"mean of {settings.members}")
+            axes.plot(place, single[:, :shown], color=palette.MEMBER.light, lw=0.5, alpha=0.6)
+            axes.plot([], [], color=palette.MEMBER.light, lw=0.8, label="members")
+            axes.plot(place, mean, "o-", color=palette.BLUE.light, label=f"mean of {settings.members}")
             expected = np.sqrt((single**2).mean(axis=1) / settings.members)
-            axes.plot(place, expected, color=INK.light, lw=1, ls=(0, (2, 2)), label="expected of sampling")
+            axes.plot(place, expected, color=palette.INK.light, lw=1, ls=(0, (2, 2)), label="expected of sampling")
             drawing.time_ticks(axes, results.times, "step")
         drawing.logarithmic(drawn[0], "y", fine=True)
         drawn.legend()
@@ -157,14 +156,14 @@ def _between(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         for name in names:
             values = [root(row) for row in results.between[name][1:]]
             drawing.estimates(left, place, values, _COLOURS[name].light, label=TITLES[name])
-        drawing.estimates(right, sizes, [root(results.between[n][-1]) for n in names], INK.light)
+        drawing.estimates(right, sizes, [root(results.between[n][-1]) for n in names], palette.INK.light)
         bounds = [np.sqrt((results.bound[n][-1] ** 2).mean()) for n in names[1:]]
         error = [results.truth_error[n][-1] for n in names]
-        dashed: dict[str, Any] = {"color": VERMILLION.light, "lw": 1, "ms": 4, "marker": "s", "ls": "--"}
-        dotted: dict[str, Any] = {"color": INK.light, "lw": 1, "ls": (0, (2, 2))}
+        dashed: dict[str, Any] = {"color": palette.VERMILLION.light, "lw": 1, "ms": 4, "marker": "s", "ls": "--"}
+        dotted: dict[str, Any] = {"color": palette.INK.light, "lw": 1, "ls": (0, (2, 2))}
         right.plot(sizes, error, **dashed)
         right.plot(sizes[1:], bounds, **dotted)
-        solid: dict[str, Any] = {"color": INK.light, "marker": "o", "ms": 4}
+        solid: dict[str, Any] = {"color": palette.INK.light, "marker": "o", "ms": 4}
         for look, label in (
             (solid, "violation, right"),
             (dashed, "error against a × b"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.validation import check_whole
+from equitangents.extending import check_whole
 from equitangents_studies.data.dataset import Dataset
 from equitangents_studies.data.images import resize
 

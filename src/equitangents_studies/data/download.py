@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents.files import whole_file
+from equitangents.extending import whole_file
 from equitangents_studies.data.catalogue import SOURCES, RemoteFile
 from equitangents_studies.data.folder import ENVIRONMENT_VARIABLE, data_folder
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents.claims import UNREADABLE, check_arrays
 from equitangents.errors import EquitangentsError, InvalidArgumentError
+from equitangents.extending import UNREADABLE, check_arrays
 from equitangents_studies.data.catalogue import SOURCES, Source
 from equitangents_studies.data.class_folders import load_class_folders
 from equitangents_studies.data.dataset import Dataset

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.validation import check_whole
+from equitangents.extending import check_whole
 from equitangents_studies.data.class_folders import class_files
 
 _TEST_FOLDERS = ("val", "test")

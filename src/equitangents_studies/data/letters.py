@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents.validation import check_whole
+from equitangents.extending import check_whole
 from equitangents_studies.data.images import resize
 
 _FONTS = (

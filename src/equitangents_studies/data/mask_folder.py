@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.validation import check_whole
+from equitangents.extending import check_whole
 from equitangents_studies.data.images import resize
 
 _ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")

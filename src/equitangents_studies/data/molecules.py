@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.claims import UNREADABLE, check_arrays
 from equitangents.errors import InvalidArgumentError, MissingLibraryError
+from equitangents.extending import UNREADABLE, check_arrays
 from equitangents_studies.data.catalogue import Source
 from equitangents_studies.data.folder import _path, data_folder
 

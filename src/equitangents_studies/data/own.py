@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents.array_files import refusal
-from equitangents.claims import UNREADABLE, check_arrays
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
+from equitangents.extending import UNREADABLE, check_arrays, refusal
 from equitangents_studies.data.dataset import Dataset, balanced
 
 _TEST_SHARE = 0.25

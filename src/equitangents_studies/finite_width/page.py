@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section
-from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, VERMILLION
+from equitangents.report import Figure, Section, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.common.orbit_spread import squares_of_means
 from equitangents_studies.finite_width.results import Results
@@ -19,7 +18,7 @@ from equitangents_studies.finite_width.tables import (
 )
 from equitangents_studies.framework.page import Presentation, RunFolder, drawing, panels
 
-_COLOURS = {"mlp": BLUE, "cnn": ORANGE, "gcnn": GREEN}
+_COLOURS = {"mlp": palette.BLUE, "cnn": palette.ORANGE, "gcnn": palette.GREEN}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -129,7 +128,13 @@ def _against_members(settings: Settings, results: Results, folder: RunFolder, ar
                 drawing.estimates(axes, sizes, values, colour, label=width_name(architecture, width))
             expected = cell.fluctuation[kind][last] / sizes + cell.bias[kind][last]
             axes.plot(
-                sizes, np.sqrt(expected), color=VERMILLION.light, lw=1.4, ls=(0, (4, 2)), zorder=4, label="closed form"
+                sizes,
+                np.sqrt(expected),
+                color=palette.VERMILLION.light,
+                lw=1.4,
+                ls=(0, (4, 2)),
+                zorder=4,
+                label="closed form",
             )
             drawing.logarithmic(axes, "both", sizes, base=2, fine=True)
         drawn.legend()
@@ -166,7 +171,7 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder, arch
                     values = [cell.bias_of(second, int(w), t).times(1 / b) for w in widths]
                     drawing.estimates(right, x, values, colour, label=label)
             for axes in (left, right):
-                axes.axhline(1, color=INK.light, lw=0.8, label="closed form")
+                axes.axhline(1, color=palette.INK.light, lw=0.8, label="closed form")
                 drawing.logarithmic(axes, "x", widths, base=2)
             right.set_ylim(-0.2, 1.8)
         drawn.legend()
@@ -200,10 +205,14 @@ def _parts(settings: Settings, results: Results, folder: RunFolder, architecture
             members, b = cell.fluctuation[kind][last] / sizes, cell.bias[kind][last]
             whole = cell.fluctuations(kind, width, last).mean() / sizes + cell.bias_of(kind, width, last).value
             place = np.arange(len(sizes))
-            axes.bar(place, members, color=BLUE.light, label="members, A(∞)/M")
-            axes.bar(place, np.full(len(sizes), b), bottom=members, color=ORANGE.light, label="augmentation, B(∞)")
-            axes.bar(place, whole - members - b, bottom=members + b, color=GREEN.light, width=0.4, label="width")
-            axes.plot(place, whole, "_", color=INK.light, ms=9, label="all together, A(n)/M + B(n)")
+            axes.bar(place, members, color=palette.BLUE.light, label="members, A(∞)/M")
+            axes.bar(
+                place, np.full(len(sizes), b), bottom=members, color=palette.ORANGE.light, label="augmentation, B(∞)"
+            )
+            axes.bar(
+                place, whole - members - b, bottom=members + b, color=palette.GREEN.light, width=0.4, label="width"
+            )
+            axes.plot(place, whole, "_", color=palette.INK.light, ms=9, label="all together, A(n)/M + B(n)")
             axes.set_xticks(place, [str(int(m)) for m in sizes])
             axes.grid(visible=False, axis="x")
         drawn.legend()

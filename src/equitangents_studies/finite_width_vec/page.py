@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, MUTED, VERMILLION
-from equitangents.report.verdict import with_interval
+from equitangents.report import Figure, Section, Table, palette, with_interval
 from equitangents_studies.common.counted_runs import COUNTED
 from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.finite_width_vec.results import GROUPS, INFERENCES, Results, Settings
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 
-_COLOURS = {"I": BLUE, "O(3)^d": VERMILLION}
+_COLOURS = {"I": palette.BLUE, "O(3)^d": palette.VERMILLION}
 _TITLES = {"I": "as they are", "O(3)^d": "rotated by O(3)^d"}
 
 
@@ -84,7 +82,7 @@ def _figure(s: Settings, results: Results, folder: RunFolder) -> Figure:
                 axes.axhline(wide.value, color=colour, lw=0.9, ls=(0, (4, 2)), label=f"NTK, {_TITLES[group]}")
             axes.set_xlim(results.widths[0] * 0.8, results.widths[-1] * 1.25)
             drawing.logarithmic(axes, "x", results.widths, base=2)
-            axes.tick_params(colors=MUTED.light)
+            axes.tick_params(colors=palette.MUTED.light)
         drawn.legend()
     return drawn.figure
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section
-from equitangents.report.palette import BLUE, GREEN, PURPLE, VERMILLION
+from equitangents.report import Figure, Section, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.forces.study import TARGETS, Results, Settings
 from equitangents_studies.forces.water_tensors import KINDS
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 
-_COLOURS = dict(zip(TARGETS, (VERMILLION, GREEN, BLUE), strict=True))
+_COLOURS = dict(zip(TARGETS, (palette.VERMILLION, palette.GREEN, palette.BLUE), strict=True))
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -110,7 +109,7 @@ def _tensors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         for axes, found in zip(drawn, results.water.values(), strict=True):
             drawing.logarithmic(axes, "both", settings.water_sizes, fine=True)
             values = [bootstrap(row) for row in found.errors]
-            drawing.estimates(axes, settings.water_sizes, values, PURPLE.light, label="equivariant readout")
+            drawing.estimates(axes, settings.water_sizes, values, palette.PURPLE.light, label="equivariant readout")
             drawing.power(axes, settings.water_sizes, found.guess.mean(), 0, label="simplest model")
         drawn.legend()
     return drawn.figure

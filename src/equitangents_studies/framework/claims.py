@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.report.verdict import (
+from equitangents.report import (
     EXACT,
     FAILS,
     HOLDS,

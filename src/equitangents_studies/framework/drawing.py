@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator
 
 from equitangents.report import figures, palette
-from equitangents.report.palette import MUTED, STEPS
 from equitangents.statistics import Estimate
 
 _CHARACTER = 0.6  # width of a figure over the size of its type
@@ -35,7 +34,7 @@ def drawable(e: Estimate) -> Estimate:
 def power(axes: Axes, x: Sequence[float] | np.ndarray, first: float, exponent: float, **look: Any) -> None:
     """A thin dotted line for comparison: `first` at the first x, and from there x to the `exponent`."""
     x = np.asarray(x, dtype=float)
-    axes.plot(x, first * (x / x[0]) ** exponent, **{"color": MUTED.light, "lw": 0.9, "ls": (0, (2, 2)), **look})
+    axes.plot(x, first * (x / x[0]) ** exponent, **{"color": palette.MUTED.light, "lw": 0.9, "ls": (0, (2, 2)), **look})
 
 
 def steps(axes: Axes, last: int) -> None:
@@ -50,7 +49,7 @@ def steps(axes: Axes, last: int) -> None:
 
 def shades_of(values: Sequence[Any]) -> list[tuple[Any, str]]:
     """As many of the ordered `values` as there are shades to tell them apart by, the ends included."""
-    count = min(len(values), len(STEPS))
+    count = min(len(values), len(palette.STEPS))
     chosen = [values[round(i * (len(values) - 1) / max(count - 1, 1))] for i in range(count)]
     return list(zip(chosen, palette.steps(count), strict=True))
 

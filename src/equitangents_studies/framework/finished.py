@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from equitangents.claims import UNREADABLE, read_json
-from equitangents.report.verdict import Verdict
+from equitangents.extending import UNREADABLE, read_json
+from equitangents.report import Verdict
 
 
 def finished(path: Path) -> tuple[tuple[Verdict, ...], float] | None:

@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import LEFTOVER, whole_file
+from equitangents.extending import LEFTOVER, read_json, whole_file
 from equitangents_studies.framework import lock, stage_files
 from equitangents_studies.framework.progress import Progress, Task
 from equitangents_studies.framework.sessions import Ending, Sessions

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.locks import HeldError, held
+from equitangents.extending import HeldError, held
 
 NAME = ".lock"
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from equitangents._protocols import ExecutorLike
+from equitangents.extending import ExecutorLike
 
 _EVERY = 60.0  # seconds between lines about one stage
 

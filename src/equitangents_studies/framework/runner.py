@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equitangents._protocols import ExecutorLike
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import may_write, real
-from equitangents.formatting import exact_duration
+from equitangents.extending import ExecutorLike, exact_duration, may_write, real
 from equitangents_studies.framework.catalogue import StudyInfo, load, registry
 
 if TYPE_CHECKING:
-    from equitangents.report.verdict import Verdict
+    from equitangents.report import Verdict
     from equitangents_studies.framework.folder import RunFolder
     from equitangents_studies.framework.study import Present, Study
 
@@ -78,7 +76,7 @@ def run(
     info = _lookup(name, preset)
     if resume and force:
         raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
-    from equitangents.scale.executors import check_spread
+    from equitangents.extending import check_spread
 
     check_spread(executor)
     study, present = load(info)
@@ -177,7 +175,7 @@ def installed_versions() -> dict[str, str]:
 
     import jax
 
-    from equitangents._version import __version__
+    from equitangents import __version__
 
     libraries = {lib: importlib.metadata.version(lib) for lib in ("jax", "jaxlib", "numpy", "scipy", "scikit-learn")}
     device = jax.devices()[0]

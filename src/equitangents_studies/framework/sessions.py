@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from equitangents.memory import machine_memory
+from equitangents.extending import machine_memory
 
 Ending = Literal["running", "interrupted", "failed", "finished"]
 

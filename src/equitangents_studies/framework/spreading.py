@@ -15,10 +15,9 @@ from typing import Any
 import scipy.linalg  # noqa: F401  whose threads are counted
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from equitangents._version import __version__
+from equitangents import __version__
 from equitangents.errors import StoreError
-from equitangents.scale.executors import Tasks, workers_of
-from equitangents.scale.spreading import opened, spread
+from equitangents.extending import Tasks, opened, spread, workers_of
 from equitangents_studies.framework.progress import Progress, Task
 from equitangents_studies.framework.stages import Arrays, Stage
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.claims import UNREADABLE, check_arrays
-from equitangents.files import whole_file
-from equitangents.seals import check, seal
+from equitangents.extending import UNREADABLE, check_arrays, seal, whole_file
+from equitangents.extending import check_seal as check
 from equitangents_studies.framework.stages import Arrays
 
 logger = logging.getLogger("equitangents")

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from equitangents.report.page import Section
-from equitangents.report.verdict import Verdict
+from equitangents.report import Section, Verdict
 from equitangents_studies.framework.folder import Columns, RunFolder
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.framework.settings import at_least, check

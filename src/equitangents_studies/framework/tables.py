@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.report import Table
-from equitangents.report.verdict import with_interval
+from equitangents.report import Table, with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.framework.folder import Columns
 

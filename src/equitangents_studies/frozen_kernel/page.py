@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section
-from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, VERMILLION
+from equitangents.report import Figure, Section, palette
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.frozen_kernel.claims import exponents
 from equitangents_studies.frozen_kernel.parametrisations import PARAMETRISATIONS, TITLES
 from equitangents_studies.frozen_kernel.results import Results
 from equitangents_studies.frozen_kernel.settings import NAMES, Settings
 
-_COLOURS = dict(zip(PARAMETRISATIONS, (BLUE, GREEN, VERMILLION), strict=True))
+_COLOURS = dict(zip(PARAMETRISATIONS, (palette.BLUE, palette.GREEN, palette.VERMILLION), strict=True))
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -87,7 +86,9 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder) -> F
         alt="Relative movement of the tangent kernel against width",
     ) as drawn:
         for axes, parametrisation in zip(drawn, PARAMETRISATIONS, strict=True):
-            for k, (phi, colour) in enumerate(zip(settings.nonlinearities, (BLUE, ORANGE), strict=True)):
+            for k, (phi, colour) in enumerate(
+                zip(settings.nonlinearities, (palette.BLUE, palette.ORANGE), strict=True)
+            ):
                 kind = (phi, parametrisation)
                 values = [results.size(kind, int(w), last) for w in widths]
                 drawing.estimates(axes, widths * 1.05 ** (k - 0.5), values, colour.light, label=NAMES[phi])
@@ -142,7 +143,7 @@ def _exponents(settings: Settings, results: Results, folder: RunFolder) -> Figur
                 x = results.steps * 1.12 ** (k - 1)
                 drawing.estimates(axes, x, values, _COLOURS[parametrisation].light, label=TITLES[parametrisation])
             for level in (0, -0.5, -1):
-                axes.axhline(level, color=INK.light, lw=0.8, ls=(0, (2, 2)))
+                axes.axhline(level, color=palette.INK.light, lw=0.8, ls=(0, (2, 2)))
             drawing.logarithmic(axes, "x")
         drawn.legend()
     return drawn.figure

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from equitangents import nn
-from equitangents._types import Params
+from equitangents.extending import Params
 
 PARAMETRISATIONS = ("ntk", "standard", "mean-field")
 TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}

@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import kernels, nn
-from equitangents._protocols import FiniteNetwork
-from equitangents._types import Params
+from equitangents.extending import FiniteNetwork, Params
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.citations import TANGENT_KERNEL, WIDE_NETWORKS

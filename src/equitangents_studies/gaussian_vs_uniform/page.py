@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section
-from equitangents.report.palette import BLUE, VERMILLION
+from equitangents.report import Figure, Section, palette
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.gaussian_vs_uniform.study import GROUPS, LAWS, Results, Settings, mean_score
 
@@ -44,7 +43,7 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         alt="Accuracy by group and law of the first layer",
     ) as drawn:
         place = np.arange(len(GROUPS))
-        for i, (law, colour) in enumerate(zip(LAWS, (BLUE, VERMILLION), strict=True)):
+        for i, (law, colour) in enumerate(zip(LAWS, (palette.BLUE, palette.VERMILLION), strict=True)):
             values = [mean_score(results.scores[law, group]) for group in GROUPS]
             drawing.estimates(drawn[0], place + 0.06 * (i - 0.5), values, colour.light, label=law, fmt="o")
         drawn[0].set_xticks(place, GROUPS)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, VERMILLION
+from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import FEWEST, no_interval, paired_mean
 from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
@@ -15,8 +14,8 @@ from equitangents_studies.imagenet_scale.settings import Settings
 from equitangents_studies.systems import transformation
 
 _COLOURS = {
-    "ResNet-18": BLUE, "ResNet-34": GREEN, "ResNet-50": PURPLE, "ResNet-101": INK, "Mixer-S": VERMILLION,
-    "Mixer-B": ORANGE,
+    "ResNet-18": palette.BLUE, "ResNet-34": palette.GREEN, "ResNet-50": palette.PURPLE, "ResNet-101": palette.INK,
+    "Mixer-S": palette.VERMILLION, "Mixer-B": palette.ORANGE,
 }  # fmt: skip
 _TITLES = {
     "I": "images as they are",
@@ -95,9 +94,9 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 fine = np.geomspace(results.sizes[0], results.sizes[-1], 60)
                 axes.plot(fine, results.laws[network, group].curve(fine), color=colour, lw=1)
             if group == "O(3)^d":
-                axes.axvline(dimension(settings, ("ResNet", group)), color=MUTED.light, lw=0.8, ls=":")
+                axes.axvline(dimension(settings, ("ResNet", group)), color=palette.MUTED.light, lw=0.8, ls=":")
             if group == "I" and any(n.startswith("Mixer") for n in settings.networks):
-                axes.axvline(dimension(settings, ("Mixer", group)), color=MUTED.light, lw=0.8, ls="--")
+                axes.axvline(dimension(settings, ("Mixer", group)), color=palette.MUTED.light, lw=0.8, ls="--")
             drawing.logarithmic(axes, "both", results.sizes[:: max(1, len(results.sizes) // 4)])
         drawn.legend(drawn[0])
     return drawn.figure

@@ -26,8 +26,8 @@ from flax import serialization
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import whole_file
-from equitangents.seals import content, seal
+from equitangents.extending import seal, whole_file
+from equitangents.extending import sealed_content as content
 from equitangents_studies.data import ImageFiles
 from equitangents_studies.framework.study import Task
 from equitangents_studies.systems import Transformation

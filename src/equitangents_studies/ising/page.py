@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.report import Figure, Section
-from equitangents.report.palette import BLUE, GREEN, INK, PURPLE, VERMILLION
+from equitangents.report import Figure, Section, palette
 from equitangents.statistics import geometric_mean, log_ratio, squared_mean
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 from equitangents_studies.ising.study import (
@@ -21,7 +20,7 @@ from equitangents_studies.ising.study import (
 )
 
 _TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Foreign spins"}
-_MARKS = {"training": BLUE, "test": GREEN, "foreign": PURPLE}
+_MARKS = {"training": palette.BLUE, "test": palette.GREEN, "foreign": palette.PURPLE}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -148,11 +147,15 @@ def _learning(settings: Settings, results: Results, folder: RunFolder) -> Figure
             mean, std = results.mean[name][-1, 0], results.std[name][-1]
             order = np.argsort(mean)
             place = np.arange(len(order))
-            axes.fill_between(place, (mean - std)[order], (mean + std)[order], color=VERMILLION.light, alpha=0.18, lw=0)
-            axes.plot(place, mean[order], color=VERMILLION.light, lw=1.5, label="closed form")
+            axes.fill_between(
+                place, (mean - std)[order], (mean + std)[order], color=palette.VERMILLION.light, alpha=0.18, lw=0
+            )
+            axes.plot(place, mean[order], color=palette.VERMILLION.light, lw=1.5, label="closed form")
             look: dict[str, Any] = {"fmt": "o", "ms": 3.2, "elinewidth": 0.8, "zorder": 3, "label": "members"}
-            axes.errorbar(place, y.mean(0)[order], y.std(0)[order], color=BLUE.light, **look)
-            axes.plot(place, results.truth[name][order], "_", ms=6, color=INK.light, zorder=2, label="true energy")
+            axes.errorbar(place, y.mean(0)[order], y.std(0)[order], color=palette.BLUE.light, **look)
+            axes.plot(
+                place, results.truth[name][order], "_", ms=6, color=palette.INK.light, zorder=2, label="true energy"
+            )
             axes.grid(visible=False, axis="x")
         drawn.legend()
     return drawn.figure
@@ -244,7 +247,7 @@ def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> 
                 for m in settings.groups:
                     spread = measured_spread(results, wide, name, results.at(step), m)
                     axes.plot(np.full(len(spread), m), spread, "_", color=colour, ms=4, alpha=0.35)
-                    axes.plot(m, np.median(spread), "o", color=colour, ms=4, mec=INK.light, mew=0.6)
+                    axes.plot(m, np.median(spread), "o", color=colour, ms=4, mec=palette.INK.light, mew=0.6)
             drawing.logarithmic(axes, ticks=settings.groups, base=2)
         drawn.legend()
     return drawn.figure
@@ -272,7 +275,7 @@ def _ratio(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             drawing.estimates(drawn[0], shift * np.array(sizes), by_size, _MARKS[name].light, **look)
             drawing.estimates(drawn[1], shift * np.array(widths), by_width, _MARKS[name].light, **look)
         for axes, ticks, label in zip(drawn, (sizes, widths), ("members averaged, M", "width"), strict=True):
-            axes.axhline(1, color=INK.light, lw=0.8)
+            axes.axhline(1, color=palette.INK.light, lw=0.8)
             drawing.logarithmic(axes, "x", ticks, base=2)
             axes.set_xlabel(label)
         drawn.legend()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section
-from equitangents.report.palette import BLUE, VERMILLION
+from equitangents.report import Figure, Section, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.kernel_convergence.study import KINDS, SPACES, Results, Settings, deviations
@@ -49,7 +48,7 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     ) as drawn:
         for axes, space in zip(drawn, SPACES, strict=True):
             drawing.logarithmic(axes, "both", widths, base=2, fine=True)
-            for kind, colour, shift in zip(KINDS, (BLUE, VERMILLION), (0.98, 1.02), strict=True):
+            for kind, colour, shift in zip(KINDS, (palette.BLUE, palette.VERMILLION), (0.98, 1.02), strict=True):
                 values = [bootstrap(d, np.sqrt) for d in deviations(results, space, kind).T]
                 drawing.estimates(axes, shift * widths, values, colour.light, label=kind.upper())
             drawing.power(axes, widths, values[0].value, -0.5, label="∝ 1/√width")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, MUTED, PURPLE, VERMILLION
+from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate, paired_mean
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
 from equitangents_studies.learning_curves.claims import FULL
 from equitangents_studies.learning_curves.results import Results, off
 from equitangents_studies.learning_curves.settings import GROUPS, Settings
 
-_COLOURS = {"FCN": VERMILLION, "VEC": BLUE, "GAP": GREEN, "LCN": PURPLE}
+_COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
 
 
@@ -128,7 +127,7 @@ def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         "repetitions; between the dotted lines predictions are within 10 %.",
         alt="Predicted over measured errors",
     ) as drawn:
-        shades = [INK, BLUE, VERMILLION, GREEN, PURPLE]
+        shades = [palette.INK, palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE]
         for axes, predicted in zip(drawn, (results.omniscient, results.inputs), strict=True):
             for i, (name, measured) in enumerate(results.measured.items()):
                 ratio = lambda percent: 1 + percent / 100
@@ -138,7 +137,7 @@ def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 place = np.array(settings.predicted_sizes) * 1.02 ** (i - 1.5)
                 drawing.estimates(axes, place, values, shades[i % len(shades)].light, label=name.replace("_", " "))
             for bound in (0.9, 1.1):
-                axes.axhline(bound, color=MUTED.light, lw=0.8, ls=":")
+                axes.axhline(bound, color=palette.MUTED.light, lw=0.8, ls=":")
             drawing.logarithmic(axes, "x", settings.predicted_sizes)
         drawn.legend(drawn[0])
     return drawn.figure

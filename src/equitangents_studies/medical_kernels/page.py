@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, VERMILLION
-from equitangents.statistics.paired import paired_mean
+from equitangents.report import Figure, Section, Table, palette
+from equitangents.statistics import paired_mean
 from equitangents_studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels, table
 from equitangents_studies.medical_kernels.study import GROUPS, TITLES, Results, Settings, leads
 
-_COLOURS = dict(zip(TITLES, (INK, BLUE, VERMILLION), strict=True))
+_COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), strict=True))
 _SHOWN = 6
 
 
@@ -88,7 +87,7 @@ def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunF
             values = [e.times(100) for e in ahead.where(group=group).estimates]
             place = np.array(settings.sizes) * 1.03 ** (i - 0.5)
             drawing.estimates(right, place, values, _COLOURS[group].light)
-        right.axhline(0, color=GREEN.light, lw=0.8)
+        right.axhline(0, color=palette.GREEN.light, lw=0.8)
         right.set_ylabel("percentage points")
         for axes in drawn:
             drawing.logarithmic(axes, "x", settings.sizes)

@@ -17,12 +17,11 @@ import numpy as np
 from equitangents import nn
 from equitangents.actions import grid
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.extending import box_offsets
 from equitangents.groups import wallpaper
 from equitangents.inference import augment_inputs
 from equitangents.kernels import KeptKernel, KernelStore, orbit_average
-from equitangents.nn.group_windows import box_offsets
-from equitangents.statistics import Estimate, exactly, shared_level
-from equitangents.statistics.paired import paired_mean
+from equitangents.statistics import Estimate, exactly, paired_mean, shared_level
 from equitangents_studies import data
 from equitangents_studies.common import kernel_classification
 from equitangents_studies.common.infinite import largest_difference, unit_times

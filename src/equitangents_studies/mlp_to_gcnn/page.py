@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section
-from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE
+from equitangents.report import Figure, Section, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 from equitangents_studies.mlp_to_gcnn.results import Results, trained_shares
 from equitangents_studies.mlp_to_gcnn.settings import SETS, Settings
 
-_COLOURS = dict(zip(SETS, (BLUE, GREEN, ORANGE, PURPLE), strict=True))
+_COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -127,7 +126,7 @@ def _depths(results: Results, folder: RunFolder) -> Figure:
                 axes.plot(depths, bare, "o--", color=colour, lw=1)
                 worst = [arrays[depth]["distance"][:, s].max() for depth in depths]
                 axes.plot(depths, worst, "o-", color=colour, label=name)
-            axes.plot([], [], "o--", color=INK.light, lw=1, label="without augmentation")
+            axes.plot([], [], "o--", color=palette.INK.light, lw=1, label="without augmentation")
         last = drawn.axes[-1]
         for s, name in enumerate(SETS):
             values = [table[:, s].max() for table in results.frozen_by_depth.values()]
@@ -159,7 +158,7 @@ def _distances(results: Results, folder: RunFolder) -> Figure:
             left.plot(place, results.without_augmentation[:, s], "o--", color=colour, lw=1)
             left.plot(place, results.distance[:, s], "o-", color=colour, label=name)
             right.plot(place, results.exact[:, :, s].max(axis=0), "o-", color=colour)
-        left.plot([], [], "o--", color=INK.light, lw=1, label="without augmentation")
+        left.plot([], [], "o--", color=palette.INK.light, lw=1, label="without augmentation")
         for axes in drawn:
             drawing.time_ticks(axes, results.times)
         drawing.logarithmic(left, "y")
@@ -190,7 +189,7 @@ def _convergence(settings: Settings, results: Results, trained: Records, folder:
             at = trained.where(inputs=name, step=last).times(100)
             x = at.column("width") * 1.06 ** (k - 1.5)
             drawing.estimates(right, x, at.estimates, _COLOURS[name].light, lw=1, label=name)
-        right.axhline(0, color=INK.light, lw=0.8, label="equal means")
+        right.axhline(0, color=palette.INK.light, lw=0.8, label="equal means")
         drawing.logarithmic(right, "x", sorted(settings.trained_widths))
         right.set_ylabel("squared distance of means, %")
         drawn.legend(right, left)

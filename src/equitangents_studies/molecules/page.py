@@ -7,16 +7,20 @@ import math
 import numpy as np
 import scipy.stats
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, MUTED, PURPLE, VERMILLION
-from equitangents.report.verdict import format_number
+from equitangents.report import Figure, Section, Table, format_number, palette
 from equitangents.statistics import Estimate
 from equitangents_studies.common.molecule_kernels import TITLES
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.molecules.study import Results, Settings, error_ratio, mean_errors
 
-_COLOURS = {"so3": BLUE, "mlp": VERMILLION, "coulomb": PURPLE, "soap": GREEN, "elements": MUTED}
+_COLOURS = {
+    "so3": palette.BLUE,
+    "mlp": palette.VERMILLION,
+    "coulomb": palette.PURPLE,
+    "soap": palette.GREEN,
+    "elements": palette.MUTED,
+}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.verdict import format_number
+from equitangents.report import Figure, Section, Table, format_number
 from equitangents_studies.common.moving_outputs import page as shared
 from equitangents_studies.framework.page import Presentation, RunFolder, panels
 from equitangents_studies.orientations.study import Results, Settings, plane_draw

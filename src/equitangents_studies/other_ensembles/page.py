@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILLION
-from equitangents.report.verdict import format_number
+from equitangents.report import Figure, Section, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.other_ensembles.results import Results, exponent, share, squares
 from equitangents_studies.other_ensembles.settings import CLOSED, TITLES, Settings
 
-_COLOURS = dict(zip(TITLES, (INK, BLUE, PURPLE, GREEN, SKY, VERMILLION, ORANGE), strict=True))
+_COLOURS = dict(
+    zip(
+        TITLES,
+        (palette.INK, palette.BLUE, palette.PURPLE, palette.GREEN, palette.SKY, palette.VERMILLION, palette.ORANGE),
+        strict=True,
+    )
+)
 _RANDOM = {
     "plain": "initialisation, which has no preferred orientation",
     "nngp": "a draw of the posterior, whose prior and data are invariant; noise on targets is alike for every copy",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, VERMILLION
+from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
 from equitangents_studies.partial_orbits.study import MODELS, SETS, Results, Settings, cases, images
 
@@ -61,9 +60,9 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         alt="Accuracy against the order of the group",
     ) as drawn:
         lines = (
-            ("mlp", "further_seen", BLUE, "MLP, seen"),
-            ("mlp", "further_unseen", VERMILLION, "MLP, unseen"),
-            ("invariant", "further_unseen", GREEN, "invariant CNN, unseen"),
+            ("mlp", "further_seen", palette.BLUE, "MLP, seen"),
+            ("mlp", "further_unseen", palette.VERMILLION, "MLP, unseen"),
+            ("invariant", "further_unseen", palette.GREEN, "invariant CNN, unseen"),
         )
         for axes, name in zip(drawn, SETS, strict=True):
             for i, (model, what, colour, label) in enumerate(lines):

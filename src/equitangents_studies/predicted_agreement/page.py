@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE
+from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.common.expected_agreement import SEVERAL
 from equitangents_studies.common.foreign_inputs import why_foreign
 from equitangents_studies.common.input_pictures import input_pictures
@@ -13,7 +12,7 @@ from equitangents_studies.framework.claims import after
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 from equitangents_studies.predicted_agreement.study import Results, Settings
 
-_SETS = (BLUE, GREEN, PURPLE, ORANGE)
+_SETS = (palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE)
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -92,8 +91,12 @@ def _over_members(settings: Settings, results: Results, folder: RunFolder) -> Fi
     ) as drawn:
         for axes, name in zip(drawn, results.images.titles, strict=True):
             expected = results.predicted[name][-1]
-            axes.fill_between(results.sizes, expected[:, 1], expected[:, 2], color=MUTED.light, alpha=0.25, lw=0)
-            axes.plot(results.sizes, expected[:, 0], color=INK.light, lw=1.4, ls=(0, (2, 2)), label="infinite width")
+            axes.fill_between(
+                results.sizes, expected[:, 1], expected[:, 2], color=palette.MUTED.light, alpha=0.25, lw=0
+            )
+            axes.plot(
+                results.sizes, expected[:, 0], color=palette.INK.light, lw=1.4, ls=(0, (2, 2)), label="infinite width"
+            )
             for width, colour in drawing.shades_of(sorted(results.outputs)):
                 found = [results.trained(width, name, last, m) for m in results.sizes]
                 sizes = [m for m, t in zip(results.sizes, found, strict=True) if len(t.scores) >= SEVERAL]
@@ -133,8 +136,8 @@ def _over_width(settings: Settings, results: Results, folder: RunFolder) -> Figu
     ) as drawn:
         for axes, m in zip(drawn, shown, strict=True):
             within = settings.tolerance * results.action.group.order
-            axes.axhspan(-within, within, color=MUTED.light, alpha=0.2, lw=0)
-            axes.axhline(0, color=INK.light, lw=0.8)
+            axes.axhspan(-within, within, color=palette.MUTED.light, alpha=0.2, lw=0)
+            axes.axhline(0, color=palette.INK.light, lw=0.8)
             for (name, title), colour in zip(results.images.titles.items(), _SETS, strict=False):
                 found = [results.trained(width, name, last, m).difference(results.bounds) for width in widths]
                 drawing.estimates(axes, widths, found, colour.light, label=title)

@@ -15,8 +15,7 @@ from typing import Literal
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.statistics import Estimate, shared_level
-from equitangents.statistics.rates import excess_exponent
+from equitangents.statistics import Estimate, excess_exponent, shared_level
 from equitangents_studies.common.expected_agreement import COVERS, SEVERAL, Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from equitangents.report import Section, Table
-from equitangents.report.verdict import with_interval
+from equitangents.report import Section, Table, with_interval
 from equitangents_studies.common.resampling_floor import DEFINITION
 from equitangents_studies.framework.page import Columns, columns, table
 from equitangents_studies.rotated_images.floor import INPUTS, MEMBERS, floor_rows

@@ -8,9 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from equitangents.report import Figure, Section, Table, figures
-from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, ORANGE, PURPLE, VERMILLION
-from equitangents.report.verdict import with_interval
+from equitangents.report import Figure, Section, Table, figures, palette, with_interval
 from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents_studies.common.foreign_inputs import why_foreign
 from equitangents_studies.common.input_pictures import corners, input_pictures, visible
@@ -137,15 +135,17 @@ def ensemble_size_table(settings: Settings, results: Results) -> Columns:
 def _through_training(axes: Axes, settings: Settings, results: Results, name: str, which: str) -> None:
     """Members, their mean with its interval over inputs, and infinite width, against the epochs."""
     score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
-    axes.plot(results.epochs, score(results.members[name]).mean(axis=-1), color=MEMBER.light, lw=0.8, alpha=0.75)
-    axes.plot([], [], color=MEMBER.light, label="members")
+    axes.plot(
+        results.epochs, score(results.members[name]).mean(axis=-1), color=palette.MEMBER.light, lw=0.8, alpha=0.75
+    )
+    axes.plot([], [], color=palette.MEMBER.light, label="members")
     means = [bootstrap(score(labels), resamples=1000, bounds=results.scales[which]) for labels in results.mean[name]]
     low, high = [e.low for e in means], [e.high for e in means]
-    axes.fill_between(results.epochs, low, high, color=BLUE.light, alpha=0.2, lw=0)
-    axes.plot(results.epochs, [e.value for e in means], color=BLUE.light, lw=2.2, label="their mean")
+    axes.fill_between(results.epochs, low, high, color=palette.BLUE.light, alpha=0.2, lw=0)
+    axes.plot(results.epochs, [e.value for e in means], color=palette.BLUE.light, lw=2.2, label="their mean")
     if results.infinite:
         exact = score(results.infinite[name]).mean(axis=-1)
-        axes.plot(results.epochs, exact, color=VERMILLION.light, lw=2.2, clip_on=False, label="infinite width")
+        axes.plot(results.epochs, exact, color=palette.VERMILLION.light, lw=2.2, clip_on=False, label="infinite width")
     axes.set_xlim(0, settings.epochs)
     axes.set_xlabel("epoch")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -192,7 +192,9 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
         left.legend(loc="lower right")
         table = {key: np.array(values) for key, values in sizes.items()}
         ends: list[tuple[float, str, str]] = []
-        for name, colour in zip(results.images.sets, (BLUE, GREEN, PURPLE, ORANGE), strict=False):
+        for name, colour in zip(
+            results.images.sets, (palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE), strict=False
+        ):
             rows = table["inputs"] == results.images.titles[name]
             x, y = table["members"][rows], table["orbit_same_predictions"][rows]
             right.fill_between(x, table["lowest"][rows], table["highest"][rows], color=colour.light, alpha=0.15, lw=0)
@@ -201,7 +203,7 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
                 right.plot(x, results.predicted[name][:, 0], color=colour.light, lw=1.2, ls=(0, (2, 2)))
             ends.append((float(y[-1]), results.images.titles[name], colour.light))
         right.set_xlim(0.9, settings.members * 1.04)
-        right.axhline(settings.order, color=INK.light, lw=0.8, ls=(0, (3, 3)))
+        right.axhline(settings.order, color=palette.INK.light, lw=0.8, ls=(0, (3, 3)))
         drawing.logarithmic(right, "x", np.unique(table["members"]), base=2)
         right.set_xlabel("members averaged, M")
         figures.label_ends(right, settings.members, ends)
@@ -275,7 +277,7 @@ def _cells(axes: Axes, labels: np.ndarray) -> None:
     for r, row in enumerate(labels):
         for k, label in enumerate(row):
             differs = label != row[0]
-            colour = ORANGE.light if differs else FRAME.light
+            colour = palette.ORANGE.light if differs else palette.FRAME.light
             left, right, top, bottom = k + 0.04, k + 0.96, r + 0.06, r + 0.94
             axes.fill([left, right, right, left], [top, top, bottom, bottom], color=colour, alpha=0.55)
             axes.text(k + 0.5, r + 0.52, str(label), ha="center", va="center", fontsize=8)

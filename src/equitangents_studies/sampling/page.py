@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from equitangents.report import Figure, Section
-from equitangents.report.palette import BLUE, GREEN, MUTED, ORANGE, PURPLE, VERMILLION
+from equitangents.report import Figure, Section, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.sampled_groups import RANDOM, STRATEGIES
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
@@ -16,7 +15,13 @@ from equitangents_studies.sampling.results import SETS, Results
 from equitangents_studies.sampling.settings import Settings
 from equitangents_studies.sampling.trained_page import trained_facts, trained_section, trained_tables
 
-_COLOURS = dict(zip(STRATEGIES, (GREEN, MUTED, ORANGE, BLUE, PURPLE, VERMILLION), strict=True))
+_COLOURS = dict(
+    zip(
+        STRATEGIES,
+        (palette.GREEN, palette.MUTED, palette.ORANGE, palette.BLUE, palette.PURPLE, palette.VERMILLION),
+        strict=True,
+    )
+)
 _NOT_RANDOM = " and ".join(title for name, title in STRATEGIES.items() if name not in RANDOM)
 
 

@@ -7,15 +7,14 @@ from collections.abc import Callable
 import numpy as np
 from matplotlib.axes import Axes
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, MUTED, ORANGE, PURPLE
+from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, panels, table
 from equitangents_studies.sampling.trained_results import PAIRS, TrainedEnsembles
 
 _FLOOR = "floor of resampling"
-_COLOURS = (BLUE, GREEN, PURPLE, ORANGE)
+_COLOURS = (palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE)
 
 
 def trained_facts(found: TrainedEnsembles) -> dict[str, str]:
@@ -93,9 +92,9 @@ def _figure(found: TrainedEnsembles, folder: RunFolder) -> Figure:
     ) as drawn:
         left, right = drawn
         accuracy = lambda way: table_mean(100 * found.accuracy(way), (0.0, 100.0))
-        _row(left, [accuracy(way) for way in ways], 0.0, BLUE.light, "ensembles")
+        _row(left, [accuracy(way) for way in ways], 0.0, palette.BLUE.light, "ensembles")
         floors = [100 * found.floor_accuracy(way).mean() for way in ways]
-        left.plot(range(len(ways)), floors, "s", color=MUTED.light, ms=4, mfc="none", label=_FLOOR)
+        left.plot(range(len(ways)), floors, "s", color=palette.MUTED.light, ms=4, mfc="none", label=_FLOOR)
         for i, name in enumerate(found.sets):
             colour = _COLOURS[i % len(_COLOURS)]
             shift = 0.14 * (i - (len(found.sets) - 1) / 2)
@@ -103,7 +102,7 @@ def _figure(found: TrainedEnsembles, folder: RunFolder) -> Figure:
             _row(right, scores, shift, colour.light, found.images.titles[name])
             floors = [found.floor(way, name).mean() for way in ways]
             right.plot(np.arange(len(ways)) + shift, floors, "s", color=colour.light, ms=4, mfc="none")
-        right.plot([], [], "s", color=MUTED.light, ms=4, mfc="none", label=_FLOOR)
+        right.plot([], [], "s", color=palette.MUTED.light, ms=4, mfc="none", label=_FLOOR)
         labels = [f"all {found.order}", "random,\nevery visit", f"{found.budget} equally\nspaced",
                   f"{found.budget} random,\neach its own"]  # fmt: skip
         for axes in drawn:

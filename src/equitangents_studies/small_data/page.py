@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, MUTED, VERMILLION
+from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
 from equitangents_studies.small_data.claims import BEST, LAST, LEAD, covers, leads
 from equitangents_studies.small_data.results import CNN, FOREST, KERNELS, MODELS, Results, kernel_name
 from equitangents_studies.small_data.settings import Settings
 
 _LINES = (
-    (BEST, BLUE),
-    (kernel_name("FCN", "relu", "ntk"), GREEN),
-    (CNN, VERMILLION),
-    (FOREST, INK),
+    (BEST, palette.BLUE),
+    (kernel_name("FCN", "relu", "ntk"), palette.GREEN),
+    (CNN, palette.VERMILLION),
+    (FOREST, palette.INK),
 )
 _OTHERS = (
-    (BEST, BLUE),
-    (kernel_name("Myrtle-5", "relu", "nngp"), INK),
-    (kernel_name("GAP", "relu", "ntk"), GREEN),
+    (BEST, palette.BLUE),
+    (kernel_name("Myrtle-5", "relu", "nngp"), palette.INK),
+    (kernel_name("GAP", "relu", "ntk"), palette.GREEN),
 )
 
 
@@ -106,11 +105,11 @@ def _lead(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         axes = drawn[0]
         few = [size for size in settings.sizes if size <= LAST]
         if few:
-            axes.fill_between([few[0], few[-1]], *LEAD, color=MUTED.light, alpha=0.25, lw=0)
+            axes.fill_between([few[0], few[-1]], *LEAD, color=palette.MUTED.light, alpha=0.25, lw=0)
         for k, (model, colour) in enumerate(_OTHERS):
             values = leads(settings, results, model, CNN).estimates
             drawing.estimates(axes, _places(settings, k, len(shown)), values, colour.light, label=model)
-        axes.axhline(0, color=MUTED.light, lw=0.8)
+        axes.axhline(0, color=palette.MUTED.light, lw=0.8)
         drawing.logarithmic(axes, "x", settings.sizes, base=2)
         drawn.legend()
     return drawn.figure

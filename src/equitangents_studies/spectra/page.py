@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, VERMILLION
-from equitangents.report.verdict import format_number
+from equitangents.report import Figure, Section, Table, format_number, palette
 from equitangents.statistics import paired_mean
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
 from equitangents_studies.spectra.study import KINDS, Results, Settings
 
-_COLOURS = {"plain": INK, "right": BLUE, "subgroup": GREEN, "wrong": VERMILLION}
+_COLOURS = {"plain": palette.INK, "right": palette.BLUE, "subgroup": palette.GREEN, "wrong": palette.VERMILLION}
 _NAMES = {"plain": "plain", "right": "right group", "subgroup": "subgroup", "wrong": "wrong group"}
 
 
@@ -124,7 +122,9 @@ def _spectra(results: Results, folder: RunFolder) -> Figure:
             for i, values in enumerate(case.eigenvalues):
                 positive = values[values > 0]
                 look: dict[str, Any] = (
-                    {"color": BLUE.light, "lw": 1.8} if i == 0 else {"color": INK.light, "lw": 0.8, "alpha": 0.6}
+                    {"color": palette.BLUE.light, "lw": 1.8}
+                    if i == 0
+                    else {"color": palette.INK.light, "lw": 0.8, "alpha": 0.6}
                 )
                 label = "trivial irrep" if i == 0 else "other irreps"
                 axes.plot(np.arange(1, len(positive) + 1), positive, label=label, **look)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, MUTED, PURPLE, VERMILLION
+from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate, paired_mean
 from equitangents_studies.common.counted_runs import COUNTED
 from equitangents_studies.common.input_pictures import picture_grid
@@ -16,7 +15,14 @@ from equitangents_studies.spurious_symmetries.pools import Pool, share
 from equitangents_studies.spurious_symmetries.results import Results
 from equitangents_studies.spurious_symmetries.settings import ARCHITECTURES, GROUPS, INFERENCES, Settings
 
-_COLOURS = {"FCN": VERMILLION, "LCN": PURPLE, "VEC": BLUE, "GAP": GREEN, "LAP4": INK, "LAP8": MUTED}
+_COLOURS = {
+    "FCN": palette.VERMILLION,
+    "LCN": palette.PURPLE,
+    "VEC": palette.BLUE,
+    "GAP": palette.GREEN,
+    "LAP4": palette.INK,
+    "LAP8": palette.MUTED,
+}
 _STYLES = {"I": "-", "O(3)^d": "--", "P(3d)": ":", "O(3d)": "-."}
 _MARKERS = {"--": "o", ":": "s", "-.": "^"}
 _TITLES = {"NTK": "NTK, infinite width", "NN": "NN", "NN+": "NN+"}

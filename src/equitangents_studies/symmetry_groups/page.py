@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, VERMILLION
+from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.symmetry_groups.study import (
     ARCHITECTURES,
@@ -17,7 +16,7 @@ from equitangents_studies.symmetry_groups.study import (
     entries,
 )
 
-_COLOURS = {"FCN": VERMILLION, "VEC": BLUE, "GAP": GREEN}
+_COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:

@@ -15,11 +15,10 @@ from typing import get_args
 
 import numpy as np
 
-from equitangents._types import Targets
 from equitangents.errors import InvalidArgumentError
+from equitangents.extending import Targets, check_whole
 from equitangents.kernels import KernelFunction
 from equitangents.statistics import shared_level
-from equitangents.validation import check_whole
 from equitangents_studies.systems.architectures import architecture
 from equitangents_studies.systems.candidates import (
     TEST_SHARE,

@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import Any, Literal, overload
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.extending import check_whole
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
-from equitangents.validation import check_whole
 from equitangents_studies.systems.parametrisations import Reparametrised, check_choice
 from equitangents_studies.systems.patch_networks import PatchNetwork
 

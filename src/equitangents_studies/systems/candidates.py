@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.formatting import duration
+from equitangents.extending import duration
 from equitangents_studies.systems.architectures import architecture
 from equitangents_studies.systems.data_groups import DataGroup, data_group
 from equitangents_studies.systems.theorem_tables import expected_symmetry

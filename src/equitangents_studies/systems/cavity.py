@@ -14,9 +14,8 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float
 
-from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
-from equitangents.validation import check_array
+from equitangents.extending import Numbers, check_array
 from equitangents_studies.systems.omniscient import pool_spectrum
 from equitangents_studies.systems.predictions_checked import warn_where_missed
 

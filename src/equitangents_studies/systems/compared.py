@@ -13,12 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from equitangents import notebook
-from equitangents._types import FileName
-from equitangents.actions.remedies import looks_channels_first
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import whole_file
-from equitangents.report.verdict import plain_number, with_interval
+from equitangents.extending import FileName, looks_channels_first, notebook, whole_file
+from equitangents.report import plain_number, with_interval
 from equitangents_studies.systems.candidates import Affordable
 from equitangents_studies.systems.comparison_sentences import sentences
 from equitangents_studies.systems.curves import ErrorName, LearningCurve

@@ -11,19 +11,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
-from equitangents._version import __version__
-from equitangents.files import whole_file
-from equitangents.report.figures import canvas, inline_svg, log_label, plain_log
-from equitangents.report.palette import BLUE, COLOURS, GREEN, INK, ORANGE, PURPLE, VERMILLION
-from equitangents.report.render import environment
-from equitangents.report.verdict import with_interval
+from equitangents import __version__
+from equitangents.extending import whole_file
+from equitangents.report import environment, figures, palette, with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.systems.comparison_sentences import Comparison
 from equitangents_studies.systems.curves import ErrorName, LearningCurve
 from equitangents_studies.systems.factors import AS_THEY_ARE, Key
 from equitangents_studies.systems.power_laws import PowerLaw
 
-_COLOURS = (INK, VERMILLION, BLUE, GREEN, PURPLE, ORANGE)
+_COLOURS = (palette.INK, palette.VERMILLION, palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE)
 _ACROSS = 2  # panels
 
 
@@ -65,7 +62,7 @@ def write(found: Shown, path: Path) -> Path:
 def render(found: Shown) -> str:
     """The page as HTML."""
     return (
-        environment()
+        environment("equitangents_studies.systems")
         .get_template("systems.html.jinja")
         .render(
             found=found,
@@ -75,7 +72,7 @@ def render(found: Shown) -> str:
             factors=found.factor_rows(),
             exponents=_exponents(found),
             version=__version__,
-            colours=COLOURS,
+            colours=palette.COLOURS,
         )
     )
 
@@ -90,7 +87,7 @@ def drawing(found: Shown) -> str:
             labels = ["as they are" if group == AS_THEY_ARE else f"moved by {group}" for _, group in keys]
             panels.append((f"{name}, data moved", keys, labels))
     down = -(-len(panels) // _ACROSS)
-    with canvas(8.6, 3.0 * down) as figure:
+    with figures.canvas(8.6, 3.0 * down) as figure:
         first: Axes | None = None
         for place, (title, keys, labels) in enumerate(panels, 1):
             axes = figure.add_subplot(down, _ACROSS, place, sharey=first)
@@ -99,7 +96,7 @@ def drawing(found: Shown) -> str:
             axes.set_title(title)
         stream = io.StringIO()
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return inline_svg(stream.getvalue(), prefix="systems")
+    return figures.inline_svg(stream.getvalue(), prefix="systems")
 
 
 def _panel(axes: Axes, found: Shown, keys: Sequence[Key], labels: Sequence[str]) -> None:
@@ -116,10 +113,10 @@ def _panel(axes: Axes, found: Shown, keys: Sequence[Key], labels: Sequence[str])
     if all((found.curves[key].of(found.error).mean(axis=1) > 0).all() for key in found.curves):
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        plain_log(axes, "y")
+        figures.plain_log(axes, "y")
     ticks = found.sizes[:: max(1, -(-len(found.sizes) // 6))]
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks([float(n) for n in ticks], [log_label(float(n)) for n in ticks])
+    axes.set_xticks([float(n) for n in ticks], [figures.log_label(float(n)) for n in ticks])
     axes.set_xlabel("training inputs")
     axes.set_ylabel(f"{found.error} error")
     axes.legend()

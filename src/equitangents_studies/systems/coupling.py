@@ -15,12 +15,9 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from equitangents._protocols import FiniteNetwork
-from equitangents._types import Params
 from equitangents.errors import NetworkError
+from equitangents.extending import FiniteNetwork, Grid, Params, Signal, patches
 from equitangents.nn import Conv, Dense, LocallyConnected, Sequential
-from equitangents.nn.patches import patches
-from equitangents.nn.signal import Grid, Signal
 from equitangents_studies.systems.data_groups import DataGroup
 from equitangents_studies.systems.parametrisations import Reparametrised, first_linear, like
 from equitangents_studies.systems.transformations import ChannelRotations, Transformation

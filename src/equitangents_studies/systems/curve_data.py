@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import Numbers, Targets
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.validation import check_array, check_same_length
+from equitangents.extending import Numbers, Targets, check_array, check_same_length
 from equitangents_studies.data.dataset import Dataset
 
 DataLike = Dataset | Numbers | tuple[Numbers, Targets] | tuple[Numbers, Targets, Numbers, Targets]

@@ -16,15 +16,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.base import clone
 
-from equitangents import notebook
-from equitangents._types import FileName, Numbers, Targets
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import whole_file
+from equitangents.extending import FileName, Numbers, Targets, check_whole, notebook, whole_file
 from equitangents.kernels import Kernels
-from equitangents.report.verdict import with_interval
+from equitangents.report import with_interval
 from equitangents.statistics import Estimate, paired_mean
-from equitangents.validation import check_whole
 from equitangents_studies.systems import cavity, omniscient
 from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
 from equitangents_studies.systems.grams import KernelName, KernelTable, PoolKernel, check_ridge, pool_kernel

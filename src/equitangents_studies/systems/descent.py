@@ -19,14 +19,24 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from equitangents import precision
-from equitangents._protocols import FiniteNetwork
-from equitangents._types import Params
-from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
-from equitangents.ensembles.training.plan import Plan, Workers, make_plan
-from equitangents.ensembles.training.recipe import Own, Recipe, init_members, member_shapes, run_epochs
-from equitangents.ensembles.training.variations import PLAIN
+from equitangents.extending import (
+    PLAIN,
+    Batches,
+    FiniteNetwork,
+    Own,
+    Params,
+    Plan,
+    Recipe,
+    Workers,
+    evaluate,
+    init_members,
+    make_plan,
+    member_shapes,
+    outputs,
+    precision,
+    rows_at_once,
+    run_epochs,
+)
 
 
 @dataclass(frozen=True)

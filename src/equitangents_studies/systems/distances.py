@@ -16,10 +16,9 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.extending import Numbers, check_array
 from equitangents.statistics import Estimate, squared_mean
-from equitangents.validation import check_array
 from equitangents_studies.systems.system import FittedSystem
 
 

@@ -22,10 +22,9 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
-from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.extending import Grid, Params, Signal
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, LocallyConnected, Relu, Sequential
-from equitangents.nn.signal import Grid, Signal
 from equitangents_studies.systems.architectures import kind_of
 from equitangents_studies.systems.coupling import positions_read
 

@@ -13,16 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from equitangents import notebook
-from equitangents._types import Elements, Numbers, Targets
 from equitangents.actions import Action
-from equitangents.actions.named import ActionLike
 from equitangents.errors import InvalidArgumentError
+from equitangents.extending import ActionLike, Elements, Numbers, Targets, check_whole, notebook
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction, orbit_average
-from equitangents.report.verdict import with_interval
+from equitangents.report import with_interval
 from equitangents.statistics import Estimate
-from equitangents.validation import check_whole
 from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
 from equitangents_studies.systems.curves import PREDICTIONS, ErrorName, LearningCurve, kernel_curve, model_name
 from equitangents_studies.systems.grams import KernelName, PoolKernel, check_ridge, symmetric_kernel

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from equitangents.report.verdict import plain_number
+from equitangents.report import plain_number
 from equitangents.statistics import Estimate, paired_mean
 from equitangents_studies.systems.curves import ErrorName, LearningCurve
 from equitangents_studies.systems.matched_errors import log_factor_at_end, measured_factor

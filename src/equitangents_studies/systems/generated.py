@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.validation import check_whole
+from equitangents.extending import check_whole
 
 
 class Textures(NamedTuple):

@@ -11,8 +11,8 @@ import scipy.linalg
 from jaxtyping import Float, Int
 
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
+from equitangents.extending import is_whole
 from equitangents.kernels import KernelFunction, Kernels
-from equitangents.validation import is_whole
 from equitangents_studies.systems.progress import Step
 
 KernelName = Literal["ntk", "nngp"]

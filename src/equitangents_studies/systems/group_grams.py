@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.actions import Action, as_action, check_finite_group
-from equitangents.actions.named import ActionLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.extending import ActionLike
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction, kernel_invariance_error
 from equitangents_studies.systems.grams import KernelName

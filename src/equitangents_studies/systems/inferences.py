@@ -25,12 +25,10 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._protocols import FiniteNetwork
-from equitangents._types import Params
-from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles import InfiniteEnsemble
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.extending import FiniteNetwork, Params, check_whole
 from equitangents.kernels import KernelFunction
-from equitangents.validation import check_whole
 from equitangents_studies.systems.coupling import coupled
 from equitangents_studies.systems.descent import Labelled, Steps, Trained, member_outputs, prepare, train
 from equitangents_studies.systems.parametrisations import check_choice

@@ -13,14 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from equitangents import notebook
-from equitangents._types import Numbers
-from equitangents.actions.named import ActionLike
 from equitangents.errors import InvalidArgumentError
+from equitangents.extending import ActionLike, Numbers, check_array, notebook
 from equitangents.groups import Group
 from equitangents.inference import FourierIrrep, GroupFourier, fourier_irreps
 from equitangents.kernels import KernelFunction
-from equitangents.validation import check_array
 from equitangents_studies.systems.grams import KernelName
 from equitangents_studies.systems.group_grams import GroupGrams, finite_action, group_grams
 from equitangents_studies.systems.progress import Step, steps

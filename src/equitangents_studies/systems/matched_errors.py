@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.report.verdict import format_number
+from equitangents.report import format_number
 from equitangents.statistics import Estimate, no_interval, paired_mean
 
 _EQUAL = 1e-6  # below which the logarithm of a factor is rounding

@@ -19,10 +19,9 @@ import scipy.linalg
 import scipy.optimize
 from jaxtyping import Float
 
-from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.inference.spectrum import relative_resolution
-from equitangents.validation import check_array, check_same_length
+from equitangents.extending import Numbers, check_array, check_same_length
+from equitangents.inference import relative_resolution
 from equitangents_studies.systems.predictions_checked import warn_where_missed
 
 

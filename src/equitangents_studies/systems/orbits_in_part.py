@@ -12,15 +12,21 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents import notebook
-from equitangents._types import Elements, Numbers, Targets
-from equitangents.actions.named import ActionLike
 from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.extending import (
+    ActionLike,
+    Elements,
+    Numbers,
+    Targets,
+    check_array,
+    check_same_length,
+    is_whole,
+    notebook,
+)
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction
-from equitangents.report.verdict import format_number, with_interval
+from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, mean_interval
-from equitangents.validation import check_array, check_same_length, is_whole
 from equitangents_studies.systems.curves import model_name
 from equitangents_studies.systems.grams import KernelName, check_ridge
 from equitangents_studies.systems.group_grams import finite_action, group_grams

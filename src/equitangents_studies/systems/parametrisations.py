@@ -14,9 +14,8 @@ from typing import Any, final
 import jax
 import numpy as np
 
-from equitangents import precision
-from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.extending import ArrayLike, DType, Params, precision
 from equitangents.nn import Conv, Dense, Layer, LocallyConnected, Sequential
 
 LINEAR = (Conv, Dense, LocallyConnected)

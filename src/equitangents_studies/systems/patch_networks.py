@@ -20,12 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents import precision
-from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.extending import ArrayLike, DType, check_whole, precision, standard_normal
 from equitangents.nn import Conv, Dense, GlobalAvgPool, Relu, Residual, Sequential
-from equitangents.normals import standard_normal
-from equitangents.validation import check_whole
 from equitangents_studies.systems.data_groups import DataGroup
 from equitangents_studies.systems.parametrisations import like
 from equitangents_studies.systems.transformations import ChannelRotations, Transformation

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.validation import check_whole
+from equitangents.extending import check_whole
 from equitangents_studies.systems.data_groups import DataGroup, data_group
 from equitangents_studies.systems.transformations import ChannelRotations, FullRotation, Transformation
 

@@ -13,12 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from equitangents import notebook
-from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, Decision, format_number, with_interval
+from equitangents.extending import Numbers, check_array, check_whole, is_whole, notebook
+from equitangents.report import FAILS, HOLDS, UNDECIDED, Decision, format_number, with_interval
 from equitangents.statistics import Estimate, no_interval, shared_level
-from equitangents.validation import check_array, check_whole, is_whole
 from equitangents_studies.systems.broken_lines import BrokenLines, fit_broken_lines
 from equitangents_studies.systems.curve_noise import Noise, measured_points
 

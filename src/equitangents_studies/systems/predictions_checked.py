@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float
 
-from equitangents._types import Numbers
+from equitangents.extending import Numbers
 
 logger = logging.getLogger("equitangents.systems")
 FACTOR = 2.0  # by which a prediction may differ from what training sets show

@@ -16,11 +16,9 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.statistics import Estimate
-from equitangents.statistics.student import binomial_ends
-from equitangents.validation import check_array, check_whole
+from equitangents.extending import Numbers, check_array, check_whole
+from equitangents.statistics import Estimate, binomial_ends
 from equitangents_studies.systems.coupling import why_uncoupled
 from equitangents_studies.systems.data_groups import DataGroup
 from equitangents_studies.systems.generated import textures

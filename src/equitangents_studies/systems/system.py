@@ -7,12 +7,17 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents._protocols import FiniteNetwork
-from equitangents._types import Numbers, Targets
-from equitangents.ensembles.inputs import check_network
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.extending import (
+    FiniteNetwork,
+    Numbers,
+    Targets,
+    check_array,
+    check_network,
+    check_same_length,
+    check_whole,
+)
 from equitangents.kernels import KernelFunction
-from equitangents.validation import check_array, check_same_length, check_whole
 from equitangents_studies.systems.architectures import architecture, kind_of, with_outputs
 from equitangents_studies.systems.descent import Labelled, Trained
 from equitangents_studies.systems.inferences import (

@@ -14,11 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents import precision
-from equitangents._protocols import FiniteNetwork
-from equitangents._types import Numbers, Params
 from equitangents.errors import NetworkError, NotFiniteError
-from equitangents.validation import check_array, check_whole
+from equitangents.extending import FiniteNetwork, Numbers, Params, check_array, check_whole, precision
 
 _ROWS = 32  # inputs differentiated at once
 

@@ -16,8 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents._types import Numbers
-from equitangents.validation import check_array
+from equitangents.extending import Numbers, check_array
 from equitangents_studies.systems.architectures import ARCHITECTURES, architecture
 from equitangents_studies.systems.data_groups import NAMES, data_group
 from equitangents_studies.systems.inferences import GradientInference, KernelInference

@@ -14,10 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import ArrayLike, Numbers
 from equitangents.errors import ShapeError
-from equitangents.memory import check_fits
-from equitangents.validation import check_array, check_whole
+from equitangents.extending import ArrayLike, Numbers, check_array, check_fits, check_whole
 from equitangents_studies.systems.data_groups import DataGroup, data_group
 from equitangents_studies.systems.haar import haar, haar_each
 

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from scipy.spatial.distance import cdist
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
-from equitangents.validation import check_whole
+from equitangents.extending import check_whole
 
 _SHIFTS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 8.0)
 _SIMULATED = 20

@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents.actions import Action, from_function
 from equitangents.errors import ShapeError
-from equitangents.validation import check_whole
+from equitangents.extending import check_whole
 
 
 def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:

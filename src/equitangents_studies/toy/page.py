@@ -8,10 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
-from equitangents.report import Figure, Section, Widget, figures
-from equitangents.report.palette import BLUE, INK, MEMBER, VERMILLION
-from equitangents.report.time_slider import Curves, Map, View, time_slider
-from equitangents.report.verdict import format_number
+from equitangents.report import Figure, Section, Widget, figures, format_number, palette, time_slider
 from equitangents.statistics import Estimate, bootstrap, surviving_share
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 from equitangents_studies.toy.study import REGIONS, Results, Settings, Trained, plane_rotations, violations
@@ -104,7 +101,7 @@ def _slider(settings: Settings, results: Results) -> Widget:
         _view("Without augmentation", settings, results, results.plain, settings.plain_members),
     ]
     members = results.augmented.circles["members"].shape[1]
-    return time_slider(
+    return time_slider.time_slider(
         "training-time",
         "The true function, three members, the mean of all members and the infinitely wide ensemble on the square of "
         f"half width {settings.plane:g}; below, the same and {members} members along the dashed circle of radius 1. "
@@ -120,24 +117,26 @@ def _slider(settings: Settings, results: Results) -> Widget:
     )
 
 
-def _view(title: str, settings: Settings, results: Results, trained: Trained, members: int) -> View:
+def _view(title: str, settings: Settings, results: Results, trained: Trained, members: int) -> time_slider.View:
     """One ensemble through time, with the change under a turn in words below each map."""
     both = zip(*(_mean_squares(trained, r) for r in (0, 1)), strict=True)
     single, mean, exact = (np.sqrt(np.mean(parts, axis=0)) / results.scale for parts in both)
     stack = lambda image: np.broadcast_to(image, (len(results.times), *image.shape))
-    maps = [Map("True function", stack(results.truth["square"]), ["unchanged by a turn"] * len(results.times))]
+    maps = [
+        time_slider.Map("True function", stack(results.truth["square"]), ["unchanged by a turn"] * len(results.times))
+    ]
     for m in range(min(3, members)):
-        maps.append(Map(f"Member {m + 1}", trained.maps["members"][:, m], [_note(v) for v in single[:, m]]))
-    maps.append(Map("Mean", trained.maps["mean"], [_note(v) for v in mean]))
-    maps.append(Map("Infinite width", trained.maps["infinite"], [_note(v) for v in exact]))
+        maps.append(time_slider.Map(f"Member {m + 1}", trained.maps["members"][:, m], [_note(v) for v in single[:, m]]))
+    maps.append(time_slider.Map("Mean", trained.maps["mean"], [_note(v) for v in mean]))
+    maps.append(time_slider.Map("Infinite width", trained.maps["infinite"], [_note(v) for v in exact]))
     curve = trained.circles
     curves = [
-        Curves("members", curve["members"], MEMBER, 0.9),
-        Curves("mean of members", curve["mean"][:, None], BLUE, 2.6),
-        Curves("infinite width", curve["infinite"][:, None], VERMILLION, 1.6, "7 4"),
-        Curves("true function", stack(results.truth["circle"])[:, None], INK, 1.2, "2 4"),
+        time_slider.Curves("members", curve["members"], palette.MEMBER, 0.9),
+        time_slider.Curves("mean of members", curve["mean"][:, None], palette.BLUE, 2.6),
+        time_slider.Curves("infinite width", curve["infinite"][:, None], palette.VERMILLION, 1.6, "7 4"),
+        time_slider.Curves("true function", stack(results.truth["circle"])[:, None], palette.INK, 1.2, "2 4"),
     ]
-    return View(title, maps, curves)
+    return time_slider.View(title, maps, curves)
 
 
 def _note(change: float) -> str:
@@ -174,15 +173,15 @@ def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figur
             axes.title.set_fontweight("normal")
             _bare(axes)
         for i, (name, values) in enumerate(rows.items()):
-            drawn[i * across].set_ylabel(name, color=INK.light, fontweight="bold")
+            drawn[i * across].set_ylabel(name, color=palette.INK.light, fontweight="bold")
             drawn[(i + 1) * across - 1].axis("off")
             for j, step in enumerate(settings.steps):
                 drawn[i * across + j].imshow(values[results.at(step)], **look)
         truth, angles = drawn[across - 1], np.linspace(0, 2 * np.pi, 200)
         truth.imshow(results.truth["square"], **look)
-        truth.plot(np.cos(angles), np.sin(angles), color=INK.light, lw=0.8, ls=(0, (4, 3)))
+        truth.plot(np.cos(angles), np.sin(angles), color=palette.INK.light, lw=0.8, ls=(0, (4, 3)))
         orbit = np.asarray(plane_rotations(settings.rotations).orbit(results.train_x)).reshape(-1, 2)
-        truth.plot(*orbit.T, ".", ms=2.2, color=INK.light)
+        truth.plot(*orbit.T, ".", ms=2.2, color=palette.INK.light)
         truth.set_xlim(-p, p)
         truth.set_ylim(-p, p)
     return drawn.figure
@@ -211,11 +210,11 @@ def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figur
         for region, axes in enumerate(drawn):
             single, mean, _ = (np.sqrt(v) / results.scale for v in _mean_squares(results.augmented, region))
             expected = results.expected_violation[region] / results.scale
-            axes.plot(results.times, single[:, :40], color=MEMBER.light, lw=0.6, alpha=0.55)
-            axes.plot([], [], color=MEMBER.light, label="members")
-            axes.plot(results.times, mean, color=BLUE.light, label="their mean")
+            axes.plot(results.times, single[:, :40], color=palette.MEMBER.light, lw=0.6, alpha=0.55)
+            axes.plot([], [], color=palette.MEMBER.light, label="members")
+            axes.plot(results.times, mean, color=palette.BLUE.light, label="their mean")
             dashed, dotted = (0, (5, 3)), (0, (1.5, 2))
-            look: dict[str, Any] = {"color": VERMILLION.light, "lw": 1.5}
+            look: dict[str, Any] = {"color": palette.VERMILLION.light, "lw": 1.5}
             axes.plot(results.times, expected, ls=dashed, label="expected of one", **look)
             many = f"expected of the mean of {settings.members}"
             axes.plot(results.times, expected / np.sqrt(settings.members), ls=dotted, label=many, **look)

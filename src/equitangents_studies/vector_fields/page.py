@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section
-from equitangents.report.palette import BLUE, GREEN, INK, VERMILLION
+from equitangents.report import Figure, Section, palette
 from equitangents_studies.common.moving_outputs import page as shared
 from equitangents_studies.common.moving_outputs.growing_sets import SHOWN
 from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT
@@ -50,10 +49,10 @@ def _flows(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     middle = (len(learning.sizes) - 1) // 2
     _, _, x, y = draw(settings, 0)
     fields = (
-        ("velocity", x, INK),
-        ("its change", y, GREEN),
-        ("plain", learning.shown[PLAIN][middle], VERMILLION),
-        ("C4 built in", learning.shown[RIGHT][middle], BLUE),
+        ("velocity", x, palette.INK),
+        ("its change", y, palette.GREEN),
+        ("plain", learning.shown[PLAIN][middle], palette.VERMILLION),
+        ("C4 built in", learning.shown[RIGHT][middle], palette.BLUE),
     )
     count, every = min(SHOWN, len(x), 3), -(-x.shape[1] // _MOST_ARROWS)
     left_out = f" One grid point in {every**2} is shown." if every > 1 else ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from equitangents.report.verdict import format_number
+from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly, shared_level
 from equitangents_studies.common.moving_outputs.results import RIGHT, SETS, WRONG, Learning, every_time
 from equitangents_studies.framework.claims import EXACT, Claim, after, claim

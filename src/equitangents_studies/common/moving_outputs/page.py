@@ -6,15 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table
-from equitangents.report.palette import BLUE, GREEN, INK, MEMBER, VERMILLION
-from equitangents.report.verdict import format_number
+from equitangents.report import Figure, Section, Table, format_number, palette
 from equitangents_studies.common.moving_outputs.over_time import MODELS
 from equitangents_studies.common.moving_outputs.results import PLAIN, SETS, WRONG, Learning
 from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, panels, table
 
-_COLOURS = (INK, BLUE, GREEN, VERMILLION)
-_MODEL_COLOURS = dict(zip(MODELS, (VERMILLION, BLUE, INK), strict=True))
+_COLOURS = (palette.INK, palette.BLUE, palette.GREEN, palette.VERMILLION)
+_MODEL_COLOURS = dict(zip(MODELS, (palette.VERMILLION, palette.BLUE, palette.INK), strict=True))
 _EXACT = 1e-17  # errors of 0 are drawn here
 
 
@@ -84,7 +82,7 @@ def trained_figures(folder: RunFolder, name: str, learning: Learning) -> list[Fi
         for axes, set_name in zip(drawn, SETS, strict=True):
             errors = np.array([trained.errors(set_name, i) for i in range(len(steps))])
             for values, colour, label in zip(
-                errors.T, (MEMBER, VERMILLION), ("single networks", "their mean"), strict=True
+                errors.T, (palette.MEMBER, palette.VERMILLION), ("single networks", "their mean"), strict=True
             ):
                 axes.plot(range(len(steps)), values, "o-", color=colour.light, lw=1.2, ms=4, label=label)
             axes.set_xticks(range(len(steps)), [f"{step:,}" for step in steps])

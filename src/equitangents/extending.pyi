@@ -1,0 +1,112 @@
+"""What is public, for type checkers, and for `extending.py`, which imports it from here when first used."""
+# ruff: noqa: I001
+
+# types in signatures, and what is asked of users' objects
+from equitangents._protocols import ExecutorLike, FiniteNetwork
+from equitangents._types import ArrayLike, DType, Elements, FileName, Numbers, Params, Targets
+
+# arguments
+from equitangents.actions.named import ActionLike
+from equitangents.actions.remedies import looks_channels_first
+from equitangents.ensembles.inputs import check_network
+from equitangents.validation import check_array, check_same_length, check_whole, is_whole
+
+# files that are there whole or not at all, and what they claim to hold
+from equitangents.array_files import read_arrays, refusal
+from equitangents.claims import UNREADABLE, check_arrays, read_json
+from equitangents.files import LEFTOVER, may_write, real, whole_file
+from equitangents.locks import HeldError, held
+from equitangents.planning.question import check_writable
+from equitangents.seals import check as check_seal
+from equitangents.seals import content as sealed_content
+from equitangents.seals import seal
+
+# what is said
+from equitangents import notebook
+from equitangents.cli.announcements import announced
+from equitangents.formatting import duration, exact_duration
+
+# layers of one's own
+from equitangents.nn.group_windows import box_offsets
+from equitangents.nn.layer import Weights
+from equitangents.nn.patches import patches
+from equitangents.nn.signal import Grid, Signal
+
+# how it is computed: in which precision, in how much memory, by whom
+from equitangents import precision
+from equitangents.memory import check_fits, machine_memory
+from equitangents.normals import standard_normal
+from equitangents.scale.executors import Tasks, check_spread, workers_of
+from equitangents.scale.spreading import opened, spread
+
+# training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
+from equitangents.ensembles.training.batches import Batches
+from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
+from equitangents.ensembles.training.plan import Plan, Workers, make_plan
+from equitangents.ensembles.training.recipe import Own, Recipe, init_members, member_shapes, run_epochs
+from equitangents.ensembles.training.variations import PLAIN
+
+__all__ = [
+    "LEFTOVER",
+    "PLAIN",
+    "UNREADABLE",
+    "ActionLike",
+    "ArrayLike",
+    "Batches",
+    "DType",
+    "Elements",
+    "ExecutorLike",
+    "FileName",
+    "FiniteNetwork",
+    "Grid",
+    "HeldError",
+    "Numbers",
+    "Own",
+    "Params",
+    "Plan",
+    "Recipe",
+    "Signal",
+    "Targets",
+    "Tasks",
+    "Weights",
+    "Workers",
+    "announced",
+    "box_offsets",
+    "check_array",
+    "check_arrays",
+    "check_fits",
+    "check_network",
+    "check_same_length",
+    "check_seal",
+    "check_spread",
+    "check_whole",
+    "check_writable",
+    "duration",
+    "evaluate",
+    "exact_duration",
+    "held",
+    "init_members",
+    "is_whole",
+    "looks_channels_first",
+    "machine_memory",
+    "make_plan",
+    "may_write",
+    "member_shapes",
+    "notebook",
+    "opened",
+    "outputs",
+    "patches",
+    "precision",
+    "read_arrays",
+    "read_json",
+    "real",
+    "refusal",
+    "rows_at_once",
+    "run_epochs",
+    "seal",
+    "sealed_content",
+    "spread",
+    "standard_normal",
+    "whole_file",
+    "workers_of",
+]

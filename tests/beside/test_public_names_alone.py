@@ -1,0 +1,100 @@
+"""The package beside the library imports rooms of the library and names of their `__all__`: what users can import."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import equitangents
+import equitangents_studies
+
+SOURCES = sorted(Path(equitangents_studies.__file__).parent.rglob("*.py*"))
+ROOMS = {name for name in equitangents.__all__ if isinstance(getattr(equitangents, name), ModuleType)}
+
+
+def names_of(room: str) -> set[str]:
+    """What is public in the library or one of its rooms."""
+    return set(equitangents.__all__ if not room else importlib.import_module(f"equitangents.{room}").__all__)
+
+
+def inner_names(text: str) -> Iterator[str]:
+    """What a file imports of the library, or reads off one of its rooms, that no user should."""
+    tree = ast.parse(text)
+    bound = {}  # names of this file that are the library or a room of it
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] == "equitangents":
+            _, _, room = (node.module or "").partition(".")
+            for alias in node.names:
+                if room not in {"", *ROOMS} or alias.name not in names_of(room):
+                    yield f"{node.module}.{alias.name}"
+                elif not room and alias.name in ROOMS:
+                    bound[alias.asname or alias.name] = alias.name
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                library, _, room = alias.name.partition(".")
+                if library == "equitangents" and room not in {"", *ROOMS}:
+                    yield alias.name
+                elif library == "equitangents":
+                    bound[alias.asname or library] = room if alias.asname else ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound:
+            room = bound[node.value.id]
+            if node.attr not in names_of(room):
+                yield f"equitangents.{room}.{node.attr}".replace("..", ".")
+
+
+def test_there_is_something_to_read():
+    assert len(SOURCES) > 250
+    assert {"nn", "extending", "errors", "kernels"} <= ROOMS
+    assert sum("from equitangents" in path.read_text(encoding="utf-8") for path in SOURCES) > 200
+
+
+def test_no_file_imports_what_users_cannot():
+    found = {path.name: inner for path in SOURCES if (inner := list(inner_names(path.read_text(encoding="utf-8"))))}
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from equitangents.nn.layer import Layer", "equitangents.nn.layer.Layer"),
+        ("from equitangents.nn import dense", "equitangents.nn.dense"),
+        ("from equitangents import files", "equitangents.files"),
+        ("from equitangents._types import ArrayLike", "equitangents._types.ArrayLike"),
+        ("def f():\n    import equitangents.kernels.cost", "equitangents.kernels.cost"),
+        ("from equitangents import kernels\nkernels.engines.engines()", "equitangents.kernels.engines"),
+        ("import equitangents as et\net.validation.check_whole", "equitangents.validation"),
+        ("import equitangents.nn as N\nN.layer.Layer", "equitangents.nn.layer"),
+    ],
+)
+def test_a_planted_import_is_seen(text, found):
+    assert list(inner_names(text)) == [found]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from equitangents import nn\nnn.Dense(1)",
+        "import equitangents as et\net.nn",
+        "from equitangents_studies import data",
+    ],
+)
+def test_public_names_pass(text):
+    assert list(inner_names(text)) == []
+
+
+def test_tools_for_packages_built_on_the_library_are_those_of_where_they_live():
+    from equitangents import extending, files, precision
+
+    assert extending.whole_file is files.whole_file
+    assert extending.precision is precision
+    assert set(dir(extending)) == set(extending.__all__)
+    for name in extending.__all__:
+        assert getattr(extending, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'whole_fil'"):
+        extending.whole_fil
