@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy.linalg
+
+from equitangents.solvers import solve
 
 
 def predicted(K: np.ndarray, across: np.ndarray, targets: np.ndarray, ridge: float) -> np.ndarray:
     """Kernel regression in float64: Θ(x, X)(Θ + δ)⁻¹Y, δ = ridge · (mean diagonal)."""
-    A = np.array(K, np.float64)
-    A[np.diag_indices(len(A))] += ridge * np.trace(A) / len(A)
-    return across.astype(np.float64) @ scipy.linalg.solve(A, targets, assume_a="pos", overwrite_a=True)
+    weights = solve(np.asarray(K, np.float64), targets, ridge=ridge, solver="cholesky").coefficients
+    return across.astype(np.float64) @ weights
 
 
 def relative(a: np.ndarray, b: np.ndarray) -> float:

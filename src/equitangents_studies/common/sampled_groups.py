@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents.inference import Flow
+from equitangents.inference import Flow, decompose
 
 STRATEGIES = {
     "subgroup": "a subgroup",
@@ -71,7 +71,7 @@ def trained_means(
 ) -> Float[np.ndarray, "times points outputs"]:
     """μ_t of gradient flow at rate 1 on (1/2·samples) Σ w |f − y|², for a kernel known on the data and across."""
     root = np.sqrt(weights)
-    values, vectors = np.linalg.eigh(gram * np.outer(root, root))
-    flow, pull = Flow(1.0, samples), vectors.T @ (root[:, None] * targets)
-    projected = (cross * root) @ vectors
-    return np.stack([projected @ (flow.response(np.maximum(values, 0), t)[:, None] * pull) for t in times])
+    spectrum = decompose(gram * np.outer(root, root))
+    flow, pull = Flow(1.0, samples), spectrum.vectors.T @ (root[:, None] * targets)
+    projected = (cross * root) @ spectrum.vectors
+    return np.stack([projected @ (flow.response(spectrum.eigenvalues, t)[:, None] * pull) for t in times])

@@ -6,6 +6,7 @@ The same predictor as from training on both copies: with ridge λ here, 2λ ther
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -13,6 +14,7 @@ from jaxtyping import Float
 from equitangents import actions, nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import KeptKernel, KernelStore, kernel_invariance_error
+from equitangents.solvers import solve
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.framework.study import Arrays
 
@@ -73,9 +75,9 @@ def both_copies(net: nn.Sequential, x: np.ndarray, targets: np.ndarray, test: np
     inner, outer = net.kernel(twice), net.kernel(test, twice)
     for kind in KINDS:
         K, k = np.asarray(getattr(inner, kind)), np.asarray(getattr(outer, kind))
-        ridge = _RIDGE * float(np.diagonal(K).mean())
-        copied = k @ np.linalg.solve(K + 2 * ridge * np.eye(2 * n), np.concatenate([targets, targets]))
+        trained = partial(solve, ridge_unit=float(np.diagonal(K).mean()), solver="cholesky")
+        copied = k @ trained(K, np.concatenate([targets, targets]), ridge=2 * _RIDGE).coefficients
         mean = (K[:n, :n] + K[:n, n:]) / 2
-        averaged = (k[:, :n] + k[:, n:]) / 2 @ np.linalg.solve(mean + ridge * np.eye(n), targets)
+        averaged = (k[:, :n] + k[:, n:]) / 2 @ trained(mean, targets, ridge=_RIDGE).coefficients
         found[kind] = np.array(largest_difference(averaged, copied))
     return found

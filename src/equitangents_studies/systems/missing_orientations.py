@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import GroupFourier, fourier_irreps
+from equitangents.solvers import solve
 from equitangents_studies.systems.group_grams import GroupGrams
 from equitangents_studies.systems.kernel_spectrum import irrep_blocks
 
@@ -38,7 +39,7 @@ class WholeOrbits:
         for irrep, block in zip(irreps, irrep_blocks(self.grams, irreps), strict=True):
             d = irrep.dimension
             block[np.diag_indices(n * d)] += self.ridge
-            try:
+            try:  # Hermitian, which `solvers` do not take
                 inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(block, lower=True), np.eye(n * d))
             except np.linalg.LinAlgError:
                 raise NotPositiveDefiniteError(
@@ -67,7 +68,7 @@ class WholeOrbits:
         group = self.grams.group
         relative = group._compose(group.inverses[elements][:, None], elements[None, :])
         inner = self.inverse[inputs[:, None], inputs[None, :], relative]
-        return scipy.linalg.solve((inner + inner.T) / 2, self.pull[inputs], assume_a="pos", check_finite=False)
+        return _solved((inner + inner.T) / 2, self.pull[inputs])
 
     def weights(self, elements: np.ndarray, inputs: np.ndarray) -> Float[np.ndarray, "order n outputs"]:
         """α, with which f(x) = Σ_gi Θ(x, ρ(g)x_i) α_gi: that of the copies that are seen, 0 at those that are not."""
@@ -114,10 +115,15 @@ def exact_weights(
             K[np.ix_(rows, columns)] = block[np.ix_(i[rows], i[columns])]
     K[np.diag_indices(len(K))] += ridge
     found = np.zeros((group.order, *targets.shape))
+    found[g, i] = _solved((K + K.T) / 2, targets[i])
+    return found
+
+
+def _solved(K: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """K⁻¹ times the targets; NotPositiveDefiniteError says of how many copies K is."""
     try:
-        found[g, i] = scipy.linalg.solve((K + K.T) / 2, targets[i], assume_a="pos", check_finite=False)
-    except np.linalg.LinAlgError:
+        return solve(K, targets, solver="cholesky").coefficients
+    except NotPositiveDefiniteError:
         raise NotPositiveDefiniteError(
             f"the kernel matrix of {len(K)} copies is not positive definite; take a larger ridge"
         ) from None
-    return found

@@ -15,13 +15,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 import scipy.optimize
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.extending import Numbers, check_array, check_same_length
-from equitangents.inference import relative_resolution
+from equitangents.inference import decompose
 from equitangents_studies.systems.predictions_checked import warn_where_missed
 
 
@@ -99,12 +98,10 @@ def pool_spectrum(K: Numbers, y: Numbers) -> PoolSpectrum:
     if K.shape[0] != K.shape[1]:
         raise ShapeError(f"K has shape {K.shape}; expected a square matrix")
     check_same_length("K", K, "y", y)
-    values, vectors = scipy.linalg.eigh((K + K.T) / 2, driver="evd", overwrite_a=True, check_finite=False)
     precision = given.dtype if np.issubdtype(given.dtype, np.floating) else np.float64
-    least = relative_resolution(len(K), precision) * float(values[-1])
-    return PoolSpectrum(
-        np.where(values > max(least, 0.0), values, 0.0), ((vectors.T @ y.reshape(len(y), -1)) ** 2).sum(axis=1)
-    )
+    spectrum = decompose(K, precision=precision)
+    values, power = spectrum.eigenvalues, ((spectrum.vectors.T @ y.reshape(len(y), -1)) ** 2).sum(axis=1)
+    return PoolSpectrum(np.where(values > spectrum.blur, values, 0.0), power)
 
 
 def omniscient_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.0) -> Float[np.ndarray, " sizes"]:

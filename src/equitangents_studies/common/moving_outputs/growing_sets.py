@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float
 
+from equitangents.solvers import solve
 from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies.common.moving_outputs.kernels import (
     PairKernel,
@@ -47,11 +47,8 @@ def learnt(
     """What the kernel predicts after training to the end: B (K + ridge)⁻¹ y."""
     system = K + K.T
     system /= 2
-    system[np.diag_indices_from(system)] += ridge
-    # equal to its transpose, whose columns lie as LAPACK wants them: nothing is copied
-    weights = scipy.linalg.cho_solve(scipy.linalg.cho_factor(system.T, overwrite_a=True, check_finite=False), y)
-    found: np.ndarray = B @ weights
-    return found
+    solution = solve(system, y, ridge=ridge, ridge_unit=1.0, solver="cholesky", overwrite=True)
+    return np.asarray(B @ solution.coefficients)
 
 
 def unit(K: Float[np.ndarray, "m m"]) -> float:
