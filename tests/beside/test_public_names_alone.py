@@ -59,6 +59,22 @@ def test_no_file_imports_what_users_cannot():
     assert found == {}
 
 
+def private_names(text: str) -> set[str]:
+    """Attributes that begin with an underscore, and that the file does not make itself."""
+    nodes = list(ast.walk(ast.parse(text)))
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    own |= {n.target.id for n in nodes if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return {name for name in read - own if name.startswith("_") and not name.startswith("__")}
+
+
+def test_no_file_reads_what_objects_keep_to_themselves():
+    assert private_names("group._compose(a, b)") == {"_compose"}
+    found = {path.name: inner for path in SOURCES if (inner := private_names(path.read_text(encoding="utf-8")))}
+    assert found == {}
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

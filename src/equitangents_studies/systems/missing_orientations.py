@@ -66,7 +66,7 @@ class WholeOrbits:
     def surprise(self, elements: np.ndarray, inputs: np.ndarray) -> Float[np.ndarray, "missing outputs"]:
         """((K⁻¹)_MM)⁻¹ (K⁻¹ Y)_M: targets minus predictions."""
         group = self.grams.group
-        relative = group._compose(group.inverses[elements][:, None], elements[None, :])
+        relative = group.compose(group.inverses[elements][:, None], elements[None, :])
         inner = self.inverse[inputs[:, None], inputs[None, :], relative]
         return _solved((inner + inner.T) / 2, self.pull[inputs])
 
@@ -78,7 +78,7 @@ class WholeOrbits:
         found = np.broadcast_to(self.pull, e.shape).copy()
         everything = np.arange(group.order)
         for h in np.unique(elements):
-            relative = group._compose(group.inverses[everything], h)
+            relative = group.compose(group.inverses[everything], h)
             found -= np.einsum("ijg,jk->gik", self.inverse[:, :, relative], e[h], optimize=True)
         return found
 
