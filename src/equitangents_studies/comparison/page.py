@@ -201,7 +201,7 @@ def contender_table(results: Results) -> Columns:
         for which in MEASURES:
             e = results.estimate(labels, which)
             stated = stated_text(name, results.problem.group) if which == "outside" else ""
-            rows.append((name, which, e.value, e.low, e.high, stated))
+            rows.append((name, which, e, stated))
     return columns(("contender", "measure", "value", "low", "high", "source"), rows)
 
 
@@ -232,7 +232,7 @@ def pair_table(results: Results) -> Columns:
     for which in ("rotated", "outside"):
         found = pairs(results, which)
         for (a, b), e in zip(found.rows, found.estimates, strict=True):
-            rows.append((which, a, b, e.value, e.low, e.high, _apart(e)))
+            rows.append((which, a, b, e, _apart(e)))
     return columns(("measure", "contender", "other", "difference", "low", "high", "distinguishable"), rows)
 
 
@@ -249,7 +249,7 @@ def curve_table(results: Results) -> Columns:
             for which in MEASURES:
                 e = results.estimate(labels, which)
                 channels = " ".join(map(str, curve.channels))
-                rows.append((channels, int(size), int(size) * curve.multiplications, which, e.value, e.low, e.high))
+                rows.append((channels, int(size), int(size) * curve.multiplications, which, e))
     return columns(("channels", "members", "multiplications", "measure", "value", "low", "high"), rows)
 
 

@@ -63,7 +63,7 @@ def lead_table(results: SizesResults) -> Columns:
             for which in ("rotated", "outside"):
                 e = results.gain((task, size), shrink, 0.95, which)
                 channels = " ".join(map(str, curve.channels))
-                rows.append((task, size, channels, int(curve.sizes[-1]), which, e.value, e.low, e.high))
+                rows.append((task, size, channels, int(curve.sizes[-1]), which, e))
     return columns(("task", "training_images", "channels", "members", "measure", "lead", "low", "high"), rows)
 
 
@@ -77,8 +77,7 @@ def score_table(results: SizesResults) -> Columns:
             models += [(name, int(m), {s: y[j] for s, y in curve.labels.items()}) for j, m in enumerate(curve.sizes)]
         for name, members, labels in models:
             for which in MEASURES:
-                e = r.estimate(labels, which)
-                rows.append((task, size, name, members, which, e.value, e.low, e.high))
+                rows.append((task, size, name, members, which, r.estimate(labels, which)))
     return columns(("task", "training_images", "channels", "members", "measure", "value", "low", "high"), rows)
 
 

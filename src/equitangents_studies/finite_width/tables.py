@@ -20,8 +20,8 @@ def parts_table(settings: Settings, results: Results) -> Columns:
             for t, step in enumerate(map(int, results.steps)):
                 for width in settings.widths_of(architecture):
                     a, b = bootstrap(cell.fluctuations(kind, width, t)), cell.bias_of(kind, width, t)
-                    first = (a.value, a.low, a.high, cell.fluctuation[kind][t])
-                    second = (b.value, b.low, b.high, cell.bias[kind][t])
+                    first = (a, cell.fluctuation[kind][t])
+                    second = (b, cell.bias[kind][t])
                     rows.append((architecture, task, TITLES[kind], step, width, *first, *second))
     part = lambda name: (name, f"{name}_low", f"{name}_high", f"{name}_infinite")
     return columns(("architecture", "task", "augmentation", "step", "width", *part("A"), *part("B")), rows)
@@ -51,9 +51,8 @@ def exponents_table(settings: Settings, results: Results) -> Columns:
         for t, step in enumerate(map(int, results.steps)):
             for width in settings.widths_of(architecture):
                 e = members_exponent(settings, architecture, cell, width, t)
-                rows.append((architecture, task, step, "members", width, e.value, e.low, e.high))
-            e = width_exponent(settings, architecture, cell, t)
-            rows.append((architecture, task, step, "width", "", e.value, e.low, e.high))
+                rows.append((architecture, task, step, "members", width, e))
+            rows.append((architecture, task, step, "width", "", width_exponent(settings, architecture, cell, t)))
     return columns(("architecture", "task", "step", "against", "width", "exponent", "low", "high"), rows)
 
 

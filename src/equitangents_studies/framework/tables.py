@@ -11,8 +11,15 @@ from equitangents_studies.framework.folder import Columns
 
 
 def columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> Columns:
-    """Rows as columns under `names`. Raises InvalidArgumentError for a row of another length."""
-    kept = [tuple(row) for row in rows]
+    """Rows as columns under `names`, where an estimate fills three: its value and the ends of its interval.
+
+    Raises InvalidArgumentError for a row of another length.
+
+    >>> columns(("n", "error", "low", "high"), [(10, Estimate(0.2, 0.1, 0.4))])
+    {'n': [10], 'error': [0.2], 'low': [0.1], 'high': [0.4]}
+    """
+    ends = lambda x: (x.value, x.low, x.high) if isinstance(x, Estimate) else (x,)
+    kept = [tuple(cell for x in row for cell in ends(x)) for row in rows]
     for row in kept:
         if len(row) != len(names):
             raise InvalidArgumentError(f"row {row} has {len(row)} entries; the columns are {', '.join(names)}")

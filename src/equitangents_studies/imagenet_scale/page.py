@@ -36,7 +36,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         for run in range(s.runs)
     ]  # fmt: skip
     laws = [
-        (*key, what, e.value, e.low, e.high)
+        (*key, what, e)
         for key, law in r.laws.items()
         for what, e in (
             ("exponent before the cusp", law.exponents[0]),

@@ -25,7 +25,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         for r in range(settings.repetitions)
     ]  # fmt: skip
     laws = [
-        (model, group, what, e.value, e.low, e.high)
+        (model, group, what, e)
         for (model, group), law in results.laws.items()
         for what, e in (
             *((f"exponent {i}", e) for i, e in enumerate(law.exponents, 1)),

@@ -60,7 +60,7 @@ def agreement_table(results: Results) -> Columns:
                     t = results.trained(width, name, step, m)
                     e = t.difference(results.bounds)
                     found = (len(t.scores), float(t.scores.mean()), t.expected, t.low, t.high, t.inside)
-                    rows.append((title, step, width, m, *found, e.value, e.low, e.high))
+                    rows.append((title, step, width, m, *found, e))
     names = ("inputs", "step", "width", "members", "ensembles", "trained", "expected", "expected_low", "expected_high")
     return columns((*names, "share_inside", "difference", "low", "high"), rows)
 
@@ -70,8 +70,7 @@ def exponent_table(results: Results) -> Columns:
     rows = []
     for name, title in results.images.titles.items():
         for step in results.steps:
-            e = results.exponent(name, step)
-            rows.append((title, step, e.value, e.low, e.high))
+            rows.append((title, step, results.exponent(name, step)))
     return columns(("inputs", "step", "exponent", "low", "high"), rows)
 
 

@@ -54,7 +54,7 @@ def expected_section(settings: Settings, results: Results) -> Section:
 def floor_table(results: Results) -> Columns:
     """The floor and its control, by set."""
     rows = [
-        (title, which, e.value, e.low, e.high)
+        (title, which, e)
         for title, floor, control in floor_rows(results)
         for which, e in (("all turns", floor), ("quarter turns", control))
     ]

@@ -48,10 +48,7 @@ def trained_tables(found: TrainedEnsembles) -> dict[str, Columns]:
     for pair in PAIRS:
         estimates = {("accuracy", "test"): found.more_accurate(*pair)}
         estimates |= {("orbit_same_predictions", name): found.steadier(*pair, name) for name in found.sets}
-        differences += [
-            (*pair, measure, found.images.titles[name], e.value, e.low, e.high)
-            for (measure, name), e in estimates.items()
-        ]
+        differences += [(*pair, measure, found.images.titles[name], e) for (measure, name), e in estimates.items()]
     return {
         "trained": columns(names, scores),
         "trained_differences": columns(

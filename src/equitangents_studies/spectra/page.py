@@ -25,7 +25,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         for r in range(settings.repetitions)
     ]
     factors = [
-        (name, group, kind, case.orders[kind], e.value, e.low, e.high, p.value, p.low, p.high)
+        (name, group, kind, case.orders[kind], e, p)
         for (name, group), case in results.cases.items()
         for kind, e in case.measured.items()
         for p in (case.expected[kind],)

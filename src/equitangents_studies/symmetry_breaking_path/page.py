@@ -32,9 +32,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 def table(settings: Settings, results: Results) -> Columns:
     """One row for every neighbour, width and time."""
     found = everywhere(settings, partial(shown, results))
-    rows = [
-        (*row, e.value, e.low, e.high, plain(results, *row)) for row, e in zip(found.rows, found.estimates, strict=True)
-    ]
+    rows = [(*row, e, plain(results, *row)) for row, e in zip(found.rows, found.estimates, strict=True)]
     return columns(("other", "width", "time", "s_dist", "low", "high", "plain"), rows)
 
 

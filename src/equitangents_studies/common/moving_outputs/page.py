@@ -163,7 +163,7 @@ def score_columns(learnings: Mapping[str, Learning]) -> Columns:
 def factor_columns(learnings: Mapping[str, Learning]) -> Columns:
     """One row for each task and symmetry but the plain one: inputs saved, and errors of the largest training set."""
     rows = [
-        (name, k.titles[symmetry], saved.value, saved.low, saved.high, error.value, error.low, error.high)
+        (name, k.titles[symmetry], saved, error)
         for name, k in learnings.items()
         for symmetry in k.titles
         if symmetry != PLAIN
