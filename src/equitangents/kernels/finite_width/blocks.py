@@ -37,17 +37,13 @@ class LinearBlock:
         return out + self.bias if with_bias else np.asarray(out)
 
     def reads(self, pairs: np.ndarray) -> np.ndarray:
-        """The pairs of positions, (Q, 2), that some of `pairs` of outputs read, with (p, p), (q, q), (q, p) of each."""
+        """Which pairs of positions those of outputs read, both as masks (P, P); closed under (p, p), (q, q), (q, p)."""
         seen = np.zeros((self.slots.shape[2],) * 2, bool)
-        reached = [np.flatnonzero(row) for row in self.slots.reshape(-1, self.slots.shape[2])]
-        outputs = self.slots.shape[1]
-        for s in range(len(self.slots)):
-            for first, second in pairs:
-                seen[np.ix_(reached[s * outputs + first], reached[s * outputs + second])] = True
+        for r in self.slots != 0:
+            seen |= (r.T.astype(np.float32) @ pairs.astype(np.float32) @ r.astype(np.float32)) > 0
         seen |= seen.T
-        touched = seen.any(0)
-        np.fill_diagonal(seen, touched)
-        return np.argwhere(seen)
+        np.fill_diagonal(seen, seen.any(0))
+        return seen
 
     def on_pairs(self, outputs: np.ndarray, inputs: np.ndarray) -> sparse.csr_matrix:
         """The map from fields on the pairs `inputs` to fields on the pairs `outputs`, (Q_out, Q_in)."""
@@ -72,7 +68,16 @@ class Blocks:
     @cached_property
     def pairs(self) -> tuple[np.ndarray, ...]:
         """Before each block and after the last, the pairs of positions that the network's output reads."""
-        found = [np.array([[0, 0]])]
+        return tuple(np.argwhere(seen) for seen in self._masks)
+
+    @cached_property
+    def most_pairs(self) -> int:
+        """The largest number of pairs of positions after any block."""
+        return max(int(np.count_nonzero(seen)) for seen in self._masks[1:])
+
+    @cached_property
+    def _masks(self) -> tuple[np.ndarray, ...]:
+        found = [np.ones((1, 1), bool)]
         for block in reversed(self.linear):
             found.append(block.reads(found[-1]))
         return tuple(reversed(found))
@@ -90,7 +95,7 @@ def blocks_of(net: Any, input_shape: tuple[int, ...]) -> Blocks:
     """The network's blocks; NetworkError names a layer whose law at finite width is not known here."""
     layers, signals = net.layers, net.signals(input_shape)
     begin = 0
-    while begin < len(layers) and signals[begin + 1].given and not _trained(layers[begin], signals[begin]):
+    while begin < len(layers) and signals[begin + 1].given and not has_weights(layers[begin], signals[begin]):
         begin += 1
     if begin and _is_flat(layers[begin - 1], signals[begin - 1], signals[begin]):
         begin -= 1  # the first block flattens
@@ -104,12 +109,17 @@ def blocks_of(net: Any, input_shape: tuple[int, ...]) -> Blocks:
             groups.append([])
         elif type(layer).__name__ != "Identity":
             groups[-1].append(i)
-    linear = tuple(
-        _block([layers[i] for i in g], [signals[i] for i in g], signals[g[-1] + 1] if g else None) for g in groups
-    )
+    for group in groups:
+        if sum(has_weights(layers[i], signals[i]) for i in group) != 1:
+            held = ", ".join(repr(layers[i]) for i in group) or "no layer"
+            raise NetworkError(
+                "finite_width needs one layer with weights before the first nonlinearity, after the last, and between "
+                f"two; in one of these places it finds {held}"
+            )
+    linear = tuple(linear_block([layers[i] for i in g], [signals[i] for i in g]) for g in groups)
     if signals[-1].positions.count != 1:
         raise NetworkError(
-            f"the network ends on {signals[-1].positions}: finite_width takes networks that end on one vector of outputs"
+            f"the network ends on {signals[-1].positions}; finite_width takes networks that end on a plain vector"
         )
     return Blocks(tuple(layers[:begin]), tuple(signals[:begin]), linear, tuple(between), signals[-1].channels)
 
@@ -118,7 +128,8 @@ def _is_flat(layer: Any, before: Any, after: Any) -> bool:
     return before.positions.count > 1 and after.positions.count == 1 and after.channels > before.channels
 
 
-def _trained(layer: Any, signal: Any) -> bool:
+def has_weights(layer: Any, signal: Any) -> bool:
+    """Whether a layer has parameters."""
     shapes = jax.eval_shape(lambda key: layer.init(key, signal, jnp.dtype("float32")), jax.random.key(0))
     return bool(jax.tree.leaves(shapes))
 
@@ -141,23 +152,15 @@ def _check_known(layer: Any) -> None:
         )
 
 
-def _block(layers: Sequence[Any], signals: Sequence[Any], after: Any) -> LinearBlock:
-    trained = [i for i, (layer, s) in enumerate(zip(layers, signals, strict=True)) if _trained(layer, s)]
-    if len(trained) != 1:
-        held = ", ".join(map(repr, layers)) or "no layer"
-        raise NetworkError(
-            f"finite_width needs one layer with weights between two nonlinearities, before the first and after the "
-            f"last; there it finds {held}"
-        )
-    chosen = trained[0]
+def linear_block(layers: Sequence[Any], signals: Sequence[Any]) -> LinearBlock:
+    """What linear layers of which at most one has weights do together; `signals[i]` goes into layer i."""
+    trained = [i for i, (layer, s) in enumerate(zip(layers, signals, strict=True)) if has_weights(layer, s)]
+    chosen = trained[0] if trained else None
     one = [replace(signals[0], channels=1)]
     kept = [replace(layer, channels=1) if i == chosen else layer for i, layer in enumerate(layers)]
     for layer, signal in zip(kept, signals, strict=True):
         one.append(replace(layer.signal(one[-1]), gaussian=signal.gaussian, given=signal.given))
-    layer, signal = kept[chosen], one[chosen]
     with precision.scope(np.float64):
-        shapes = jax.eval_shape(lambda key: layer.init(key, signal, jnp.dtype("float64")), jax.random.key(0))
-        zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
         def run(params: Any, x: Any) -> Any:
             for i, (step, into) in enumerate(zip(kept, one, strict=False)):
@@ -166,15 +169,24 @@ def _block(layers: Sequence[Any], signals: Sequence[Any], after: Any) -> LinearB
 
         count = signals[0].positions.count
         unit = jnp.eye(count).reshape((count, *signals[0].positions.shape, 1))
-        slots = _responses(lambda w: run({**zero, "w": w}, unit), zero["w"])  # (slots, P_in, P_out)
-        if "b" in zero:
-            nothing = jnp.zeros_like(unit[:1])
-            raised = _responses(lambda b: run({**zero, "b": b}, nothing), zero["b"])[:, 0]
-            bias = raised.T @ raised
-        else:
+        if chosen is None:
+            slots = np.asarray(run((), unit))[None]
             bias = np.zeros((slots.shape[2],) * 2)
+        else:
+            slots, bias = _slots_and_bias(kept[chosen], one[chosen], run, unit)
     slots = slots.transpose(0, 2, 1)
     return LinearBlock(np.ascontiguousarray(slots[slots.any((1, 2))]), bias, signals[0].channels)
+
+
+def _slots_and_bias(layer: Any, signal: Any, run: Any, unit: Any) -> tuple[np.ndarray, np.ndarray]:
+    """R of each weight, (slots, P_in, P_out), and the bias's kernel, (P_out, P_out)."""
+    shapes = jax.eval_shape(lambda key: layer.init(key, signal, jnp.dtype("float64")), jax.random.key(0))
+    zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    slots = _responses(lambda w: run({**zero, "w": w}, unit), zero["w"])
+    if "b" not in zero:
+        return slots, np.zeros((slots.shape[2],) * 2)
+    raised = _responses(lambda b: run({**zero, "b": b}, jnp.zeros_like(unit[:1])), zero["b"])[:, 0]
+    return slots, raised.T @ raised
 
 
 def _responses(output: Any, like: Any) -> np.ndarray:

@@ -53,8 +53,8 @@ def finite_width(
     ```
     Takes dense, convolutional, locally connected and group-convolutional layers in NTK parametrisation with pools,
     `Flatten` and piecewise linear or smooth nonlinearities between; each layer counts with its own number of channels.
-    Without positions, expectations are exact quadratures (a step costs about 2,000 values a pair of inputs; kinks: 512);
-    with positions they are means over `draws` (a multiple of 4) quasi-random draws from `seed`, and cost
+    Without positions, expectations are quadratures exact to rounding (512 nodes a pair of inputs with kinks, 1,600 and
+    more without); with positions they are means over `draws` (a multiple of 4) quasi-random draws from `seed`, and cost
     O(draws · Q²) a pair of inputs, where Q is how many pairs of positions the readout needs: all positions once for
     `Flatten`, all pairs of positions for pools. Means of scale-invariant nonlinearities have no correction on the
     diagonal. What is left out is of second order, (depth/width)².
@@ -68,12 +68,12 @@ def finite_width(
     if draws % _REPEATS:
         raise InvalidArgumentError(f"draws is {draws}; expected a multiple of {_REPEATS}")
     blocks = blocks_of(net, tuple(np.shape(first)[1:]))
-    limit = net.kernel(np.asarray(first, np.float64), None if x2 is None else np.asarray(second, np.float64))
     features = [blocks.features(np.asarray(x, np.float64)) for x in (first, second)]
     pairs = _pairs(len(first), len(second), symmetric=x2 is None)
     exact = features[0].shape[1] == 1 and all(block.slots.shape[1:] == (1, 1) for block in blocks.linear)
     repeats = 1 if exact else _REPEATS
     step = _at_once(blocks, len(pairs), draws // repeats)
+    limit = net.kernel(np.asarray(first, np.float64), None if x2 is None else np.asarray(second, np.float64))
     found = np.empty((repeats, 4, len(pairs)))
     for start in range(0, len(pairs), step):
         rows = pairs[start : start + step]
@@ -113,7 +113,7 @@ def _error(found: np.ndarray, scale: float) -> float:
 
 def _at_once(blocks: Blocks, pairs: int, draws: int) -> int:
     """How many pairs of inputs fit together; MemoryLimitError if not even one does."""
-    sites = max(4 * len(p) for p in blocks.pairs)
+    sites = 4 * blocks.most_pairs
     positions = max(block.slots.shape[2] for block in blocks.linear)
     nodes = 2304 if positions == 1 else draws
     one = 8 * (_TENSORS * sites**2 + 16 * positions**2 + 12 * nodes * min(sites, 2 * positions) + 200 * nodes)

@@ -20,13 +20,12 @@ from equitangents import precision
 from equitangents.errors import NetworkError
 from equitangents.kernels import duals
 
-_SMOOTH = (duals.Erf, duals.Gelu, duals.Sin, duals.Cos, duals.Wave, duals.Exp, duals.Gaussian, duals.Polynomial)
 _PARALLEL = 1e-8  # of sin²: below, u and v are taken as multiples of one another
 
 
 @dataclass(frozen=True)
 class Jet:
-    """Values and derivatives by (k, q1, q2) of F and G for many pairs: each (n,), gradients (3, n), Hessians (3, 3, n)."""
+    """F and G of many pairs, (n,), with their derivatives by (k, q1, q2): gradients (3, n), Hessians (3, 3, n)."""
 
     f: np.ndarray
     f_by: np.ndarray
@@ -42,10 +41,10 @@ class Law:
     def __init__(self, layer: Any) -> None:
         dual = layer.dual
         self.kinked = isinstance(dual, duals.PiecewiseLinear)
-        if not self.kinked and not isinstance(dual, _SMOOTH):
+        if not self.kinked and type(dual) not in _SMOOTH:
             raise NetworkError(
-                f"finite_width does not know {layer!r}: it takes piecewise linear functions (Relu, LeakyRelu, Abs), Erf, "
-                "Gelu, Sin, Cos, Exp, Gaussian and polynomials; use kernels.monte_carlo for this network"
+                f"finite_width does not know {layer!r}: it takes piecewise linear functions (Relu, LeakyRelu, Abs), "
+                "Erf, Gelu, Sin and Cos; use kernels.monte_carlo for this network"
             )
         self.layer, self.dual = layer, dual
 
@@ -86,17 +85,44 @@ class Law:
 
     def _smooth_jet(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, ...]:
         with precision.scope(np.float64):
-            f_by, g_by, f_by_by, g_by_by = _closed_jet(self.dual)(*(jnp.asarray(v, np.float64) for v in (k, q1, q2)))
+            f_by, g_by, f_by_by, g_by_by = _closed_jet(_SMOOTH[type(self.dual)])(
+                *(jnp.asarray(v, np.float64) for v in (k, q1, q2))
+            )
         parts = (np.stack(f_by), _square(f_by_by), np.stack(g_by), _square(g_by_by))
         return tuple(np.array(part, np.float64) for part in parts)
 
 
+def _erf(k: Any, q1: Any, q2: Any) -> Any:
+    return (2 / math.pi) * jnp.arcsin(2 * k / jnp.sqrt((1 + 2 * q1) * (1 + 2 * q2)))
+
+
+def _gelu(k: Any, q1: Any, q2: Any) -> Any:
+    """E[u Φ(u) v Φ(v)] by Stein's identity, in one form that is smooth everywhere."""
+    product = (1 + q1) * (1 + q2)
+    both = 1 / 4 + jnp.arcsin(k / jnp.sqrt(product)) / (2 * math.pi)  # E[Φ(u) Φ(v)]
+    density = 1 / (2 * math.pi * jnp.sqrt(product - k * k))
+    return k * both + density * (q1 * q2 - k * k + k * k / (1 + q1) + k * k / (1 + q2))
+
+
+def _sine(k: Any, q1: Any, q2: Any) -> Any:
+    return (jnp.exp(k - (q1 + q2) / 2) - jnp.exp(-k - (q1 + q2) / 2)) / 2
+
+
+def _cosine(k: Any, q1: Any, q2: Any) -> Any:
+    return (jnp.exp(k - (q1 + q2) / 2) + jnp.exp(-k - (q1 + q2) / 2)) / 2
+
+
+# The forms of `kernels.duals` are split where digits would cancel, and their derivatives are not those of the whole.
+_SMOOTH: dict[type, Callable[..., Any]] = {duals.Erf: _erf, duals.Gelu: _gelu, duals.Sin: _sine, duals.Cos: _cosine}
+
+
 @lru_cache
-def _closed_jet(dual: Any) -> Any:
-    """Gradients and Hessians of both closed forms at one pair, over many pairs."""
+def _closed_jet(form: Callable[..., Any]) -> Any:
+    """Gradients and Hessians of F and of G = F_k at one pair, over many pairs."""
+    tangent = jax.grad(form)
 
     def one(k: Any, q1: Any, q2: Any) -> Any:
-        each = [lambda *at, i=i: dual.covariance(*at)[i] for i in (0, 1)]
+        each = (form, tangent)
         by = [jax.grad(function, (0, 1, 2))(k, q1, q2) for function in each]
         return (*by, *(jax.hessian(function, (0, 1, 2))(k, q1, q2) for function in each))
 

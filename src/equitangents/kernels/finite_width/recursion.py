@@ -69,10 +69,10 @@ class _Pairs:
         where = {(int(p), int(q)): i for i, (p, q) in enumerate(pairs)}
         at = lambda a, b, p, q: (2 * a + b) * count + where[int(p), int(q)]
         rows = [(a, b, int(p), int(q)) for a in (0, 1) for b in (0, 1) for p, q in pairs]
-        columns = np.array(rows).T
         first = np.array([at(a, a, p, p) for a, _, p, _ in rows])
         second = np.array([at(b, b, q, q) for _, b, _, q in rows])
-        return cls(*columns, first, second, np.array([at(b, a, q, p) for a, b, p, q in rows]))
+        left, right, p_at, q_at = np.array(rows).T
+        return cls(left, right, p_at, q_at, first, second, np.array([at(b, a, q, p) for a, b, p, q in rows]))
 
     def entries(self, field: np.ndarray) -> np.ndarray:
         """A field (B, 2, 2, P, P) at these pairs, (B, 4Q)."""
