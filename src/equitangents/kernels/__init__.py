@@ -7,6 +7,7 @@ from equitangents.kernels.engines import Engine, engine_name
 from equitangents.kernels.engines import register as register_engine
 from equitangents.kernels.equivariant import EquivariantAverage, equivariant_average
 from equitangents.kernels.fields.result import KernelField
+from equitangents.kernels.finite_width import FiniteWidth, finite_width
 from equitangents.kernels.invariance import kernel_invariance_error
 from equitangents.kernels.monte_carlo import MonteCarlo, monte_carlo
 from equitangents.kernels.orbit import OrbitAverage, orbit_average
@@ -17,6 +18,7 @@ from equitangents.kernels.store import KeptKernel, KernelStore
 __all__ = [
     "Engine",
     "EquivariantAverage",
+    "FiniteWidth",
     "KeptKernel",
     "KernelCost",
     "KernelField",
@@ -32,6 +34,7 @@ __all__ = [
     "empirical_matrix",
     "engine_name",
     "equivariant_average",
+    "finite_width",
     "kernel_cost",
     "kernel_invariance_error",
     "monte_carlo",

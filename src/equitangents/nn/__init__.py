@@ -1,5 +1,6 @@
 """Networks: layer specifications with three meanings (finite parameters, finite function, infinite-width kernel)."""
 
+from equitangents.nn.admissible import Admissible, is_admissible
 from equitangents.nn.aggregate import Aggregate
 from equitangents.nn.attention import Attention
 from equitangents.nn.conv import Conv
@@ -51,6 +52,7 @@ from equitangents.nn.zonal_window import ZonalWindow
 
 __all__ = [
     "Abs",
+    "Admissible",
     "Aggregate",
     "Attention",
     "AvgPool",
@@ -108,4 +110,5 @@ __all__ = [
     "Sum",
     "SumPool",
     "ZonalWindow",
+    "is_admissible",
 ]

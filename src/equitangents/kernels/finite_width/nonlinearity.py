@@ -1,0 +1,187 @@
+"""What one nonlinearity contributes: moments of pairs of its values, and how they change with the covariance.
+
+With F(k, q1, q2) = E[φ(u)φ(v)] and G = E[φ'(u)φ'(v)] of Gaussian (u, v), k = E[uv], q1 = E[u²], q2 = E[v²], Price's
+theorem gives derivatives as expectations of derivatives of φ: F_k = G, F_q1 = ½ E[φ''(u)φ(v)], and so on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents.errors import NetworkError
+from equitangents.kernels import duals
+
+_PARALLEL = 1e-8  # of sin²: below, u and v are taken as multiples of one another
+
+
+@dataclass(frozen=True)
+class Jet:
+    """F and G of many pairs, (n,), with their derivatives by (k, q1, q2): gradients (3, n), Hessians (3, 3, n)."""
+
+    f: np.ndarray
+    f_by: np.ndarray
+    f_by_by: np.ndarray
+    g: np.ndarray
+    g_by: np.ndarray
+    g_by_by: np.ndarray
+
+
+class Law:
+    """A nonlinearity φ: `value` and `slope` entry by entry, `jet` of pairs, and whether it has a kink at zero."""
+
+    def __init__(self, layer: Any) -> None:
+        dual = layer.dual
+        self.kinked = isinstance(dual, duals.PiecewiseLinear)
+        if not self.kinked and type(dual) not in _SMOOTH:
+            raise NetworkError(
+                f"finite_width does not know {layer!r}: it takes piecewise linear functions (Relu, LeakyRelu, Abs), "
+                "Erf, Gelu, Sin and Cos; use kernels.monte_carlo for this network"
+            )
+        self.layer, self.dual = layer, dual
+
+    def value(self, z: np.ndarray) -> np.ndarray:
+        """φ(z)."""
+        return self._derivative(0)(z)
+
+    def slope(self, z: np.ndarray) -> np.ndarray:
+        """φ'(z), with φ'(0) between the slopes on both sides."""
+        if self.kinked:
+            a = self.dual.slope
+            return (1 + a) / 2 + (1 - a) / 2 * np.sign(z)
+        return self._derivative(1)(z)
+
+    def kernels(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(F, G) by the closed forms of `kernels.duals`."""
+        with precision.scope(np.float64):
+            f, g = self.dual.covariance(*(jnp.asarray(v, np.float64) for v in (k, q1, q2)))
+            return np.asarray(f), np.asarray(g)
+
+    def jet(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> Jet:
+        """F, G and their derivatives, for arrays of one dimension."""
+        f, g = self.kernels(k, q1, q2)
+        first, second, third, fourth = (
+            _kink_jet(self.dual.slope, k, q1, q2) if self.kinked else self._smooth_jet(k, q1, q2)
+        )
+        first[0] = g
+        return Jet(f, first, second, g, third, fourth)
+
+    def _derivative(self, order: int) -> Callable[[np.ndarray], np.ndarray]:
+        run = _derivatives(self.layer, order)
+
+        def call(z: np.ndarray) -> np.ndarray:
+            with precision.scope(np.float64):
+                return np.asarray(run(jnp.asarray(z, np.float64)))
+
+        return call
+
+    def _smooth_jet(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, ...]:
+        with precision.scope(np.float64):
+            f_by, g_by, f_by_by, g_by_by = _closed_jet(_SMOOTH[type(self.dual)])(
+                *(jnp.asarray(v, np.float64) for v in (k, q1, q2))
+            )
+        parts = (np.stack(f_by), _square(f_by_by), np.stack(g_by), _square(g_by_by))
+        return tuple(np.array(part, np.float64) for part in parts)
+
+
+def _erf(k: Any, q1: Any, q2: Any) -> Any:
+    return (2 / math.pi) * jnp.arcsin(2 * k / jnp.sqrt((1 + 2 * q1) * (1 + 2 * q2)))
+
+
+def _gelu(k: Any, q1: Any, q2: Any) -> Any:
+    """E[u Φ(u) v Φ(v)] by Stein's identity, in one form that is smooth everywhere."""
+    product = (1 + q1) * (1 + q2)
+    both = 1 / 4 + jnp.arcsin(k / jnp.sqrt(product)) / (2 * math.pi)  # E[Φ(u) Φ(v)]
+    density = 1 / (2 * math.pi * jnp.sqrt(product - k * k))
+    return k * both + density * (q1 * q2 - k * k + k * k / (1 + q1) + k * k / (1 + q2))
+
+
+def _sine(k: Any, q1: Any, q2: Any) -> Any:
+    return (jnp.exp(k - (q1 + q2) / 2) - jnp.exp(-k - (q1 + q2) / 2)) / 2
+
+
+def _cosine(k: Any, q1: Any, q2: Any) -> Any:
+    return (jnp.exp(k - (q1 + q2) / 2) + jnp.exp(-k - (q1 + q2) / 2)) / 2
+
+
+# The forms of `kernels.duals` are split where digits would cancel, and their derivatives are not those of the whole.
+_SMOOTH: dict[type, Callable[..., Any]] = {duals.Erf: _erf, duals.Gelu: _gelu, duals.Sin: _sine, duals.Cos: _cosine}
+
+
+@lru_cache
+def _closed_jet(form: Callable[..., Any]) -> Any:
+    """Gradients and Hessians of F and of G = F_k at one pair, over many pairs."""
+    tangent = jax.grad(form)
+
+    def one(k: Any, q1: Any, q2: Any) -> Any:
+        each = (form, tangent)
+        by = [jax.grad(function, (0, 1, 2))(k, q1, q2) for function in each]
+        return (*by, *(jax.hessian(function, (0, 1, 2))(k, q1, q2) for function in each))
+
+    return jax.jit(jax.vmap(one))
+
+
+def _square(rows: Any) -> np.ndarray:
+    return np.stack([np.stack(row) for row in rows])
+
+
+def gaussian_pairs(k: Any, q1: Any, q2: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """u = √q1 x, (n, nodes), and v = (k/√q1) x + √(q2 - k²/q1) y, (n, nodes, nodes)."""
+    root = np.sqrt(q1)
+    along = np.divide(k, root, out=np.zeros_like(k), where=root > 0)
+    across = np.sqrt(np.maximum(q2 - along**2, 0))
+    return root[:, None] * x, along[:, None, None] * x[:, None] + across[:, None, None] * x
+
+
+@lru_cache
+def hermite_nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for means over N(0, 1)."""
+    x, w = np.polynomial.hermite_e.hermegauss(count)
+    return x, w / w.sum()
+
+
+@lru_cache
+def _derivatives(layer: Any, order: int) -> Any:
+    function = lambda z: layer.function(z)
+    for _ in range(order):
+        function = jax.grad(function)
+    return jax.jit(lambda z: jax.vmap(function)(z.ravel()).reshape(z.shape))
+
+
+def _kink_jet(slope: float, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Of φ(z) = odd z + even |z|: G = odd² + even² (2/π) asin c, F_q1 = even²/π √(q2/q1) sin, with c = k/√(q1 q2).
+
+    Where u and v are multiples of one another, G does not change and F is linear along the changes that can occur.
+    """
+    even = ((1 - slope) / 2) ** 2 / math.pi
+    product = q1 * q2
+    sine2 = np.maximum(1 - np.divide(k * k, product, out=np.ones_like(k), where=product > 0), 0)
+    regular = sine2 > _PARALLEL
+    safe = lambda v: np.where(regular, v, 1.0)
+    a, b, c, s2 = safe(q1), safe(q2), np.where(regular, k, 0.0), safe(sine2)
+    root = np.sqrt(np.maximum(product, 0) * sine2)  # √(q1 q2 - k²)
+    first = np.zeros((3, *k.shape))
+    for i, q in ((1, q1), (2, q2)):
+        first[i] = even * np.divide(root, q, out=np.zeros_like(k), where=q > 0)
+    d = a * b * s2  # q1 q2 - k²
+    g_by = 2 * even * np.stack([d**-0.5, -c / (2 * a) * d**-0.5, -c / (2 * b) * d**-0.5])
+    kk = c * d**-1.5
+    k1, k2 = -b / 2 * d**-1.5, -a / 2 * d**-1.5
+    one = c / (2 * a * a) * d**-0.5 + c * b / (4 * a) * d**-1.5
+    two = c / (2 * b * b) * d**-0.5 + c * a / (4 * b) * d**-1.5
+    both = c / 4 * d**-1.5
+    g_by_by = 2 * even * np.stack([np.stack([kk, k1, k2]), np.stack([k1, one, both]), np.stack([k2, both, two])])
+    half = d**-0.5 / 2
+    f1 = even * (b / a * half - d**0.5 / a**2)
+    f2 = even * (a / b * half - d**0.5 / b**2)
+    f12 = even * half
+    f_by_by = np.stack([g_by, np.stack([g_by[1], f1, f12]), np.stack([g_by[2], f12, f2])])
+    return first, np.where(regular, f_by_by, 0.0), np.where(regular, g_by, 0.0), np.where(regular, g_by_by, 0.0)

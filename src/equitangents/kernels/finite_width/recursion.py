@@ -1,0 +1,255 @@
+"""The recursion of first-order statistics, layer by layer (theory: Roberts, Yaida & Hanin 2022, chapters 4 and 8).
+
+Sites are (input, position); a pair of sites I = (a, b, q) stands for inputs a, b ∈ {0, 1} at the pair of positions
+(p, p') = pairs[q]. With Ĝ the covariance of preactivations given all layers before, Θ̂_ij the tangent kernel between
+channels i and j, to first order in 1/width, which all of the following contain:
+
+    V_IJ = Cov(Ĝ_I, Ĝ_J)                    K₁ = E Ĝ - K,  Θ₁ = E Θ̂_ii - Θ
+    D_IJ = E[z_i(a) z_i(b) ΔΘ̂_jj(J)]         F_IJ = E[z_i(a) z_j(b) ΔΘ̂_ij(a', b')]     for I = (a, a'), J = (b, b')
+    A_IJ = E[ΔΘ̂_ii(I) ΔΘ̂_jj(J)]              B_IJ = E[ΔΘ̂_ij(a, b) ΔΘ̂_ij(a', b')]       for I = (a, a'), J = (b, b')
+
+for channels i ≠ j. A linear block acts on both pairs alike; between, sums over channels add 1/n times the covariances
+of one channel's products, and changes of the covariance go through the derivatives of F and G.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from equitangents.kernels.finite_width.blocks import Blocks, LinearBlock
+from equitangents.kernels.finite_width.draws import many_sites, two_sites
+from equitangents.kernels.finite_width.nonlinearity import Jet, Law
+
+_CHUNK = 1 << 22  # numbers of products of one set of draws held at once
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """First-order statistics between two inputs, each (B,): corrections of the means, and variances over networks."""
+
+    nngp: np.ndarray
+    ntk: np.ndarray
+    nngp_variance: np.ndarray
+    ntk_variance: np.ndarray
+
+
+@dataclass
+class _State:
+    """`kernel`, `tangent`: (B, 2, 2, P, P); corrections (B, 4Q); tensors (B, 4Q, 4Q)."""
+
+    kernel: np.ndarray
+    tangent: np.ndarray
+    nngp: np.ndarray
+    ntk: np.ndarray
+    v: np.ndarray
+    d: np.ndarray
+    f: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Index arrays of all pairs of sites (4Q,): inputs, positions, and where (a, a, p, p) and (b, b, p', p') stand."""
+
+    left: np.ndarray
+    right: np.ndarray
+    p: np.ndarray
+    q: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    mirrored: np.ndarray
+
+    @classmethod
+    def of(cls, pairs: np.ndarray) -> _Pairs:
+        count = len(pairs)
+        where = {(int(p), int(q)): i for i, (p, q) in enumerate(pairs)}
+        at = lambda a, b, p, q: (2 * a + b) * count + where[int(p), int(q)]
+        rows = [(a, b, int(p), int(q)) for a in (0, 1) for b in (0, 1) for p, q in pairs]
+        first = np.array([at(a, a, p, p) for a, _, p, _ in rows])
+        second = np.array([at(b, b, q, q) for _, b, _, q in rows])
+        left, right, p_at, q_at = np.array(rows).T
+        return cls(left, right, p_at, q_at, first, second, np.array([at(b, a, q, p) for a, b, p, q in rows]))
+
+    def entries(self, field: np.ndarray) -> np.ndarray:
+        """A field (B, 2, 2, P, P) at these pairs, (B, 4Q)."""
+        return np.asarray(field[:, self.left, self.right, self.p, self.q])
+
+
+def statistics(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> Statistics:
+    """Of pairs of inputs whose features are (B, 2, P, C)."""
+    initial = np.einsum("bipc,bjqc->bijpq", features, features, optimize=True) / features.shape[-1]
+    pairs = [_Pairs.of(p) for p in blocks.pairs]
+    state = _after_first(blocks.linear[0], initial, blocks.pairs[1])
+    for i, layer in enumerate(blocks.nonlinearities):
+        block = blocks.linear[i + 1]
+        onward = block.on_pairs(blocks.pairs[i + 2], blocks.pairs[i + 1])
+        state = _next(state, Law(layer), block, onward, pairs[i + 1], draws, seed + i)
+    last = 1  # inputs 0 and 1: the second of (0, 0), (0, 1), (1, 0), (1, 1)
+    own = (state.b[:, 0, 3] + state.b[:, 1, 2]) / blocks.outputs
+    return Statistics(state.nngp[:, last], state.ntk[:, last], state.v[:, last, last], state.a[:, last, last] + own)
+
+
+def _after_first(block: LinearBlock, initial: np.ndarray, pairs: np.ndarray) -> _State:
+    """After a linear map of given inputs nothing is random but the preactivations themselves."""
+    kernel = block(initial, with_bias=True)
+    size = 4 * len(pairs)
+    tensor = lambda: np.zeros((len(initial), size, size))
+    vector = lambda: np.zeros((len(initial), size))
+    return _State(kernel, kernel, vector(), vector(), tensor(), tensor(), tensor(), tensor(), tensor())
+
+
+def _next(
+    state: _State, law: Law, block: LinearBlock, onward: sparse.csr_matrix, pairs: _Pairs, draws: int, seed: int
+) -> _State:
+    """Through a nonlinearity and the linear block after it."""
+    k, t = pairs.entries(state.kernel), pairs.entries(state.tangent)
+    q1, q2 = k[:, pairs.first], k[:, pairs.second]
+    jet = _Local(law.jet(k.ravel(), q1.ravel(), q2.ravel()), k.shape, pairs)
+    f1 = jet.g
+    means = _Products(law, state.kernel, pairs, draws, seed)
+    n = block.width
+    out = lambda tensor: _both(onward, tensor)
+    tangents = t[:, :, None] * t[:, None, :]
+
+    v = out(means.ff_cov / n + jet.by_f(jet.by_f(state.v).mT).mT)
+    crossed = jet.by_f(jet.by_g(state.v).mT)  # rows: φφ, columns: φ'φ'
+    d_only = out((means.fg_cov / n + crossed) * t[:, None, :] + jet.by_f(state.d) * f1[:, None, :])
+    a_inner = (means.gg_cov / n + jet.by_g(jet.by_g(state.v).mT).mT) * tangents
+    turned = t[:, :, None] * jet.by_g(state.d) * f1[:, None, :]
+    a_inner += turned + turned.mT + f1[:, :, None] * f1[:, None, :] * state.a
+    between_seconds = _between(state.tangent, pairs.right, pairs.q)
+    f = out(means.hh / n * between_seconds + jet.by_slope(jet.by_slope(state.f).mT).mT)
+    between_firsts = _between(state.tangent, pairs.left, pairs.p)
+    b = out(means.gg / n * between_firsts * between_seconds + f1[:, :, None] * f1[:, None, :] * state.b)
+
+    nngp = _one(onward, jet.by_f(state.nngp[..., None])[..., 0] + jet.curvature_f(state.v))
+    moved = jet.by_g(state.nngp[..., None])[..., 0] + jet.curvature_g(state.v)
+    ntk = nngp + _one(onward, f1 * state.ntk + t * moved + jet.with_own(state.d, state.f))
+
+    f_all, g_all = _everywhere(law, state.kernel)
+    kernel = block(f_all, with_bias=True)
+    tangent = kernel + block(g_all * state.tangent)
+    return _State(kernel, tangent, nngp, ntk, v, v + d_only, f, v + d_only + d_only.mT + out(a_inner), b)
+
+
+def _everywhere(law: Law, kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """F and G between all sites, (B, 2, 2, P, P)."""
+    own = np.einsum("biipp->bip", kernel)
+    return law.kernels(kernel, *np.broadcast_arrays(own[:, :, None, :, None], own[:, None, :, None, :]))
+
+
+def _between(tangent: np.ndarray, inputs: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Θ between one site of each pair and the same site of each other pair, (B, 4Q, 4Q)."""
+    return np.asarray(tangent[:, inputs[:, None], inputs, positions[:, None], positions])
+
+
+def _both(onward: sparse.csr_matrix, tensor: np.ndarray) -> np.ndarray:
+    """A linear block on both pairs of a tensor, (B, 4Q, 4Q) to (B, 4Q', 4Q')."""
+    return _rows(onward, _rows(onward, tensor).mT).mT
+
+
+def _rows(onward: sparse.csr_matrix, tensor: np.ndarray) -> np.ndarray:
+    batch, size, others = tensor.shape
+    count = size // 4
+    parts = tensor.reshape((4 * batch, count, others))
+    return np.stack([onward @ part for part in parts]).reshape((batch, 4 * onward.shape[0], others))
+
+
+def _one(onward: sparse.csr_matrix, vector: np.ndarray) -> np.ndarray:
+    return _rows(onward, vector[..., None])[..., 0]
+
+
+class _Local:
+    """A jet at all pairs of sites, as linear maps of fields over them."""
+
+    def __init__(self, jet: Jet, shape: tuple[int, ...], pairs: _Pairs) -> None:
+        self._pairs = pairs
+        fold = lambda array: array.reshape((*array.shape[:-1], *shape))
+        self.g = fold(jet.g)
+        self._f_by, self._g_by = fold(jet.f_by), fold(jet.g_by)
+        self._f_by_by, self._g_by_by = fold(jet.f_by_by), fold(jet.g_by_by)
+
+    def by_f(self, tensor: np.ndarray) -> np.ndarray:
+        """How F moves when the covariance moves by `tensor`, along its first pair, (B, 4Q, ...)."""
+        return self._moved(self._f_by, tensor)
+
+    def by_g(self, tensor: np.ndarray) -> np.ndarray:
+        """How G moves."""
+        return self._moved(self._g_by, tensor)
+
+    def _moved(self, by: np.ndarray, tensor: np.ndarray) -> np.ndarray:
+        k, q1, q2 = by[..., None]
+        return k * tensor + q1 * tensor[:, self._pairs.first] + q2 * tensor[:, self._pairs.second]
+
+    def by_slope(self, tensor: np.ndarray) -> np.ndarray:
+        """Σ_e E[∂_e(φ(a) φ'(b))] times the tensor at (e, b)."""
+        return self.g[..., None] * tensor + 2 * self._f_by[2][..., None] * tensor[:, self._pairs.second]
+
+    def curvature_f(self, v: np.ndarray) -> np.ndarray:
+        """½ F'' : V at each pair, (B, 4Q)."""
+        return self._curvature(self._f_by_by, v)
+
+    def curvature_g(self, v: np.ndarray) -> np.ndarray:
+        """½ G'' : V at each pair."""
+        return self._curvature(self._g_by_by, v)
+
+    def _curvature(self, by_by: np.ndarray, v: np.ndarray) -> np.ndarray:
+        own = np.arange(v.shape[1])
+        at = (own, self._pairs.first, self._pairs.second)
+        return np.asarray(sum(by_by[i, j] * v[:, at[i], at[j]] for i in range(3) for j in range(3)) / 2)
+
+    def with_own(self, d: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """½ Σ_ef E[∂_e∂_f(φ'(a)φ'(b))] M_ef, with M_ef = E[z_i(e) z_i(f) ΔΘ̂_ii(a, b)] of one channel i."""
+        own = np.arange(d.shape[1])
+        first, second, mirrored = self._pairs.first, self._pairs.second, self._pairs.mirrored
+        # E[z(e) z(f) ΔΘ̂_ii(a, b)] = D_(e f)(a b) + F_(e a)(f b) + F_(e b)(f a)
+        crossed = d[:, own, own] + (f[:, first, second] + f[:, own, mirrored])  # e = a, f = b
+        left = d[:, first, own] + 2 * f[:, first, own]  # e = f = a: (a a)(a b) and (a b)(a a)
+        right = d[:, second, own] + 2 * f[:, mirrored, second]  # e = f = b: (b a)(b b)
+        k, q1, q2 = self._g_by
+        return np.asarray(k * crossed + q1 * left + q2 * right)
+
+
+class _Products:
+    """Second moments of products of two values of one channel, over all pairs of pairs of sites, (B, 4Q, 4Q).
+
+    `ff_cov`, `fg_cov`, `gg_cov`: covariances of φφ and φ'φ'; `gg`, `hh`: means of φ'φ' φ'φ' and of φφ' φφ'.
+    """
+
+    def __init__(self, law: Law, kernel: np.ndarray, pairs: _Pairs, draws: int, seed: int) -> None:
+        batch, _, _, positions, _ = kernel.shape
+        size = len(pairs.p)
+        self.ff_cov, self.fg_cov, self.gg_cov, self.gg, self.hh = (np.empty((batch, size, size)) for _ in range(5))
+        if positions == 1:
+            values, weights = two_sites(law, kernel[..., 0, 0])
+            for i in range(batch):
+                self._fill(i, law, values[i][:, :, None], weights[i], pairs)
+            return
+        for i in range(batch):
+            covariance = kernel[i].transpose(0, 2, 1, 3).reshape((2 * positions,) * 2)
+            values = many_sites(covariance, draws, seed).reshape((draws, 2, positions))
+            self._fill(i, law, values, np.full(draws, 1 / draws), pairs)
+
+    def _fill(self, i: int, law: Law, z: np.ndarray, weights: np.ndarray, pairs: _Pairs) -> None:
+        size = len(pairs.p)
+        totals = [np.zeros((size, size)) for _ in range(4)]
+        means = np.zeros((2, size))
+        step = max(1, _CHUNK // size)
+        for start in range(0, len(z), step):
+            part, w = z[start : start + step], weights[start : start + step, None]
+            f, g = law.value(part), law.slope(part)
+            ff = f[:, pairs.left, pairs.p] * f[:, pairs.right, pairs.q]
+            gg = g[:, pairs.left, pairs.p] * g[:, pairs.right, pairs.q]
+            fg = f[:, pairs.left, pairs.p] * g[:, pairs.right, pairs.q]
+            for total, (one, two) in zip(totals, ((ff, ff), (ff, gg), (gg, gg), (fg, fg)), strict=True):
+                total += (w * one).T @ two
+            means += np.stack([(w * ff).sum(0), (w * gg).sum(0)])
+        f_mean, g_mean = means
+        self.ff_cov[i] = totals[0] - np.outer(f_mean, f_mean)
+        self.fg_cov[i] = totals[1] - np.outer(f_mean, g_mean)
+        self.gg[i], self.hh[i] = totals[2], totals[3]
+        self.gg_cov[i] = totals[2] - np.outer(g_mean, g_mean)

@@ -1,0 +1,203 @@
+"""Which networks have an initial law that a group preserves: then augmented ensembles are equivariant at any width.
+
+A linear layer with independent Gaussian weights maps signals by Σ_s W_s ⊗ R_s, one slot s for each weight that is
+shared. Its law is carried into itself by moves Π_in of what it reads and Π_out of what it makes exactly if the
+covariance Σ_s (R_s X R_sᵀ) is: T(Π_in X Π_inᵀ) = Π_out T(X) Π_outᵀ for every X. Gradient descent then keeps the law
+invariant, at every width and time, and so the mean over members equivariant (arXiv 2410.01452).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents._protocols import FiniteNetwork
+from equitangents.actions import as_action
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.kernels.finite_width.blocks import LinearBlock, has_weights, linear_block
+from equitangents.nn.layer_norm import LayerNorm
+from equitangents.nn.nonlinearities import Identity, Nonlinearity
+from equitangents.nn.sequential import Sequential
+from equitangents.nn.signal import OnGroup, Signal
+
+_TOLERANCE = 1e-9  # relative, of sums in float64
+_LEVEL = 4.5  # standard errors: 1e-5 each, for hundreds of comparisons
+_AT_ONCE = 64  # members that are run together
+_ELEMENTS = 64  # of larger groups that many are tried
+
+
+@dataclass(frozen=True)
+class Admissible:
+    """Whether the mean of augmented ensembles of a network is exactly equivariant at any width and time.
+
+    admissible: the verdict. layer: the first layer whose law the action does not preserve, as `layers[i]: ...`; None if
+    there is none, or if the test was numerical. reason: why, in one sentence. exact: True where it follows from the
+    layers' windows, False where initial networks were sampled: then `admissible` says that no difference was seen.
+    """
+
+    admissible: bool
+    layer: str | None
+    reason: str
+    exact: bool
+
+    def __bool__(self) -> bool:
+        return self.admissible
+
+
+def is_admissible(
+    net: FiniteNetwork, action: Any, input_shape: tuple[int, ...], *, members: int = 1024, seed: int = 0
+) -> Admissible:
+    """Whether `action` on the inputs preserves the initial law of `net`, for inputs of shape (*positions, channels).
+
+    ```python
+    net = nn.Sequential(nn.Conv(16, 3), nn.Relu(), nn.Flatten(), nn.Dense(10))
+    nn.is_admissible(net, "C4", (8, 8, 1))          # admissible: 3 × 3 windows are turned into 3 × 3 windows
+    ```
+    Then an ensemble trained on full orbits by gradient descent, with any invariant loss, has an equivariant mean at
+    every width; any orthogonal representation may act on the outputs. (Adam treats weights one by one: there it holds
+    where elements permute positions, not where they mix channels.) Otherwise the mean is equivariant in the limit of
+    infinite width alone. Layers without windows (attention,
+    graphs, branches) and networks that are no `Sequential` are tested numerically on `members` draws of the initial
+    network: second moments of outputs before and after a move, compared member by member.
+    """
+    shape = tuple(int(n) for n in input_shape)
+    action = as_action("action", action, (1, *shape))
+    if not hasattr(action, "group"):
+        raise InvalidTypeError(f"action is {action!r}; expected an action of a group, or its name")
+    elements = _elements(action)
+    if not getattr(action, "exact", True):
+        return Admissible(
+            False, None, f"{action} resamples its inputs, so that it is not orthogonal on them", exact=True
+        )
+    if isinstance(net, Sequential):
+        walk = _walked(net, action, shape, elements, seed)
+        if walk is not None:
+            return walk
+    return _sampled(net, action, shape, elements, members, seed)
+
+
+def _elements(action: Any) -> list[Any]:
+    order = getattr(action.group, "order", None)
+    if order is None:
+        raise InvalidArgumentError(f"action is of {action.group}; expected a finite group or a quadrature of one")
+    return [int(g) for g in np.unique(np.linspace(0, order - 1, min(order, _ELEMENTS)).astype(int))]
+
+
+def _walked(net: Sequential, action: Any, shape: tuple[int, ...], elements: list[Any], seed: int) -> Admissible | None:
+    """The verdict layer by layer; None where a layer's law is not that of a linear map with windows."""
+    rng = np.random.default_rng(seed)
+    signals = net.signals(shape)
+    moves: list[np.ndarray] | None = None  # of positions, one permutation an element; None: as the action says
+    pending: list[int] = []
+    for i, (layer, signal) in enumerate(zip(net.layers, signals, strict=False)):
+        pointwise = isinstance(layer, Nonlinearity | Identity | LayerNorm)
+        if layer.inner or layer.joins or layer.needs_structure or layer.steers or layer.is_last:
+            return None
+        if pointwise and moves is None and not isinstance(layer, Identity):
+            return None  # a function of the inputs, whose channels the action may mix
+        if not pointwise:
+            pending.append(i)
+        if pending and (pointwise or has_weights(layer, signal) or i + 1 == len(net.layers)):
+            block = linear_block([net.layers[j] for j in pending], [signals[j] for j in pending])
+            found = _moved(block, signals[pending[0]], signals[pending[-1] + 1], action, elements, moves, rng)
+            if isinstance(found, str):
+                return Admissible(False, f"layers[{pending[-1]}]: {net.layers[pending[-1]]!r}", found, exact=True)
+            moves, pending = found, []
+    return Admissible(True, None, "every layer's windows are carried to one another by all elements", exact=True)
+
+
+def _moved(
+    block: LinearBlock,
+    before: Signal,
+    after: Signal,
+    action: Any,
+    elements: list[Any],
+    moves: list[np.ndarray] | None,
+    rng: np.random.Generator,
+) -> list[np.ndarray] | str:
+    """How each element permutes the block's outputs, or why it does not."""
+    fields: list[np.ndarray] = []  # X before any move, then after each element
+    if moves is None:
+        u, v = (rng.standard_normal((1, *before.array_shape)) for _ in range(2))
+        inner = lambda a, b: np.einsum(
+            "pc,qc->pq", *(np.asarray(z, float).reshape((before.positions.count, -1)) for z in (a, b))
+        )
+        start = inner(u, v)
+        fields = [inner(action(g, u), action(g, v)) for g in elements]
+    else:
+        start = rng.standard_normal((before.positions.count,) * 2)
+        fields = [start[np.ix_(np.argsort(m), np.argsort(m))] for m in moves]
+    own = block(start, with_bias=True)
+    found: list[np.ndarray] = []
+    for g, field, i in zip(elements, fields, range(len(elements)), strict=True):
+        turned = block(field, with_bias=True)
+        scale = max(float(np.max(np.abs(own))), float(np.max(np.abs(turned))), np.finfo(float).tiny)
+        least = np.inf
+        for candidate in _candidates(own, turned, after, None if moves is None else moves[i]):
+            back = np.argsort(candidate)
+            error = float(np.max(np.abs(own[np.ix_(back, back)] - turned))) / scale
+            least = min(least, error)
+            if error <= _TOLERANCE:
+                found.append(candidate)
+                break
+        else:
+            return (
+                f"element {g} of {action.group} does not carry its windows to one another: the covariance of what it "
+                f"makes changes by {least:.2g} of its largest entry"
+            )
+    return found
+
+
+def _candidates(own: np.ndarray, turned: np.ndarray, after: Signal, before: np.ndarray | None) -> Iterator[np.ndarray]:
+    """Permutations of outputs that an element may induce: m[o] is where o goes."""
+    count = len(own)
+    if before is not None and len(before) == count:
+        yield before
+    yield np.arange(count)
+    order, moved = np.argsort(np.diag(own), kind="stable"), np.argsort(np.diag(turned), kind="stable")
+    matched = np.empty(count, int)
+    matched[order] = moved
+    yield matched
+    if isinstance(after.positions, OnGroup):
+        yield from (np.asarray(row) for row in np.asarray(after.positions.group.table))
+
+
+def _sampled(
+    net: FiniteNetwork, action: Any, shape: tuple[int, ...], elements: list[Any], members: int, seed: int
+) -> Admissible:
+    """Second moments of outputs of initial networks, before and after a move, member by member."""
+    rng = np.random.default_rng(seed)
+    x = np.stack([_striped(rng, shape, i) for i in range(4)]).astype(np.float32)
+    moved = [g for g in elements if g != action.group.identity][:8]
+    batch = np.concatenate([x, *(np.asarray(action(g, x), np.float32) for g in moved)])
+
+    def products(key: jax.Array) -> jax.Array:
+        y = net.apply(net.init(key, shape, dtype="float32"), batch).reshape((len(moved) + 1, len(x), -1))
+        return jnp.einsum("gio,gjo->gij", y, y, precision="highest") / y.shape[-1]
+
+    keys = jax.random.split(jax.random.key(seed), members)
+    moments = np.asarray(jax.lax.map(products, keys, batch_size=min(members, _AT_ONCE)), np.float64)
+    difference = moments[:, 1:] - moments[:, :1]
+    spread = difference.std(0, ddof=1) / np.sqrt(members)
+    scale = np.abs(moments[:, 0].mean(0)).max()
+    tiny = 1e-5 * scale  # what float32 leaves
+    excess = np.max(np.abs(difference.mean(0)) / np.maximum(spread, tiny))
+    if not np.isfinite(excess):
+        raise NetworkError("the initial network has outputs that are not finite at standard normal inputs")
+    seen = float(_LEVEL * np.max(np.maximum(spread, tiny)) / scale)
+    told = f"second moments of {members} initial networks at 4 inputs and {len(moved)} moves"
+    if excess > _LEVEL:
+        return Admissible(False, None, f"{told} differ by up to {excess:.1f} standard errors", exact=False)
+    return Admissible(True, None, f"{told} agree; a difference of {100 * seen:.2g} % would have been seen", exact=False)
+
+
+def _striped(rng: np.random.Generator, shape: tuple[int, ...], number: int) -> np.ndarray:
+    """An input that varies along one axis of positions alone: directions differ as much as they can."""
+    axes = len(shape) - 1
+    kept = [n if axes < 2 or i in (number % axes, axes) else 1 for i, n in enumerate(shape)]
+    return np.broadcast_to(rng.standard_normal(kept), shape)

@@ -1,0 +1,187 @@
+"""Kernels at finite width to first order: closed forms of linear networks, laws, and sampled networks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import precision
+from equitangents.errors import MemoryLimitError, NetworkError
+from equitangents.kernels import finite_width
+from equitangents.nn import (
+    Abs,
+    AvgPool,
+    Conv,
+    Dense,
+    Erf,
+    Flatten,
+    Gelu,
+    GlobalAvgPool,
+    GroupConv,
+    GroupPool,
+    LayerNorm,
+    LeakyRelu,
+    Lift,
+    LocallyConnected,
+    Relu,
+    Residual,
+    Sequential,
+    Sin,
+)
+
+C4 = et.actions.permutations(et.groups.cyclic(4), np.array([[(x + g) % 4 for x in range(4)] for g in range(4)]))
+
+
+def mlp(phi, widths, b_std=0.1, outputs=1):
+    layers = [layer for w in widths for layer in (Dense(w, W_std=1.4, b_std=b_std), phi)]
+    return Sequential(*layers, Dense(outputs, b_std=b_std))
+
+
+def ending(*layers):
+    return Sequential(*layers, Dense(2))
+
+
+def test_a_linear_network_has_the_spread_of_a_product_of_chi_squares(rng):
+    """K̂(x, x) = q Π χ²_n/n without biases: Var = q² Σ 2/n to first order; Var K̂(x, y) likewise by Wick's theorem."""
+    x = rng.standard_normal((3, 4))
+    net = mlp(LeakyRelu(1.0), (16, 32), b_std=0.0)
+    k = finite_width(net, x)
+    own = np.diag(np.asarray(net.kernel(x).nngp))
+    pairs = np.asarray(net.kernel(x).nngp)
+    expected = (1 / 16 + 1 / 32) * (np.outer(own, own) + pairs**2)
+    np.testing.assert_allclose(k.nngp_std**2, expected, rtol=1e-10)
+    np.testing.assert_allclose(k.nngp_correction, 0, atol=1e-12)
+
+
+def test_one_hidden_layer_by_the_fourth_moments_of_its_features(rng):
+    """Var K̂ = W_std⁴ (E[φ²φ²] - F²)/n, exactly; by a literal mean over a dense grid of Gaussian values."""
+    x = rng.standard_normal((2, 3))
+    for phi in (Relu(), Erf(), Gelu()):
+        first = Sequential(Dense(1, W_std=1.4, b_std=0.1))
+        q = np.asarray(first.kernel(x).nngp)
+        node, weight = np.polynomial.hermite_e.hermegauss(300)
+        weight = weight / weight.sum()
+        root = np.linalg.cholesky(q)
+        u = root[0, 0] * node[:, None] + 0 * node
+        v = root[1, 0] * node[:, None] + root[1, 1] * node
+        with precision.scope(np.float64):
+            a, b = (np.asarray(phi.function(jnp.asarray(z))) for z in (u, v))
+        fourth, second = (float(weight @ z @ weight) for z in (a * a * b * b, a * b))
+        variance = (fourth - second**2) / 24
+        found = finite_width(mlp(phi, (24,)), x).nngp_std[0, 1] ** 2
+        assert found == pytest.approx(variance, rel=1e-3 if isinstance(phi, Relu) else 1e-6)
+
+
+@pytest.mark.parametrize("phi", [Relu(), Abs(), LeakyRelu(0.3)])
+def test_the_diagonal_of_scale_invariant_networks_has_no_correction(phi, rng):
+    k = finite_width(mlp(phi, (8, 16, 8), b_std=0.3), rng.standard_normal((4, 5)))
+    assert np.max(np.abs(np.diag(k.ntk_correction))) == 0
+    assert np.max(np.abs(np.diag(k.nngp_correction))) == 0
+    assert np.min(np.abs(k.ntk_correction[np.triu_indices(4, 1)])) > 0
+
+
+def test_corrections_and_variances_are_proportional_to_one_over_the_width(rng):
+    x = rng.standard_normal((3, 4))
+    one, four = (finite_width(mlp(Erf(), (w, 2 * w)), x) for w in (16, 64))
+    np.testing.assert_allclose(one.ntk_correction, 4 * four.ntk_correction, rtol=1e-9)
+    np.testing.assert_allclose(one.ntk_std, 2 * four.ntk_std, rtol=1e-9)
+
+
+def test_windows_of_one_position_are_dense_layers(rng):
+    x = rng.standard_normal((2, 1, 3))
+    conv = Sequential(Conv(16, 1, W_std=1.4), Erf(), Conv(16, 1, W_std=1.4), Erf(), Flatten(), Dense(1))
+    dense = Sequential(Dense(16, W_std=1.4), Erf(), Dense(16, W_std=1.4), Erf(), Dense(1))
+    one, two = finite_width(conv, x), finite_width(dense, x[:, 0])
+    np.testing.assert_allclose(one.ntk, two.ntk, rtol=1e-12)
+    np.testing.assert_allclose(one.ntk_std, two.ntk_std, rtol=1e-12)
+
+
+def test_parallel_and_equal_inputs_are_the_limit_of_close_ones(rng):
+    x = rng.standard_normal(4)
+    close = np.stack([x, x + 2e-4 * rng.standard_normal(4)])
+    for phi in (Relu(), Gelu()):
+        k = finite_width(mlp(phi, (16, 16)), close)
+        same = finite_width(mlp(phi, (16, 16)), close[:1], close[:1])
+        assert k.ntk_std[0, 1] == pytest.approx(same.ntk_std[0, 0], rel=1e-2)
+        assert k.ntk[0, 1] == pytest.approx(same.ntk[0, 0], rel=1e-2)
+
+
+def test_an_invariant_network_has_one_value_on_an_orbit(rng):
+    net = Sequential(Lift(C4, 16, window="full"), Relu(), GroupConv(16, window="full"), Relu(), GroupPool(), Dense(1))
+    x = rng.standard_normal((2, 4, 1))
+    k = finite_width(net, x, np.roll(x, 1, axis=1), draws=1024)
+    still = finite_width(net, x, x, draws=1024)
+    np.testing.assert_allclose(k.ntk_std, still.ntk_std, rtol=0.1)  # other draws
+    assert k.draws == 1024
+    assert 0 < k.draws_error < 0.1
+
+
+def sampled(net, x, count):
+    """Θ̂ averaged over outputs and K̂ of the last features, (count, 2, N, N)."""
+
+    @jax.jit
+    def one(key):
+        params = net.init(key, x.shape[1:], dtype="float64")
+        jacobian = jax.jacrev(lambda p: net.apply(p, jnp.asarray(x)))(params)
+        flat = lambda tree: jnp.concatenate([j.reshape((*j.shape[:2], -1)) for j in jax.tree.leaves(tree)], axis=-1)
+        whole, last = flat(jacobian), flat(jacobian[-1])[:, :1]
+        kernel = lambda j: jnp.einsum("iou,jou->ij", j, j) / j.shape[1]
+        return jnp.stack([kernel(whole), kernel(last)])
+
+    with precision.scope(np.float64):
+        return np.asarray(jax.lax.map(one, jax.random.split(jax.random.key(7), count), batch_size=50))
+
+
+def check(net, x, count, *, second_order):
+    """Means and standard deviations within 4 standard errors, and what the second order may add."""
+    k = finite_width(net, x)
+    for found, mean, std, correction in (
+        (sampled(net, x, count)[:, 0], k.ntk, k.ntk_std, k.ntk_correction),
+        (sampled(net, x, count)[:, 1], k.nngp, k.nngp_std, k.nngp_correction),
+    ):
+        spread = found.std(0, ddof=1)
+        kurtosis = ((found - found.mean(0)) ** 4).mean(0) / spread**4
+        allowed = 4 * spread / np.sqrt(count) + second_order * (np.abs(correction) + np.abs(mean))
+        assert np.max(np.abs(found.mean(0) - mean) / allowed) <= 1
+        allowed = 4 * spread * np.sqrt((kurtosis - 1) / 4 / count) + (10 * second_order + k.draws_error) * spread
+        assert np.max(np.abs(spread - std) / allowed) <= 1
+
+
+def test_sampled_networks_of_two_layers(rng):
+    check(mlp(Erf(), (32, 32), outputs=2), rng.standard_normal((2, 3)), 300, second_order=0.005)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("net", "shape"),
+    [
+        (mlp(Relu(), (64, 128, 64), outputs=3), (4,)),
+        (mlp(Gelu(), (64, 64)), (4,)),
+        (mlp(Sin(), (64, 64)), (4,)),
+        (ending(Conv(64, 3, W_std=1.4, b_std=0.1), Relu(), Conv(64, 2, W_std=1.4), Erf(), Flatten()), (6, 2)),
+        (ending(Conv(64, 3, padding="zero"), AvgPool(2), Relu(), LocallyConnected(64, 2), Relu(), Flatten()), (6, 2)),
+        (ending(Conv(64, 3, W_std=1.4), Relu(), Conv(64, 3), Gelu(), GlobalAvgPool()), (5, 2)),
+        (ending(Lift(C4, 64, window=[0, 1]), Relu(), GroupConv(64, window=[0, 1]), Relu(), GroupPool()), (4, 2)),
+    ],
+)
+def test_sampled_networks_of_every_kind(net, shape, rng):
+    check(net, rng.standard_normal((2, *shape)), 1500, second_order=0.002)
+
+
+def test_layers_whose_law_is_another_are_named(rng):
+    x = rng.standard_normal((2, 4))
+    for layers, said in (
+        ((Dense(4), LayerNorm(), Relu(), Dense(1)), "LayerNorm"),
+        ((Dense(4), Residual(Relu(), Dense(4)), Dense(1)), "Residual"),
+        ((Dense(4), Relu(), Dense(4), Dense(1)), "one layer with weights"),
+        ((Dense(4, parametrisation="standard"), Relu(), Dense(1)), "standard"),
+    ):
+        with pytest.raises(NetworkError, match=said):
+            finite_width(Sequential(*layers), x)
+
+
+def test_pools_over_many_positions_are_refused_with_a_remedy(rng):
+    net = Sequential(Conv(4, 3), Relu(), Conv(4, 3), Relu(), GlobalAvgPool(), Dense(1))
+    with pytest.raises(MemoryLimitError, match="Flatten"):
+        finite_width(net, rng.standard_normal((1, 32, 32, 1)))

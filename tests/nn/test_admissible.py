@@ -1,0 +1,106 @@
+"""Which initial laws a group preserves, by their windows and by sampled networks."""
+
+import jax
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.errors import InvalidTypeError
+from equitangents.nn import (
+    AvgPool,
+    Conv,
+    Dense,
+    Flatten,
+    GlobalAvgPool,
+    GroupConv,
+    GroupPool,
+    Lift,
+    LocallyConnected,
+    Relu,
+    Residual,
+    Sequential,
+    is_admissible,
+)
+
+P4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
+SHIFTS = et.actions.permutations(et.groups.cyclic(6), np.array([[(x + g) % 6 for x in range(6)] for g in range(6)]))
+TURN = et.actions.linear(et.groups.cyclic(4), [np.linalg.matrix_power([[0.0, -1.0], [1.0, 0.0]], g) for g in range(4)])
+FULL = Sequential(Lift(SHIFTS, 4, window="full"), Relu(), GroupConv(4, window="full"), Relu(), GroupPool(), Dense(1))
+
+
+def ending(*layers):
+    return Sequential(*layers, Relu(), Flatten(), Dense(2))
+
+
+@pytest.mark.parametrize(
+    ("net", "action", "shape"),
+    [
+        (Sequential(Dense(8), Relu(), Dense(1)), TURN, (2,)),
+        (Sequential(Flatten(), Dense(8), Relu(), Dense(1)), "D4", (4, 4, 2)),
+        (ending(Conv(4, 3)), "C4", (6, 6, 1)),
+        (ending(Conv(4, 2)), "C4", (6, 6, 1)),  # carried to windows one pixel further on the torus
+        (ending(Conv(4, 3, padding="zero")), "D4", (6, 6, 1)),
+        (ending(Conv(4, 3, stride=2, padding="zero")), "C4", (5, 5, 1)),
+        (ending(Conv(4, 3), AvgPool(2), Relu(), LocallyConnected(4, 3, padding="zero")), "C4", (6, 6, 1)),
+        (ending(Conv(4, 3)), SHIFTS, (6, 1)),
+        (ending(LocallyConnected(4, 3)), SHIFTS, (6, 1)),
+        (ending(Lift(P4, 4, window=(3, 3))), et.actions.image_rotations(4), (4, 4, 1)),
+        (FULL, SHIFTS, (6, 1)),
+        (Sequential(Conv(4, 3), Relu(), Conv(2, 3), GlobalAvgPool()), "C4", (4, 4, 1)),
+    ],
+)
+def test_windows_that_elements_carry_to_one_another(net, action, shape):
+    found = is_admissible(net, action, shape)
+    assert found.admissible
+    assert found.exact
+    assert found.layer is None
+
+
+@pytest.mark.parametrize(
+    ("net", "action", "shape", "layer"),
+    [
+        (ending(Conv(4, (3, 1))), "C4", (6, 6, 1), "layers[0]"),
+        (ending(Conv(4, 3), Relu(), Conv(4, (1, 2), padding="zero")), "C4", (6, 6, 1), "layers[2]"),
+        (ending(Conv(4, 3, stride=2, padding="zero")), "C4", (6, 6, 1), "layers[0]"),
+        (ending(Conv(4, 3, padding="zero")), SHIFTS, (6, 1), "layers[0]"),
+        (Sequential(Conv(4, 3), Relu(), AvgPool((2, 1)), Flatten(), Dense(1)), "C4", (4, 4, 1), "layers[4]"),
+    ],
+)
+def test_a_layer_that_breaks_the_symmetry_is_named(net, action, shape, layer):
+    found = is_admissible(net, action, shape)
+    assert not found.admissible
+    assert found.exact
+    assert found.layer.startswith(layer)
+    assert "does not carry" in found.reason
+
+
+def test_admissible_networks_have_equivariant_means_at_width_four(rng):
+    """The mean over 4,000 initial networks of f(x)² is that at the turned image, and with a 3 × 1 window it is not."""
+    x = np.tile(rng.standard_normal((1, 4, 1, 1)), (1, 1, 4, 1)).astype(np.float32)  # stripes
+    both = np.concatenate([x, np.rot90(x, axes=(1, 2))])
+    for window, expected in ((3, True), ((3, 1), False)):
+        net = ending(Conv(4, window, padding="zero"), Relu(), Conv(4, window, padding="zero"))
+        keys = jax.random.split(jax.random.key(3), 4000)
+        square = np.asarray(jax.vmap(lambda key, n=net: n.apply(n.init(key, (4, 4, 1)), both)[:, 0] ** 2)(keys))
+        difference = square[:, 0] - square[:, 1]
+        seen = abs(difference.mean()) / (difference.std() / np.sqrt(len(keys)))
+        assert bool(seen < 4) is expected
+        assert bool(is_admissible(net, "C4", (4, 4, 1))) is expected
+
+
+def test_other_networks_are_sampled_and_say_what_would_have_been_seen():
+    whole = Sequential(Conv(4, 3), Residual(Relu(), Conv(4, 3)), Relu(), Flatten(), Dense(8))
+    found = is_admissible(whole, "C4", (4, 4, 1), members=128)
+    assert found.admissible
+    assert not found.exact
+    assert "would have been seen" in found.reason
+    broken = Sequential(Conv(4, 3), Residual(Relu(), Conv(4, (4, 1), W_std=2.0)), Relu(), Flatten(), Dense(32))
+    found = is_admissible(broken, "C4", (4, 4, 1), members=2048)
+    assert not found.admissible
+    assert "standard errors" in found.reason
+
+
+def test_resampled_actions_and_things_that_are_none():
+    assert "resamples" in is_admissible(ending(Conv(4, 3)), et.actions.image_rotations(8), (6, 6, 1)).reason
+    with pytest.raises(InvalidTypeError, match="action"):
+        is_admissible(ending(Conv(4, 3)), 3, (6, 6, 1))
