@@ -103,13 +103,9 @@ class Computation {
         // Those that are wanted by lanes alone are not needed afterwards.
         C* to = (as_rows ? converted.get() + at * c.signal_size() : c.rooms_[thread]->copied.get()) + l * c.signal_size();
         of_lanes[l] = to;
-        const T* from = x + (begin + at + l) * c.signal_size();
+        std::copy_n(x + (begin + at + l) * c.signal_size(), c.signal_size(), to);
         // The distances that a caller gives are those of inputs as they are.
-        const bool in_units = c.plan_.units && !c.problem_.distances;
-        if (kConverts || !in_units) std::copy_n(from, c.signal_size(), to);
-        const C* known = to;
-        if constexpr (!kConverts) known = from;
-        if (in_units) units.get()[at + l] = c.loops_.to_unit(c.plan_, known, to);
+        if (c.plan_.units && !c.problem_.distances) units.get()[at + l] = c.loops_.to_unit(c.plan_, to);
       }
       for (int l = 0; l < count && !c.copies(); ++l) of_lanes[l] = inputs + (at + l) * c.signal_size();
       const Group<C> group{of_lanes,

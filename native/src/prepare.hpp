@@ -25,9 +25,9 @@ int64_t prepare_bytes(const Plan& plan) {
   return Workspace<T>::align(fields) + (plan.pooled || plan.sphere ? Workspace<T>::bytes(plan) : 0);
 }
 
-// Writes an input divided by its unit, which it returns. Both may be in one place.
+// Divides an input by its unit, which it returns.
 template <class T>
-double to_unit(const Plan& plan, const T* input, T* out) {
+double to_unit(const Plan& plan, T* input) {
   constexpr int L = kLanes<T>;
   const int64_t size = plan.positions_in * plan.channels, whole = size / L * L;
   const auto at = [input](int64_t i) {  // which need not be aligned
@@ -44,13 +44,14 @@ double to_unit(const Plan& plan, const T* input, T* out) {
   for (; i < size; ++i) sum += double(input[i]) * double(input[i]);
   for (int l = 0; l < L; ++l) sum += double((sums[0][l] + sums[1][l]) + (sums[2][l] + sums[3][l]));
   const double square = sum / double(size) + plan.unit_bias;
-  const bool usable = square > 0 && square * 0 == 0;
-  const T share = usable ? T(1 / std::sqrt(square)) : T(1);
+  if (!(square > 0 && square * 0 == 0)) return 1;
+  const double unit = std::sqrt(square);
+  const T share = T(1 / unit);
   for (i = 0; i < whole; i += L) {
     const Vec<T> scaled = share * at(i);
-    std::memcpy(out + i, &scaled, sizeof scaled);
+    std::memcpy(input + i, &scaled, sizeof scaled);
   }
-  for (; i < size; ++i) out[i] = share * input[i];
+  for (; i < size; ++i) input[i] *= share;
   return 1 / double(share);
 }
 
