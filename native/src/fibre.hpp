@@ -139,6 +139,7 @@ struct Fibre {
   const T *sides1, *sides2;
   bool diagonal;
   int number;
+  const SameUnits<T> units = units_of<T, Own>(plan, sides1, sides2);
 
   // Neighbouring positions of a level, and where their partners' row begins.
   struct Row {
@@ -162,8 +163,6 @@ struct Fibre {
     return {sides1 + (at + row.first * count) * lanes, count * lanes, sides2 + (at + row.second * count) * L, int64_t(count) * L,
             row.partner};
   }
-
-  SameUnits<T> units() const { return units_of<T, Own>(plan, sides1, sides2); }
 
   // Calls f(z, y, x, n, cells) for every stretch of a row that is carried at a level; short enough for the cache.
   template <int Parts = 2, class F>
@@ -238,10 +237,10 @@ struct Fibre {
       const Op& op = plan.field[i];
       if (op.kind == OpKind::affine && op.sides == 0) {
         const Op& next = plan.field[i + 1];
-        fused<T, 2>(op, PiecewiseLinear<T>(next), T(1), cells, 1, 1, cells, row.n, sides(next.side_at, next.sides, row), units());
+        fused<T, 2>(op, PiecewiseLinear<T>(next), T(1), cells, 1, 1, cells, row.n, sides(next.side_at, next.sides, row), units);
         ++i;
       } else if (op.kind == OpKind::affine) {
-        affine_row(op, cells, row.n, sides(op.side_at, op.sides, row), units());
+        affine_row(op, cells, row.n, sides(op.side_at, op.sides, row), units);
       } else if (op.kind == OpKind::dual) {
         with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, row.n, sides(op.side_at, op.sides, row)); });
       } else if (op.kind == OpKind::decouple && !diagonal) {
@@ -281,14 +280,14 @@ struct Fibre {
             const T* above = in + Parts * L * (place.row(op.stride[0] * z - op.low[0], y - op.low[1]) + to.low[2] - op.low[2] - place.from[2]);
             T* cells = out + 2 * L * (to.row(z, y) + to.low[2] - to.from[2]);
             fused_square<T, Parts>(affine, dual, scale, above, Parts * L * int64_t(place.to[2] - place.from[2]), cells, row.n,
-                                   sides(next.side_at, next.sides, row), units());
+                                   sides(next.side_at, next.sides, row), units);
             pointwise(i + 3, row, cells);
           }
         return;
       }
       each_sum([&](const Row& row, const T* sums, T* cells) {
         fused<T, Parts>(affine, dual, scale, sums, op.window[2], op.stride[2], cells, row.n,
-                        sides(next.side_at, next.sides, row), units());
+                        sides(next.side_at, next.sides, row), units);
         pointwise(i + 3, row, cells);
       });
     } else {

@@ -10,7 +10,7 @@
 namespace eqt {
 namespace {
 
-constexpr int kVersion = 10;
+constexpr int kVersion = 11;
 
 // One past the last position that a box's windows read, along an axis.
 int reach(const Op& op, int a) { return op.stride[a] * (op.out[a] - 1) - op.low[a] + op.window[a]; }

@@ -87,7 +87,8 @@ struct NoUnits {
 
 // K = q1/2 + q2/2 - D/2; the sides are the halved variances. `Rated`: those of W²K, of which Θ grows by a multiple.
 template <class T, bool Rated, class S, class U>
-void affine_row_of(const Op& op, T* cells, int64_t n, const S& sides, const U& units) {
+void affine_row_of(const Op& op, T* cells, int64_t n, const S& sides, const U& given) {
+  const U units = given;  // which no store can change
   const T w = T(op.first), bias = T(op.second), rate = T(op.third), constant = T(op.fourth);
   Vec<T> x[1], y[1];
   if constexpr (S::kFixed) sides.get(0, x, y);
@@ -138,6 +139,7 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
     case DualKind::piecewise_linear: return f(PiecewiseLinear<T>(op));
     case DualKind::erf: return f(Erf<T>());
     case DualKind::gelu: return f(Gelu<T>());
+    case DualKind::bent_gelu: return f(BentGelu<T>());
     case DualKind::sine:
     case DualKind::cosine:
     case DualKind::wave: return f(Trigonometric<T>(Trigonometric<T>::sign_of(op)));
@@ -160,8 +162,9 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
 // `Parts`: of the cells of `sums`; with 1, Θ is 0.
 template <class T, int W, int Parts, class S, class U>
 __attribute__((noinline)) void fused_row(const Op& affine, const PiecewiseLinear<T>& dual, T scale, const T* sums, int width,
-                                         int64_t stride, T* cells, int64_t n, const S& sides, const U& units) {
+                                         int64_t stride, T* cells, int64_t n, const S& sides, const U& given) {
   constexpr int L = kLanes<T>;
+  const U units = given;  // which no store can change
   const T w = T(affine.first * scale), bias = T(affine.second);
   const int taps = W ? W : width;
   Vec<T> x[2], y[2];

@@ -9,7 +9,7 @@ namespace eqt {
 enum class OpKind : int32_t { box, table, affine, dual, decouple, fork, join, back, zonal, average };
 enum class DualKind : int32_t {
   piecewise_linear, erf, gelu, sine, cosine, normalised_exponential, wave, radial_basis, exponential, gaussian, gabor,
-  normalised, standardised, step, rectified_monomial, polynomial, long_polynomial
+  normalised, standardised, step, rectified_monomial, polynomial, long_polynomial, bent_gelu
 };
 
 constexpr int kAxes = 3;
@@ -26,6 +26,7 @@ constexpr int dual_sides(DualKind kind) {
     case DualKind::gaussian: return 3;
     case DualKind::exponential:
     case DualKind::radial_basis: return 1;
+    case DualKind::bent_gelu: return 8;
     case DualKind::polynomial: return kShort + 3;
     case DualKind::long_polynomial: return kLong + 3;
     default: return 2;

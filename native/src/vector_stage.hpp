@@ -11,47 +11,51 @@ namespace eqt::EQT_ISA {
 template <class T, bool Own>
 void vector_stage(const Plan& plan, const Tile<T>& tile) {
   constexpr int L = kLanes<T>;
-  double units[L], units2[L];  // here, so that nothing that is written can change them
-  for (int l = 0; l < L; ++l) units[l] = plan.units && Own ? tile.units[l] : 1, units2[l] = plan.units ? tile.units2[l] : 1;
-  const auto of_row = [&](int r) { return plan.units && !Own ? tile.units[r] : 1.0; };
-  const auto in_units = [&](int r, int l) { return of_row(r) * units[l] * units2[l]; };
+  // What kernels of inputs in their units are multiplied by: of the lanes, and of row r.
+  alignas(64) double units[L];
+  for (int l = 0; plan.units && l < L; ++l) units[l] = (Own ? tile.units[l] : 1) * tile.units2[l];
+  const auto of_row = [&](int r) { return Own ? 1.0 : tile.units[r]; };
   if (!plan.vector_dual) {
-    for (int o = 0; o < plan.vector_count; ++o) {
-      const Op& op = plan.vector[o];
-      for (int i = 0; i < tile.rows * L; ++i) {
-        const double unit = plan.units ? in_units(i / L, i % L) : 1;
-        const double w = op.first, b = op.second / unit, k = w * tile.k[i];
-        tile.k[i] = k + b;
-        tile.theta[i] = (op.total ? op.third * k + op.fourth / unit : k + b) + w * tile.theta[i];
+    for (int r = 0; plan.units && r < tile.rows; ++r) {
+      const double row = of_row(r);
+      for (int l = 0; l < L; ++l) {
+        const double unit = row * units[l];
+        tile.k[r * L + l] *= unit, tile.theta[r * L + l] *= unit;
       }
     }
-    for (int r = 0; plan.units && r < tile.rows; ++r)
-      for (int l = 0; l < L; ++l) tile.k[r * L + l] *= in_units(r, l), tile.theta[r * L + l] *= in_units(r, l);
+    for (int o = 0; o < plan.vector_count; ++o) {
+      const Op& op = plan.vector[o];
+      const double w = op.first, b = op.second;
+      for (int i = 0; i < tile.rows * L; ++i) {
+        const double k = w * tile.k[i];
+        tile.k[i] = k + b;
+        tile.theta[i] = (op.total ? op.third * k + op.fourth : k + b) + w * tile.theta[i];
+      }
+    }
     return;
   }
   const Workspace<T> work(plan, tile.workspace);
   // Of sums over pairs of positions: of products in T, added up in double.
   const double rounding = sizeof(T) == 4 ? 4 * 1.1920929e-7 : 64 * 2.220446049250313e-16;
   T* cells = work.row;
-  for (int r = 0; r < tile.rows; ++r)
-    for (int l = 0; l < L; ++l) {
-      double d = tile.k[r * L + l];
-      if (!plan.single) {
-        // What rounding of the pool's terms alone can make of equal or opposite outputs counts as such. Terms may be much
-        // larger than their mean: their size is that of the variances before pooling.
-        const int i = Own ? l : r;
-        const double q1 = tile.variances[i], q2 = tile.variances2[l], most = std::sqrt(q1 * q2);
-        const double terms = std::sqrt(tile.variance_sums[i] * tile.variance_sums2[l]) * 2 / double(plan.positions_out);
-        if (std::abs(most - std::abs(d)) <= rounding * terms) {
-          const double apart = std::sqrt(q1) - std::copysign(std::sqrt(q2), d);
-          d = apart * apart;
-        } else {
-          d = q1 + q2 - 2 * d;
-        }
-      }
-      cells[2 * r * L + l] = T(d);
-      cells[(2 * r + 1) * L + l] = T(tile.theta[r * L + l]);
+  for (int r = 0; r < tile.rows; ++r) {
+    const double *k = tile.k + r * L, *theta = tile.theta + r * L;
+    T *d = cells + 2 * r * L, *t = d + L;
+    for (int l = 0; l < L; ++l) t[l] = T(theta[l]);
+    if (plan.single) {
+      for (int l = 0; l < L; ++l) d[l] = T(k[l]);
+      continue;
     }
+    for (int l = 0; l < L; ++l) {
+      // What rounding of the pool's terms alone can make of equal or opposite outputs counts as such. Terms may be much
+      // larger than their mean: their size is that of the variances before pooling.
+      const int i = Own ? l : r;
+      const double q1 = tile.variances[i], q2 = tile.variances2[l], most = std::sqrt(q1 * q2);
+      const double terms = std::sqrt(tile.variance_sums[i] * tile.variance_sums2[l]) * 2 / double(plan.positions_out);
+      const double apart = std::sqrt(q1) - std::copysign(std::sqrt(q2), k[l]);
+      d[l] = T(std::abs(most - std::abs(k[l])) <= rounding * terms ? apart * apart : q1 + q2 - 2 * k[l]);
+    }
+  }
   int32_t here[kTileRows] = {};
   const auto sides = [&](int64_t at) {
     // The first inputs' sides are `side_size` apart.
@@ -59,7 +63,10 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     return Sides<T, Own>{first, plan.side_size, tile.sides2 + at * L, 0, here};
   };
   alignas(64) T gaps[kTileRows * L];
-  if (plan.units)
+  bool biased = false;
+  for (int o = 0; plan.units && o < plan.vector_count; ++o)
+    biased |= plan.vector[o].kind == OpKind::affine && plan.vector[o].second != 0;
+  if (biased)
     for (int r = 0; r < tile.rows; ++r) {
       Vec<T> first[1], second[1];
       sides(plan.side_unit).get(r, first, second);
@@ -75,11 +82,13 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     const int count = kink(plan) + 1;
     Opposite opposites[kOpposites];
     int found = 0;
-    for (int r = 0; r < tile.rows; ++r) {
-      if (!any_below(-load(cells + 2 * r * L), T(-kNearlyOpposite))) continue;
-      for (int l = 0; l < L && found < kOpposites; ++l)
+    Vec<T> most = load(cells);
+    for (int r = 1; r < tile.rows; ++r) most = maximum(most, load(cells + 2 * r * L));
+    if (any_below(-most, T(-kNearlyOpposite)))
+      for (int i = 0; i < tile.rows * L && found < kOpposites; ++i) {
+        const int r = i / L, l = i % L;
         if (cells[2 * r * L + l] > T(kNearlyOpposite)) opposites[found++] = opposite<T, Own>(plan, tile, r, l, count);
-    }
+      }
     if (found) {
       operations(plan.vector, count, work, cells, tile.rows, sides, with_units);
       for (int i = 0; i < found; ++i) {
@@ -90,16 +99,17 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     }
   }
   operations(plan.vector + begun, plan.vector_count - begun, work, cells, tile.rows, sides, with_units);
-  for (int r = 0; r < tile.rows; ++r) {
-    const double row = of_row(r);
+  const int64_t at = plan.side_vector;
+  const auto write = [&](int r, auto&& unit) {
     for (int l = 0; l < L; ++l) {
-      const int64_t at = plan.side_vector;
-      const double unit = row * units[l] * units2[l];
       const double q = double(Own ? tile.sides1[at * L + l] : tile.sides[r][at]) + double(tile.sides2[at * L + l]);
-      tile.k[r * L + l] = unit * (q - double(cells[2 * r * L + l]) / 2);
-      tile.theta[r * L + l] = unit * double(cells[(2 * r + 1) * L + l]);
+      tile.k[r * L + l] = unit(l) * (q - double(cells[2 * r * L + l]) / 2);
+      tile.theta[r * L + l] = unit(l) * double(cells[(2 * r + 1) * L + l]);
     }
-  }
+  };
+  for (int r = 0; r < tile.rows; ++r)
+    if (plan.units) write(r, [&, row = of_row(r)](int l) __attribute__((always_inline)) { return row * units[l]; });
+    else write(r, [](int) { return 1.0; });
 }
 
 }  // namespace eqt::EQT_ISA

@@ -68,8 +68,7 @@ def problems(draw):
     if d == 2 and draw(st.booleans()):
         rotations = draw(st.sampled_from([1, 2, 4] if shape[0] == shape[1] else [1, 2]))
         action = et.actions.grid(et.groups.wallpaper(rotations, draw(st.booleans()), shape))
-    # Gelu comes last: the distance after it is good to rounding of the variances, and a kink would take its root.
-    phis = sorted(draw(st.lists(st.sampled_from([Relu(), Erf(), Gelu()]), max_size=2)), key=lambda phi: phi == Gelu())
+    phis = draw(st.lists(st.sampled_from([Relu(), Erf(), Gelu()]), max_size=2))
     dtype = draw(st.sampled_from(["float32", "float64"]))
     x = difficult(np.random.default_rng(draw(st.integers(0, 2**32 - 1))), (*shape, channels), dtype)
     return mlp(*phis), action, x, draw(st.booleans())

@@ -1,6 +1,7 @@
 """Kernels of two vectors through dense layers in sixty decimal digits: angles near 0 and π lose nothing.
 
-A network is a list of ("dense", W, b), ("phi", "erf") and ("phi", slope), the last for max(x, 0) + slope · min(x, 0).
+A network is a list of ("dense", W, b), ("phi", NAME) with a name in `SMOOTH`, and ("phi", slope) for
+max(x, 0) + slope · min(x, 0).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def kernels(layers, f, g):
                 q1, q2, k = (W * x + b for x in (q1, q2, k))
                 theta = k + W * theta
             else:
-                dual = erf if rest[0] == "erf" else partial(piecewise_linear, rest[0])
+                dual = SMOOTH.get(rest[0]) or partial(piecewise_linear, rest[0])
                 (q1, _), (q2, _), (k, slope) = (dual(a, b, c) for a, b, c in ((q1, q1, q1), (q2, q2, q2), (q1, q2, k)))
                 theta *= slope
         return float(k), float(theta)
@@ -43,6 +44,35 @@ def erf(q1, q2, k):
     """(2/π) arcsin(2k/√p), p = (1+2q1)(1+2q2)."""
     root = ((1 + 2 * q1) * (1 + 2 * q2) - 4 * k * k).sqrt()
     return 2 / pi() * (pi() / 2 - arctangent(root, 2 * k)), 4 / pi() / root
+
+
+def gelu(q1, q2, k):
+    """kP + [q1 q2 - k² + k² i]/(2π√Δ), Δ = (1+q1)(1+q2) - k², P = 1/4 + arctan(k/√Δ)/(2π), i = 1/(1+q1) + 1/(1+q2)."""
+    delta, inverse = (1 + q1) * (1 + q2) - k * k, 1 / (1 + q1) + 1 / (1 + q2)
+    root, turns = delta.sqrt(), 1 / (2 * pi())
+    p = Decimal("0.25") + turns * (pi() / 2 - arctangent(root, k))
+    covariance = k * p + turns / root * (q1 * q2 - k * k + k * k * inverse)
+    return covariance, p + k * turns / root * (inverse + 1 / delta)
+
+
+def sine(q1, q2, k):
+    """e^{-(q1+q2)/2} sinh k, and cosh k for the derivatives."""
+    up, down = (k - (q1 + q2) / 2).exp(), (-k - (q1 + q2) / 2).exp()
+    return (up - down) / 2, (up + down) / 2
+
+
+def cosine(q1, q2, k):
+    """The same the other way round."""
+    return sine(q1, q2, k)[::-1]
+
+
+def gaussian(q1, q2, k):
+    """1/√Δ of e^{-x²}, Δ = (1+2q1)(1+2q2) - 4k², and 4k/√Δ³."""
+    delta = (1 + 2 * q1) * (1 + 2 * q2) - 4 * k * k
+    return 1 / delta.sqrt(), 4 * k / (delta * delta.sqrt())
+
+
+SMOOTH = {"erf": erf, "gelu": gelu, "sin": sine, "cos": cosine, "gaussian": gaussian}
 
 
 @lru_cache(1)

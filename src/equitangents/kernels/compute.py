@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
-from equitangents.kernels import apart, by_scale, traced_scales
+from equitangents.kernels import apart, by_scale, near_axis, traced_scales
 from equitangents.kernels.engines import Engine, choose
 from equitangents.kernels.engines.reference import run as by_reference
 from equitangents.kernels.engines.reference.carry import COVARIANCE
@@ -55,6 +55,10 @@ def compute(program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
             nngp, ntk, told = by_scale.all_pairs(law_of(program), _ways(program, chosen), chosen, *arrays)
             notes = (*notes, *told)
+            if dtype == np.float64 or chosen.name != "cpu":  # which computes such kernels in double precision
+                nngp, ntk, mended = near_axis.mend(program, *arrays, nngp, ntk)
+                if mended:
+                    notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs in numbers of 106 bits")
         if any(isinstance(x, jax.Array) for x in (x1, x2)):
             nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
     return Kernels(nngp, ntk, engine=chosen.name, form=form, notes=notes)

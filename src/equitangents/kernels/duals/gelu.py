@@ -24,6 +24,33 @@ def _covariance(d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, 
     return _of_minor(k, (d - root_gap(q1, q2)) / 2 * (r + k), q1, q2)
 
 
+def _even_distance(d: Any, k: Any, minor: Any, q1: Any, q2: Any) -> ArrayLike:
+    """Squared distance after the even part of φ, every term of which is of its order; minor = q1 q2 - k².
+
+    With α, β the arcsines of q/(1+q), γ that of k/√N, N = (1+q1)(1+q2), w = √(1+2q), ω = √Δ and m = (α+β)/2 it is
+    1/(2π) of D m + (q1-q2)(α-β)/2 + 2k(m-γ), the distance of kγ, and of that of the rest,
+    (c1-c2)² + 2 q1 q2 [√(g1 g2) - g]/N + 2 minor/(Nω), where g = ω + 1/ω (g1 of w1) and c = q √g/(1+q).
+    """
+    n, delta = (1 + q1) * (1 + q2), 1 + q1 + q2 + minor
+    w1, w2, root = jnp.sqrt(1 + 2 * q1), jnp.sqrt(1 + 2 * q2), jnp.sqrt(delta)
+    alpha, beta = jnp.arctan2(q1, w1), jnp.arctan2(q2, w2)
+    m, square, both = (alpha + beta) / 2, ((q1 - q2) / (w1 + w2)) ** 2, w1 * w2
+    near = k > 0  # else kγ is not near the mean of its own
+    sine, cosine = jnp.sin(m), jnp.cos(m)
+    below = (sine * root + k * cosine) * (jnp.sqrt(n) + cosine * root + k * sine)
+    turn = jnp.arctan2(jnp.where(near, square + minor, k), jnp.where(near, below, root))  # (m-γ)/2, or γ
+    across = (q1 * w2 + q2 * w1) * (both + q1 * q2)
+    lean = jnp.arctan2(jnp.where(near, (q1 - q2) * (q1 + q2 + 2 * q1 * q2), 0), jnp.where(near, across, 1))  # α-β
+    close = d * m + (q1 - q2) * lean / 2 + 4 * k * turn
+    angles = jnp.where(near, close, q1 * alpha + q2 * beta - 2 * k * turn)
+    # g1 g2 - g², with Δ - w1 w2 = 2 square + minor
+    excess = 4 * square / both - (2 * square + minor) * (1 - 1 / (both * delta))
+    g1, g2 = w1 + 1 / w1, w2 + 1 / w2
+    c = q1 / (1 + q1) * jnp.sqrt(g1) - q2 / (1 + q2) * jnp.sqrt(g2)
+    rest = c**2 + 2 * (q1 * q2 / n * excess / (jnp.sqrt(g1 * g2) + root + 1 / root) + minor / n / root)
+    return (angles + rest) / (2 * math.pi)
+
+
 def _of_minor(k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
     """(E[φφ], E[φ'φ']); minor = q1 q2 - k²."""
     minor = jnp.where(minor < 0, 0, minor)
@@ -39,12 +66,14 @@ class Gelu:
     """x Φ(x), Φ the normal distribution function."""
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']; the distance is good to rounding of the variances."""
-        covariance, derivative = _covariance(d, q1, q2)
-        distance = self.moments(q1)[0] + self.moments(q2)[0] - 2 * covariance
-        # Equal inputs stay at distance zero exactly, and a negative distance is rounding; derivatives pass through.
-        surplus = jnp.where(((d == 0) & (q1 == q2)) | (distance < 0), distance, 0)
-        return distance - jax.lax.stop_gradient(surplus), derivative
+        """Squared distance after φ, and E[φ'φ']."""
+        k = (q1 + q2 - d) / 2
+        gap = root_gap(q1, q2)
+        minor = (d - gap) / 2 * (safe_sqrt(q1) * safe_sqrt(q2) + k)
+        distance = d / 4 + _even_distance(d, k, jnp.where(minor < 0, 0, minor), q1, q2)
+        # Compiled code may round the two sides of equal inputs apart; derivatives pass through.
+        surplus = jnp.where((d == 0) & (q1 == q2), distance, 0)
+        return distance - jax.lax.stop_gradient(surplus), _of_minor(k, minor, q1, q2)[1]
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""

@@ -46,9 +46,13 @@ _KINDS: dict[type, Callable[[Any], Described | None]] = {
 STANDARDISED = 12
 
 
-def described(activation: Any) -> Described | None:
-    """How the engine is told of a dual, or None if it has none such."""
+def described(activation: Any, bent: bool = False) -> Described | None:
+    """How the engine is told of a dual, or None if it has none such; `bent`: a kink follows a smooth one."""
     how = _KINDS.get(type(activation))
+    if how is not None and bent and isinstance(activation, duals.Gelu):
+        return Described(17, 8)
+    if bent and isinstance(activation, duals.Shifted):
+        return _shifted(activation, bent)
     return None if how is None else how(activation)
 
 
@@ -65,6 +69,6 @@ def _polynomial(coefficients: tuple[float, ...]) -> Described | None:
     return Described(kind, most + 3, coefficients=coefficients)
 
 
-def _shifted(activation: duals.Shifted) -> Described | None:
-    of = described(activation.of)
+def _shifted(activation: duals.Shifted, bent: bool = False) -> Described | None:
+    of = described(activation.of, bent)
     return None if of is None else replace(of, offset=of.offset + activation.offset)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.kernels.engines.cpu.activations import STANDARDISED, described, name_of
-from equitangents.kernels.engines.cpu.features import computed_in_double
+from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.levels import GridLevel, Level
@@ -24,7 +24,7 @@ from equitangents.kernels.stages import AlongFibres, AnyPool, Stage, stages_of
 from equitangents.kernels.steps import Back, Fork, Join, Step, depth, unrolled
 from equitangents.kernels.units import unit_bias
 
-_VERSION = 10
+_VERSION = 11
 _AXES = 3
 _DEPTH = 8  # residual branches inside each other
 _LARGEST = 2**31 - 1  # what an index of the engine can count
@@ -106,6 +106,7 @@ class _Writer:
         self.plan = plan
         self.stages = stages_of(plan)
         self.vector, _ = unrolled(plan.vector)
+        self.bent = bends_what_is_smooth(*(stage.steps for stage in self.stages), self.vector)
         self.code: list[int] = []
         self.reals: list[np.ndarray] = []
         self.length = 0
@@ -220,7 +221,7 @@ class _Writer:
             weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
             numbers = (op.W_var, op.b_var, weight_rate / op.W_var if total else 1.0, bias_rate)
         elif isinstance(op, Dual):
-            found = described(op.activation)
+            found = described(op.activation, bent=self.bent)
             assert found is not None  # see `obstacle`
             kind, dual = 3, found.kind
             numbers = (found.first, found.second, found.offset, 0.0)

@@ -12,6 +12,7 @@ of which D and the variances hold the square to rounding of the variances. A kin
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -31,13 +32,14 @@ def computed_in_double(plan: AlongFibres, channels: int) -> bool:
     """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
     if features(plan, channels) <= _FEW:
         return True
-    steps = (*(op for stage in stages_of(plan) for op in stage.steps), *unrolled(plan.vector)[0])
-    activations = [op.activation for op in steps if isinstance(op, Dual)]
-    return any(_degree(a) >= _STEEP for a in activations) or _bends_what_is_smooth(activations)
+    parts = (*(stage.steps for stage in stages_of(plan)), unrolled(plan.vector)[0])
+    steep = (_degree(op.activation) >= _STEEP for part in parts for op in part if isinstance(op, Dual))
+    return any(steep) or bends_what_is_smooth(*parts)
 
 
-def _bends_what_is_smooth(activations: list[Any]) -> bool:
-    """Whether a kink, or a jump, follows a smooth nonlinearity."""
+def bends_what_is_smooth(*parts: Iterable[Any]) -> bool:
+    """Whether a kink, or a jump, follows a smooth nonlinearity among these operations."""
+    activations = [op.activation for part in parts for op in part if isinstance(op, Dual)]
     bent = [i for i, a in enumerate(activations) if isinstance(a, _BENT) and getattr(a, "slope", 0.0) != 1.0]
     smooth = [i for i, a in enumerate(activations) if not isinstance(a, (*_BENT, duals.Normalised))]
     return bool(bent and smooth) and min(smooth) < max(bent)

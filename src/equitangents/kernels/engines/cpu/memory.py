@@ -74,7 +74,7 @@ def _sides(op: Step) -> int:
     """Numbers a position that an operation needs of each input alone."""
     if isinstance(op, Affine | Fork):
         return int(isinstance(op, Affine))
-    found = described(op.activation) if isinstance(op, Dual) else None
+    found = described(op.activation, bent=True) if isinstance(op, Dual) else None
     return 2 if found is None else found.sides
 
 
