@@ -4,7 +4,7 @@
 batches, with one generated case a test (`NT_NUM_GENERATED_CASES`) and every `PEER_SAMPLE`-th of these by a hash of its
 name, in two portions. It prints how many pass in each file, and the causes of the rest. Their helpers for tests
 (`_src.utils`) are read from the checkout; they need `more_itertools`. Tests of private functions count as failed. A
-test may take `PEER_SECONDS` of processor time.
+test that takes more than `PEER_SECONDS` of processor time counts as unfinished.
 """
 
 from __future__ import annotations
@@ -56,16 +56,27 @@ def run(checkout: Path, files: Any) -> list[dict[str, str]]:
         done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
         if not found.exists():
             raise RuntimeError(f"pytest ran nothing: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-        return [json.loads(line) for line in found.read_text().splitlines()]
+        return _once([json.loads(line) for line in found.read_text().splitlines()])
+
+
+def _once(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """One row a test, of which parts may have a row each: it fails where one of these does."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        key = row["file"], row["test"]
+        if key not in found or (row["outcome"] == "failed" and found[key]["outcome"] != "failed"):
+            found[key] = row
+    return list(found.values())
 
 
 def report(rows: list[dict[str, str]]) -> str:
     """Passed and failed by file, then the causes of what failed, the most frequent first."""
-    counted = [row for row in rows if row["outcome"] != "skipped"]
-    lines = ["| file | passed | failed | skipped |", "|---|---:|---:|---:|"]
+    counted = [row for row in rows if row["outcome"] in ("passed", "failed")]
+    lines = ["| file | passed | failed | skipped | unfinished |", "|---|---:|---:|---:|---:|"]
     for name in dict.fromkeys(row["file"] for row in rows):
         seen = Counter(row["outcome"] for row in rows if row["file"] == name)
-        lines.append(f"| {name} | {seen['passed']} | {seen['failed']} | {seen['skipped']} |")
+        counts = [seen[outcome] for outcome in ("passed", "failed", "skipped", "unfinished")]
+        lines.append(f"| {name} | {' | '.join(map(str, counts))} |")
     passed = sum(row["outcome"] == "passed" for row in counted)
     lines.append(f"\n{passed} of {len(counted)} pass, {passed / max(len(counted), 1):.0%}")
     causes = Counter(_cause(row["cause"]) for row in counted if row["outcome"] == "failed")

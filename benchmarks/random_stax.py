@@ -67,7 +67,10 @@ class _Draw:
             numbers = ", dimension_numbers=('NCHW', 'HWIO', 'NCHW')"
         if not same:
             self.shrink(window, strides, padding)
-        return f"stax.{kind}(3, {tuple(window)}, {tuple(strides)}, '{padding}', {self.scales(same=same)}{numbers})"
+        scales = self.scales(same=same)
+        if kind == "ConvLocal":
+            scales = scales.replace("s=(2, 2)", "s=(1, 1)")  # the peer's has as many channels whatever s says
+        return f"stax.{kind}(3, {tuple(window)}, {tuple(strides)}, '{padding}', {scales}{numbers})"
 
     def shrink(self, window: list[int], strides: list[int], padding: str) -> None:
         """The grid after windows."""
