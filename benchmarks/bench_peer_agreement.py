@@ -6,7 +6,8 @@ their own, which reads ours beside them and compares; differences are relative t
 pairs for which neural-tangents has a number, those of an input's tangent kernel with itself by themselves: there it
 takes the arc cosine of a number that is 1 but for rounding. Left out, since the two differ by design: `Hermite` but on
 normalised fields, `ElementwiseNumerical`, `Sign`'s tangent kernel; and `ConvLocal` whose windows or strides differ
-between the dimensions of a grid after a `Conv`, where neural-tangents exchanges them (see the guide).
+between the dimensions of a grid after a `Conv`, where neural-tangents exchanges them, or with a scale of its channels,
+which it does not have (see the guide).
 """
 
 from __future__ import annotations
