@@ -185,14 +185,14 @@ def test_whether_the_data_have_the_symmetry(test: str) -> None:
 @pytest.fixture
 def without_irreps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of n elements of SO(3) they compare all n² pairs, which takes most of an audit's time."""
-    monkeypatch.setattr("equitangents.audit.assemble.irreps", lambda task, orbits: "left out")
+    monkeypatch.setattr("equitangents.audit.parts.irreps", lambda task, orbits: "left out")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_irreps")
 def test_the_two_sample_test_keeps_its_level(monkeypatch: pytest.MonkeyPatch) -> None:
     for section in ("lie_derivatives", "remedies", "witnesses"):  # not looked at
-        monkeypatch.setattr(f"equitangents.audit.assemble.{section}", lambda *given: [])
+        monkeypatch.setattr(f"equitangents.audit.parts.{section}", lambda *given: [])
     p_values, settings = [], {"off_data": False, "resamples": 50}
     for seed in range(60):
         x = np.random.default_rng(seed).normal(size=(40, 3))

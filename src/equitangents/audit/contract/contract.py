@@ -53,7 +53,7 @@ class Contract:
     """Positions of the images that the model reads; None where no input is an image."""
     mask: int | None = None
     """Which input says which positions of the others exist; None: all do."""
-    lawless: bool = False
+    not_a_group: bool = False
     """Of changes that form no group: no products, inverses, averages or irreps."""
 
     @property

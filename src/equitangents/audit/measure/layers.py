@@ -102,7 +102,7 @@ def _is_expected(layers: list[LayerResult], guilty: str, swept: list[SweepResult
     return guilty == first and all(s.error is None or s.first_broken == guilty for s in swept)
 
 
-def acquit(section: LayerSection | str) -> LayerSection | str:
+def clear_if_equivariant(section: LayerSection | str) -> LayerSection | str:
     """The section for a model that is equivariant as a whole: what breaks the symmetry within is mended again."""
     if isinstance(section, str) or section.guilty is None:
         return section

@@ -133,7 +133,7 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
             violations[k, rows] = norms(separate[:, k, rows].T)
             if len(chosen):
                 there = [v[chosen] for v in z.leaves]
-                if contract.lawless:  # nothing undoes a change: what is added to f(x) in place of ρ(g)⁻¹f(ρ(g)x)
+                if contract.not_a_group:  # nothing undoes a change: what is added to f(x) in place of ρ(g)⁻¹f(ρ(g)x)
                     back = _added(actions, kept_y, there, [v[chosen] for v in expected])
                 else:
                     back = pulled_back(actions, inverses[k], there)
