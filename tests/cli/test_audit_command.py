@@ -137,8 +137,9 @@ def test_a_threshold_of_outputs_that_vanish_asks_for_a_scale(folder: Path, capsy
         "0.05",
     ]
     status, out, err = run(capsys, *options)
-    assert status == 0
+    assert status == 3  # nothing was shown
     assert "vanishes for all inputs" in out
+    assert err.startswith("undecided: all outputs vanish")
     assert "--output-scale gives a size" in err
     status, out, err = run(capsys, *options, "--output-scale", "1")
     assert (status, err) == (0, "")

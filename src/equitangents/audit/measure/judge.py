@@ -233,8 +233,8 @@ def decide(judgement: Judgement, floors: Floors) -> Verdict:
     """
     if judgement.undefined:
         return "broken"
-    if judgement.scales.nothing:  # exact zeros everywhere need no scale
-        return "undecided" if judgement.headline.error.worst > 0 else "equivariant"
+    if judgement.scales.nothing:  # exact zeros, too: a dead model shows no symmetry
+        return "undecided"
     if judgement.above.any():
         return "broken"
     if hidden(judgement) is None:

@@ -38,7 +38,8 @@ def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Chec
             continue
         name = f"{r.test}, {r.quantity} ≤ {limit:g}"
         if r.outcome == "undecided" and (r.blind or not r.floor <= r.tolerance):
-            found.append(Check(name, False, f"{r.test} of {r.quantity} cannot be decided; {r.decide} would decide it"))
+            said = f"{r.test} of {r.quantity} cannot be decided; {r.decide} would decide it"
+            found.append(Check(name, False, said, undecided=True))
         elif r.relative is not None:
             passed = bool(r.relative.mean <= limit)
             said = f"relative error {r.relative.mean:.3g} {'≤' if passed else '>'} {limit:g}"
