@@ -219,7 +219,7 @@ def _member_passes(task: Task, ensemble: EnsembleSection | None) -> int:
 
 
 def _digest(task: Task) -> str:
-    """Of the inputs, the group and its elements."""
+    """A hash of the inputs, the group and its elements."""
     found = hashlib.sha256(task.contract.group.name.encode())
     for leaf in (*(task.sample or task.x).leaves, *task.elements):
         a = np.ascontiguousarray(leaf.value if isinstance(leaf, Shared) else leaf)

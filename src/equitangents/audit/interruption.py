@@ -55,7 +55,7 @@ class Interruption:
         return self.attempted(name, measure, otherwise)
 
     def attempted(self, name: str, measure: Callable[[], T], otherwise: Any = None) -> T | Any:
-        """The same, tried also if an earlier part was stopped."""
+        """What it gives, also if an earlier part was stopped; `otherwise`, and a note, if this one is."""
         self._measuring, self._signalled = True, False
         try:
             return measure()

@@ -115,7 +115,7 @@ class Subject:
     stated: Stated
     """Shapes that the model states of its inputs."""
     strengths: int
-    """Of all transforms that are looked at beside the group."""
+    """How many strengths all transforms have that are looked at beside the group."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ class Measured:
     asked: Task
     """The audit as it was asked for."""
     task: Task
-    """Of the inputs and elements that count."""
+    """The audit of the inputs and elements that count."""
     parts: Parts
     y: np.ndarray | None
     sought: list[RuleResult] | None

@@ -41,10 +41,10 @@ class Judgement:
     """The error relative to the spread between inputs; None where no output has one."""
     spread_floor: float | None
     elements: list[Spread]
-    """Of every element, the largest over the outputs that are judged."""
+    """The error under every element, the largest over the outputs that are judged."""
     element_floors: Float[np.ndarray, " E"]
     outputs: list[Estimate]
-    """Of every output, over all elements."""
+    """The mean error of every output, over all elements."""
     output_element_floors: Float[np.ndarray, "outputs E"]
     at_floor: Bool[np.ndarray, "outputs E"]
     above: Bool[np.ndarray, "outputs E"]

@@ -68,7 +68,7 @@ class Orbits:
     complex_pairs: Bool[np.ndarray, " outputs"]
     """Which outputs are complex numbers, held as pairs of real ones."""
     matched: dict[int, Float[np.ndarray, "3 E N"]]
-    """Of outputs that are sets: matched IoU, share missed, share extra."""
+    """Matched IoU, share missed and share extra of every output that is a set."""
     moved: Bool[np.ndarray, " N"]
     """Which inputs some element moves."""
     undefined: Bool[np.ndarray, "E N"]

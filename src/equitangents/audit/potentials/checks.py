@@ -77,7 +77,7 @@ def _check(now: Row, before: Mapping[str, Any], value: float | None, grew: bool,
 
 
 def _p_value(now: Row, before: Mapping[str, Any]) -> float | None:
-    """Of the hypothesis that errors did not grow; None where there are no pairs."""
+    """p-value of the hypothesis that errors did not grow; None where there are no pairs."""
     one, two = (np.array(table, np.float64) for table in (now.errors, before.get("errors") or []))
     if one.shape != two.shape or one.size < 2:
         return None

@@ -59,7 +59,7 @@ class AtomsReport:
     """In the calculator."""
     total_seconds: float
     structures_digest: str = ""
-    """Of the structures, the seed and the number of moves: equal where rows of two reports may be compared in pairs."""
+    """A hash of the structures, the seed and the number of moves: equal where rows of reports may be compared in pairs."""
     broken: list[BrokenPose] = field(default_factory=list)
     """Poses for which the calculator gives no finite result, or raises."""
     noise: dict[str, float] = field(default_factory=dict)

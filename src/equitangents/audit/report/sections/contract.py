@@ -45,7 +45,7 @@ class OutputContract:
     """How it should transform; "invariant": not at all."""
     error: Estimate
     judged: Estimate | None = None
-    """The same error in the headline's unit, or in the output's own, `unit`."""
+    """The error in the headline's unit, or in the output's own, `unit`."""
     floor: float | None = None
     """Mean over elements of its floors, in the same unit."""
     rms: float | None = None
@@ -62,7 +62,7 @@ class OutputContract:
     compared: str | None = None
     """What its error is, of masks of classes and of sets; null: the norm of a difference."""
     matching: Matching | None = None
-    """Of sets: what was matched, missed and extra."""
+    """What was matched, missed and extra, where the output is a set."""
     unit: Literal["norm", "spread", "absolute", "classes", "share", "probability"] | None = None
     """What `judged` is relative to: that of the headline, but for class numbers, masks and sets, outputs with an
     output_scale, and outputs without a spread."""

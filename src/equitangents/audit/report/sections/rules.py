@@ -40,8 +40,8 @@ class RuleResult:
     tried: list[str]
     """The rules that were tested."""
     agreement: Estimate | None = field(default=None, kw_only=True)
-    """Of classes that change places: the share of predictions that move as the rule says, on the inputs that tested."""
+    """The share of predictions that move as the rule says, on the inputs that tested; null without classes."""
     probability: Estimate | None = field(default=None, kw_only=True)
-    """The same of probabilities: by how much they differ, over √2."""
+    """By how much probabilities differ from those that the rule gives, over √2."""
     tests: int
     """How many tests the finding accounts for: rules, generators and outputs."""
