@@ -23,8 +23,7 @@ from equitangents.audit.contract.structured import structured
 from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.contract.verify import verify
 from equitangents.audit.interruption import Interruption
-from equitangents.audit.measure.batch_plan import planned
-from equitangents.audit.measure.plan import planned_inputs
+from equitangents.audit.measure.plan import planned, planned_inputs
 from equitangents.audit.measure.relative import check_labels, is_classes
 from equitangents.audit.measure.rules.find import settled
 from equitangents.audit.measure.scales import check_judging

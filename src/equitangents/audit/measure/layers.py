@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from equitangents.audit.adapters import LayerTrace, Model
-from equitangents.audit.adapters.folding import Folder
+from equitangents.audit.adapters.folding import Folder, difference, misfit, same
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.folding import difference, misfit, same
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import LayerResult, LayerSection, SweepResult
 from equitangents.errors import MissingLibraryError, NetworkError

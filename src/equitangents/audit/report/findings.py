@@ -106,8 +106,8 @@ class Findings:
     """Mean error of every input over the elements, relative to ‖f(x)‖: what a later audit is compared with. Inputs that
     were left out have none (null)."""
     errors_by_unit: dict[str, list[float]] = field(default_factory=dict)
-    """Mean error of every input in every unit that a headline may have ("norm", "spread", "probability", …), and the share
-    of predicted classes that change ("labels")."""
+    """Mean error of every input in every unit that a headline may have ("norm", "spread", "probability", …), and
+    the share of predicted classes that change ("labels")."""
     doubt: Doubt | None = None
     """Why the verdict is open, "undecided" or "stochastic"; null where it is not."""
     counterexample: Counterexample | None = None
@@ -118,10 +118,6 @@ class Findings:
     """Inputs that no element moves, and that were left out, unless all are such."""
     inputs_digest: str = ""
     """A hash of the inputs, the group and its elements: equal where errors of single inputs may be compared."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """What `to_json` writes, as plain values; numbers that are not finite are None."""
-        return plain(self)
 
 
 def plain(value: Any) -> Any:

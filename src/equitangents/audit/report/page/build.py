@@ -23,7 +23,7 @@ from equitangents.audit.report.judged import (
     unit_of_output,
 )
 from equitangents.audit.report.page import charts
-from equitangents.audit.report.page.columns import columns
+from equitangents.audit.report.page.charts import columns
 from equitangents.audit.report.page.pictures import cells
 from equitangents.audit.report.page.polar import CENTRE, RADIUS, Polar, polar, turns
 from equitangents.audit.report.page.words import between, count, relative, share

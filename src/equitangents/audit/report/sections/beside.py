@@ -85,8 +85,8 @@ class Remedy:
     """The task's error over inputs in all orientations alike, the given one and those that were tried."""
     mixed_after: float | None = None
     passes_after: int | None = None
-    """Forward passes for every input with as many members as the law asks for; null: no number of them does, or none more
-    is needed."""
+    """Forward passes for every input with as many members as the law asks for; null: no number of them does, or none
+    more is needed."""
 
 
 @dataclass(frozen=True)
