@@ -153,6 +153,7 @@ def audit(
 
     The error is relative, and printed beside the floor that interpolation and rounding explain.
     """
+    from equitangents.array_files import load_data
     from equitangents.groups.names import parse_group_name
     from equitangents.model_files import check_model
 
@@ -194,60 +195,11 @@ def audit(
         check_model(model, trust)
     if group is not None:
         parse_group_name("group", group)
-    report = _run(
-        model,
-        str(data),
-        group,
-        inputs=inputs,
-        outputs=outputs,
-        transform=transform,
-        limit=limit,
-        batch_axis=batch_axis,
-        command=(command, timeout, answers),
-        trust=trust,
-        baseline=baseline,
-        elements=elements,
-        batch_size=batch_size,
-        effort=effort,
-        entries={
-            "layout": layout,
-            "off_data": not on_data_only and effort != "quick",
-            "seed": seed,
-            "select": int(select) if select is not None and select.isdigit() else select,
-            "tolerance": tolerated,
-            "relative_to": relative_to,
-            "output_scale": scale,
-        },
-    )
-    finish(report, written, _checks(report, limits, agreement, baseline))
-
-
-def _run(
-    model: str | None,
-    data: str,
-    group: str | None,
-    *,
-    inputs: str | None,
-    outputs: str | None,
-    transform: list[str] | None,
-    limit: int | None,
-    batch_axis: int,
-    command: tuple[str | None, float | None, str | None],
-    trust: bool,
-    baseline: Path | None,
-    elements: int | None,
-    batch_size: int | None,
-    effort: str,
-    entries: dict[str, Any],
-) -> AuditReport:
-    """The audit itself, filled in from files and words, and told stage by stage."""
-    from equitangents.array_files import load_data
-
     with stages() as stage, announced("equitangents.audit.layouts", err=True):
         stage(f"reading {data}")
-        x, y = load_data(data, trust)
+        x, y = load_data(str(data), trust)
         kinds = kinds_of(inputs, x)
-        x, y = limited(x, y, limit, entries["seed"], batch_axis)
+        x, y = limited(x, y, limit, seed, batch_axis)
         stage("importing JAX")
         from equitangents.audit.adapters import as_model
         from equitangents.audit.adapters.files import load_function, load_model
@@ -260,14 +212,24 @@ def _run(
         changes = transforms(transform, load_function)
         if baseline is not None:
             read_baseline(baseline)
-        stage(f"loading {model or command[0]}")
-        f = as_model(_command(*command) if model is None else load_model(model, trust))
+        stage(f"loading {model or command}")
+        f = as_model(_command(command, timeout, answers) if model is None else load_model(model, trust))
         f.foreign = True  # of a function, too, an error is told in one line, with where it came from
         stage(f"evaluating {f.name}")
-        entries = {**entries, "inputs": kinds, "transforms": None if group is None else changes}
-        told = gather({}, entries, effort)  # type: ignore[arg-type]
-        action, x = group or changes, along_axis(x, batch_axis)
-        return Audit(f, action, x, expected, y, elements, told, batch_size, True, effort).report()  # type: ignore[arg-type]
+        entries: dict[str, Any] = {
+            "inputs": kinds,
+            "layout": layout,
+            "select": int(select) if select is not None and select.isdigit() else select,
+            "off_data": not on_data_only and effort != "quick",
+            "transforms": None if group is None else changes,
+            "tolerance": tolerated,
+            "relative_to": relative_to,
+            "output_scale": scale,
+            "seed": seed,
+        }
+        told, action, x = gather({}, entries, effort), group or changes, along_axis(x, batch_axis)  # type: ignore[arg-type]
+        report = Audit(f, action, x, expected, y, elements, told, batch_size, True, effort).report()  # type: ignore[arg-type]
+    finish(report, written, _checks(report, limits, agreement, baseline))
 
 
 def _command(command: str | None, timeout: float | None, answers: str | None) -> Any:

@@ -23,6 +23,7 @@ from equitangents.audit.measure.spread import RunningSpread
 from equitangents.audit.measure.task import Task, apart, batches, check_same_shapes, flattened, pulled_back, size
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
+from equitangents.metrics.orbits import relative_spread
 
 _KEPT_NUMBERS = 2**24
 _CLASSES = 1024
@@ -226,9 +227,7 @@ def _matches(
 
 def relative_std(signals: Float[np.ndarray, "E1 K D"]) -> Float[np.ndarray, " K"]:
     """‖std over the orbit‖ / ‖mean over the orbit‖, the identity included."""
-    deviations = signals - signals[0]  # about one of the points, so that of a constant they are exactly 0
-    mean = signals[0] + deviations.mean(axis=0)
-    return ratio(norms(deviations.std(axis=0)), norms(mean))
+    return relative_spread(signals, np.full(len(signals), 1 / len(signals)))
 
 
 def _acted(action: LeafAction, g: object, y: np.ndarray) -> np.ndarray:
