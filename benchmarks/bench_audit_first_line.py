@@ -223,12 +223,12 @@ KINDS: dict[str, Callable[[np.random.Generator], Audited]] = {
 
 def read(line: str) -> Answer:
     """What a first sentence says."""
-    said = {
+    said: dict[Answer, tuple[str, ...]] = {
         "holds": (" is invariant under ", " is equivariant under ", " passes all "),
+        "fails": (" is not invariant", " is not equivariant", " is not exactly ", " fails "),
         "stochastic": (" is stochastic",),
+        "open": ("cannot be told",),
     }
-    said |= {"fails": (" is not invariant", " is not equivariant", " is not exactly ", " fails ")}
-    said |= {"open": ("cannot be told",)}
     found = {answer: min(at) for answer, words in said.items() if (at := [line.find(w) for w in words if w in line])}
     if line.startswith("Whether ") or " fails none of " in line:
         return "open"

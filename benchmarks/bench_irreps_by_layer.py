@@ -111,7 +111,8 @@ def main() -> None:
     """Train, decompose, print and draw."""
     import equitangents as et
 
-    x, found = clouds(np.random.default_rng(7), TEST)[0], {}
+    x = clouds(np.random.default_rng(7), TEST)[0]
+    found: dict[str, list[Any]] = {}
     for title, rotations in (("trained upright", False), ("trained on all orientations", True)):
         found[title] = []
         for seed in SEEDS:

@@ -21,6 +21,7 @@ TOLERANCES = {"energy": 0.1, "forces": 1.0}  # meV/atom, meV/Å
 _NEAR = 1.25  # within this factor of the tolerance either answer is right
 
 Array = np.ndarray
+Truth = Literal["kept", "violated", "either"]
 Change = Callable[[Any, dict[str, Any]], None]
 
 
@@ -30,7 +31,7 @@ class DrawnPotential:
 
     calculator: Any
     structures: list[Any]
-    truth: Literal["kept", "violated", "either"]
+    truth: Truth
 
     def line(self, seed: int, **_: Any) -> str:
         """The first line of its audit; settings are those of audits of groups."""
@@ -54,7 +55,7 @@ def potential(rng: np.random.Generator) -> DrawnPotential:
     state = rng.integers(2**32)
     made = lambda change: Pairs(np.random.default_rng(state), change)
     ratio = 0.0 if fault is _nothing else violation(made(fault), structures, rng)
-    truth = "kept" if ratio < 1 / _NEAR else "violated" if ratio > _NEAR else "either"
+    truth: Truth = "kept" if ratio < 1 / _NEAR else "violated" if ratio > _NEAR else "either"
     return DrawnPotential(made(change), structures, truth)
 
 
