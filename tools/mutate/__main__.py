@@ -20,6 +20,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from tools.mutate.drawn import draw
@@ -96,7 +97,13 @@ def _run(
             print(f"{len(left)} faults to plant, {len(results)} known from before", flush=True)
             warm(Settings.read(folder).warm)
             if asked.drawn is not None:
-                _in_a_fork(lambda: _switched(asked, root, Path(scratch), runner, kept, faults, left, report))
+                shares = [left[job :: asked.jobs] for job in range(min(asked.jobs, len(left)))]
+                _in_forks(
+                    [
+                        partial(_switched, asked, root, Path(scratch) / str(job), runner, kept, faults, share, report)
+                        for job, share in enumerate(shares)
+                    ]
+                )
                 known = _known(kept / "results.jsonl")
                 results |= {f.name: known[f.name] for f in left if f.name in known and runner.holds(known[f.name], f)}
                 left = [f for f in left if f.name not in results]
@@ -122,11 +129,15 @@ def _switched(
     switched.run([fault for fault in left if fault not in apart])
 
 
-def _in_a_fork(call: Callable[[], None]) -> None:
-    """Call in a child, which may import the package; raises RuntimeError where that fails."""
+def _in_forks(calls: Sequence[Callable[[], None]]) -> None:
+    """Call all in children, which may import the package; raises RuntimeError where one fails."""
     sys.stdout.flush()
-    pid = os.fork()
-    if not pid:
+    children = []
+    for call in calls:
+        pid = os.fork()
+        if pid:
+            children.append(pid)
+            continue
         code = 1
         try:
             call()
@@ -136,7 +147,7 @@ def _in_a_fork(call: Callable[[], None]) -> None:
         finally:
             sys.stdout.flush()
             os._exit(code)
-    if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
+    if any([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]):
         raise RuntimeError("the drawn faults were not run to the end")
 
 

@@ -40,15 +40,12 @@ import builtins, os
 _reached = set()
 
 def _eqt_fault(number):
-    chosen = os.environ.get("{CHOSEN}")
-    if chosen is not None:
-        return int(chosen) == number
     file, test = os.environ.get("{REACHED}"), os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
     if file is not None and (number, test) not in _reached:
         _reached.add((number, test))
         with open(file, "a") as out:
             out.write(f"{{number}} {{test}}\\n")
-    return False
+    return os.environ.get("{CHOSEN}") == str(number)
 
 builtins.eqt_fault = _eqt_fault
 '''
@@ -115,25 +112,14 @@ class Switched:
         most: float,
         kept: Path,
     ) -> None:
-        self.root, self.copy, self.faults, self.key, self.report, self.most = (
-            root,
-            scratch / "switched",
-            list(faults),
-            key,
-            report,
-            most,
-        )
+        self.root, self.copy, self.faults, self.most = root, scratch / "switched", list(faults), most
+        self.key, self.report = key, report
         named = "\0".join(f.name for f in faults)
         helpers = [str(p.relative_to(root)) for p in sorted((root / "tests").rglob("*.py")) if p.name[:5] != "test_"]
         known = copies.digest(root, "src", *helpers)[:12] + hashlib.sha256(named.encode()).hexdigest()[:8]
         self._file = kept / f"controls-{known}.jsonl"
         self._controls: dict[str, Control] = {}
-        if self._file.exists():
-            for line in self._file.read_text().splitlines():
-                found = json.loads(line)
-                if found.pop("digest") == copies.digest(root, found["name"]):
-                    name = found.pop("name")
-                    self._controls[name] = Control(**found)
+        self._read = 0
         self._ran: dict[str, _Ran] = {}
         self._number = {fault.name: number for number, fault in enumerate(self.faults)}
         self._there: set[int] = set()
@@ -229,8 +215,23 @@ class Switched:
             None if near else end("survived", f"{len(ran.tests)} tests: all that reach it, and others of their files")
         )
 
+    def _unknown(self, fault: Fault, name: str) -> str | None:
+        """The test of a file that sees a fault; where none does, the file has also told which faults it reaches."""
+        reached = self._recording()
+        code, seen, took = self._fork([name], self._number[fault.name], _LIMIT)
+        del os.environ[REACHED]
+        self._ran[fault.name].clock += took
+        if code == "passed":
+            self._keep(name, self._told(name, reached))
+            self._ran[fault.name].tests |= set(self._controls[name].seconds)
+            return None
+        if seen is None or "::" not in seen:
+            return None
+        return seen if self._fork([seen], None, _LIMIT)[0] == "passed" else None
+
     def _near(self, fault: Fault) -> Iterator[list[str]]:
         """Of files that are known to reach it those whose tests are the fastest, then the files that name it."""
+        self._refresh()
         costs = {}
         for name, control in self._controls.items():
             tests = control.tests(fault)
@@ -242,20 +243,20 @@ class Switched:
         ]
         if found:
             yield found
-        for name in fault.tests:
-            if name not in first:
-                tests = self._control(name).tests(fault)
-                if tests:
-                    yield tests[:_TESTS]
 
     def _all(self, fault: Fault) -> Iterator[list[str]]:
         """Tests that reach it, then the others of their files, which may only find what is cached."""
+        self._refresh()
         files = [*fault.wide, *(f for f in test_files(self.copy) if f not in fault.wide)]
+        files.sort(key=lambda name: name not in self._controls)
         reaching: list[str] = []
         ran = self._ran[fault.name].tests
         for others in (False, True):
             batch: list[str] = []
             for name in reaching if others else files:
+                if batch and name not in self._controls:
+                    yield batch
+                    batch = []
                 control = self._control(name)
                 found = control.tests(fault)
                 if others:
@@ -269,32 +270,58 @@ class Switched:
             if batch:
                 yield batch
 
+    def _refresh(self) -> None:
+        """Read what other processes, or earlier runs, have found out about test files."""
+        if not self._file.exists():
+            return
+        with self._file.open("rb") as file:
+            file.seek(self._read)
+            text = file.read()
+        text = text[: text.rfind(b"\n") + 1]
+        self._read += len(text)
+        for line in text.decode().splitlines():
+            found = json.loads(line)
+            name = found.pop("name")
+            if found.pop("digest") == copies.digest(self.root, name):
+                self._controls.setdefault(name, Control(**found))
+
     def _control(self, name: str) -> Control:
+        self._refresh()
         if name not in self._controls:
-            reached = self.copy.with_suffix(".reached")
-            reached.write_text("")
-            os.environ[REACHED] = str(reached)
+            reached = self._recording()
             code, _, _ = self._fork([name], None, _LIMIT)
             del os.environ[REACHED]
-            control = Control()
-            for line in self._ended().splitlines():
-                said = json.loads(line)
-                if said["passed"]:
-                    control.seconds[said["test"]] = said["seconds"]
-                else:
-                    control.failed.append(said["test"])
+            control = self._told(name, reached)
             if code in ("crash", "time limit"):
                 control.failed.append(code)
-            for line in reached.read_text().splitlines():
-                number, _, test = line.partition(" ")
-                if test.startswith(name):
-                    control.reached.setdefault(self.faults[int(number)].name, []).append(test)
-            self._controls[name] = control
-            with self._file.open("a") as out:
-                out.write(
-                    json.dumps({"name": name, "digest": copies.digest(self.root, name), **asdict(control)}) + "\n"
-                )
+            self._keep(name, control)
         return self._controls[name]
+
+    def _recording(self) -> Path:
+        reached = self.copy.with_suffix(".reached")
+        reached.write_text("")
+        os.environ[REACHED] = str(reached)
+        return reached
+
+    def _told(self, name: str, reached: Path) -> Control:
+        control = Control()
+        for line in self._ended().splitlines():
+            said = json.loads(line)
+            if said["passed"]:
+                control.seconds[said["test"]] = said["seconds"]
+            else:
+                control.failed.append(said["test"])
+        for line in reached.read_text().splitlines():
+            number, _, test = line.partition(" ")
+            if test.startswith(name):
+                control.reached.setdefault(self.faults[int(number)].name, []).append(test)
+        return control
+
+    def _keep(self, name: str, control: Control) -> None:
+        self._controls[name] = control
+        with self._file.open("a") as out:
+            digest = copies.digest(self.root, name)
+            out.write(json.dumps({"name": name, "digest": digest, **asdict(control)}) + "\n")
 
     def _ended(self) -> str:
         return self.copy.with_suffix(".ended").read_text()
@@ -337,8 +364,9 @@ class Switched:
         if number is not None:
             os.environ[CHOSEN] = str(number)
             stop = ["-x"]
-            ours = number
-            builtins.eqt_fault = lambda other: other == ours  # type: ignore[attr-defined]
+            if REACHED not in os.environ:
+                ours = number
+                builtins.eqt_fault = lambda other: other == ours  # type: ignore[attr-defined]
         else:
             stop = []
         files = list(dict.fromkeys(map(_file, tests)))
