@@ -179,30 +179,28 @@ class Switched:
         return number not in self._there or number in self._at_import
 
     def run(self, faults: Sequence[Fault]) -> None:
-        """All against the nearest tests one after another, then those not seen against all that reach them."""
-        left = []
-        for fault in faults:
-            result = self._result(fault, near=True)
-            if result is None:
-                left.append(fault)
-            else:
-                self.report(result)
-        print(f"{len(left)} are not seen by the nearest tests", flush=True)
-        for fault in left:
-            result = self._result(fault, near=False)
-            assert result is not None
-            self.report(result)
+        """All against the nearest tests, then those not seen against files known to reach them, then against all."""
+        left = list(faults)
+        for far in ("near", "known", "all"):
+            waiting, left = left, []
+            for fault in waiting:
+                result = self._result(fault, far)
+                if result is None:
+                    left.append(fault)
+                else:
+                    self.report(result)
+            print(f"{len(left)} are not seen by tests: {far}", flush=True)
 
-    def _result(self, fault: Fault, *, near: bool) -> Result | None:
-        """What became of a fault; None where the nearest tests do not see it."""
+    def _result(self, fault: Fault, far: str) -> Result | None:
+        """What became of a fault; None where there are more tests to run."""
         ran = self._ran.setdefault(fault.name, _Ran())
 
         def end(verdict: str, by: str) -> Result:
             return Result(fault.name, fault.package, verdict, by, round(ran.clock, 1), self.key(fault, verdict, by))
 
-        for tests in self._near(fault) if near else self._all(fault):
+        for tests in self._near(fault) if far == "near" else self._all(fault, known=far == "known"):
             cost = sum(self._controls[_file(t)].seconds[t] for t in tests)
-            if cost > self.most - ran.seconds and ran.tests and not near:
+            if cost > self.most - ran.seconds and ran.tests and far != "near":
                 return end("survived", f"the nearest {len(ran.tests)} tests, {ran.seconds:.0f} s; more reach it")
             code, seen, took = self._fork(tests, self._number[fault.name], max(_LEAST, _FACTOR * cost))
             ran.clock, ran.seconds = ran.clock + took, ran.seconds + cost
@@ -211,9 +209,9 @@ class Switched:
                 return end("seen", seen or code)
             if len(self._ended().splitlines()) < len(tests):
                 return end("unclear", f"of {len(tests)} tests not all were found again")
-        return (
-            None if near else end("survived", f"{len(ran.tests)} tests: all that reach it, and others of their files")
-        )
+        if far != "all":
+            return None
+        return end("survived", f"{len(ran.tests)} tests: all that reach it, and others of their files")
 
     def _unknown(self, fault: Fault, name: str) -> str | None:
         """The test of a file that sees a fault; where none does, the file has also told which faults it reaches."""
@@ -244,14 +242,16 @@ class Switched:
         if found:
             yield found
 
-    def _all(self, fault: Fault) -> Iterator[list[str]]:
+    def _all(self, fault: Fault, *, known: bool) -> Iterator[list[str]]:
         """Tests that reach it, then the others of their files, which may only find what is cached."""
         self._refresh()
         files = [*fault.wide, *(f for f in test_files(self.copy) if f not in fault.wide)]
         files.sort(key=lambda name: name not in self._controls)
+        if known:
+            files = [name for name in files if name in self._controls]
         reaching: list[str] = []
         ran = self._ran[fault.name].tests
-        for others in (False, True):
+        for others in (False,) if known else (False, True):
             batch: list[str] = []
             for name in reaching if others else files:
                 if batch and name not in self._controls:
