@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import zarr
 
 import equitangents as et
+from equitangents.cli import fit
 from equitangents.cli.main import main
 from equitangents.planning.question import network
 from equitangents_studies.systems import architecture
@@ -282,3 +284,10 @@ def test_arrays_of_objects_are_answered_with_what_can_be_saved_instead(run, fold
     assert status == 2
     assert "y.astype(str)" in err
     assert "--trust" not in err
+
+
+def test_the_line_of_a_fit_names_the_estimated_error_where_there_is_one():
+    by = lambda solver, error: fit._by(SimpleNamespace(solver=solver, residual=2e-9, error=error))
+    assert by("eigh", 0.0) == ""
+    assert by("pcg", 0.0) == " by pcg (relative residual 2.0e-09)"
+    assert by("nystrom", 0.03) == " by nystrom (relative residual 2.0e-09, estimated error 3.0e-02 of the targets)"

@@ -1,6 +1,8 @@
 """Member i is a function of (seed, i) alone: threads, other members and their number change no bit of it."""
 
+import time
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -123,3 +125,24 @@ def test_large_batches_are_computed_in_blocks_that_stay_in_the_cache():
 
 def test_chunks_hold_what_stays_in_the_cache():
     assert [planning._in_cache(fit) for fit in (0, 1, 2, 63, 64, 10**6)] == [1, 1, 2, 2, 4, 4]
+
+
+def test_an_error_is_raised_when_all_workers_are_done():
+    done = []
+
+    def work(item):
+        if item == 0:
+            raise InvalidArgumentError("the first")
+        time.sleep(0.1)
+        done.append(item)
+
+    with planning.Workers() as workers:
+        with pytest.raises(InvalidArgumentError, match="the first"):
+            workers.map(work, range(3))
+        assert sorted(done) == [1, 2]  # before the pool is shut down, which waits too
+
+
+@pytest.mark.parametrize(("told", "expected"), [(None, 8 << 30), ({}, 8 << 30), ({"bytes_limit": 5}, 5)])
+def test_a_device_that_does_not_tell_its_memory_is_taken_to_have_eight_gibibytes(monkeypatch, told, expected):
+    monkeypatch.setattr(planning.jax, "local_devices", lambda: [SimpleNamespace(memory_stats=lambda: told)])
+    assert planning.device_bytes() == expected

@@ -11,6 +11,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLi
 from equitangents.kernels.engines.cpu import fields, library
 from equitangents.kernels.fields.part import part_of
 from equitangents.kernels.fields.plan import field_plan
+from equitangents.kernels.fields.size import field_bytes
 from equitangents.nn import kernel_fields
 
 n = et.nn
@@ -208,3 +209,11 @@ def test_missing_positions_have_a_field_of_zero():
     assert (np.einsum("ipip->ip", field.ntk)[mask] > 0).all()
     short = net.kernel_field(x[:1, :3])
     np.testing.assert_allclose(field.ntk[0, :3, 0, :3], short.ntk[0, :, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("positions", ["all", "same", [[0, 1], [2, 2], [3, 0]]])
+def test_the_bytes_of_a_field_are_those_of_its_arrays(positions):
+    for dtype in (np.float32, np.float64):
+        field = ZERO.kernel_field(inputs(2, dtype, (2, 2)), inputs(3, dtype, (2, 2)), positions)
+        itemsize = np.dtype(dtype).itemsize
+        assert field_bytes(part_of(positions, 4), 2, 3, itemsize) == field.nngp.nbytes + field.ntk.nbytes

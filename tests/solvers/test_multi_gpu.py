@@ -22,6 +22,7 @@ from equitangents.errors import (
     NotPositiveDefiniteError,
 )
 from equitangents.solvers import multi_gpu
+from equitangents.solvers.method import Task
 
 METHOD = solvers.MultiGPU(tile=4)
 
@@ -147,3 +148,8 @@ def test_rows_are_handed_to_several_devices(tmp_path):
     path = os.pathsep.join([os.path.dirname(__file__), *(part for part in sys.path if part)])
     environment = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": path}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=500)
+
+
+def test_a_kernel_that_is_not_in_memory_costs_three_tiles_more():
+    task = lambda there: Task(600, 2, 8, in_memory=there, consumed=False, tile=50, limit=1 << 30)
+    assert METHOD.cost(task(False)).memory - METHOD.cost(task(True)).memory == 3 * 8 * 50**2

@@ -147,3 +147,13 @@ def test_the_condition_of_a_singular_matrix_is_infinite_however_it_is_rounded(so
         E = np.finfo(float).eps * rng.uniform(-1, 1, (30, 30))
         report = solvers.solve(features @ features.T + E + E.T, y, time=1.0, solver=solver).report
         assert report.condition == np.inf
+
+
+@pytest.mark.parametrize("solver", ["eigh", "lanczos"])
+def test_a_positive_eigenvalue_counts_from_what_rounding_leaves_of_it(solver, rng):
+    turn, y = np.linalg.qr(rng.normal(size=(30, 30)))[0], rng.normal(size=(30, 2))
+    for smallest, condition in ((3e-15, np.inf), (1e-12, 1e12)):
+        matrix = (turn * np.append(np.ones(29), smallest)) @ turn.T
+        report = solvers.solve((matrix + matrix.T) / 2, y, time=1.0, solver=solver).report
+        assert report.smallest > 0
+        assert report.condition == pytest.approx(condition, rel=0.01)

@@ -160,6 +160,27 @@ def test_a_legend_that_is_too_wide_for_the_canvas_takes_fewer_columns(tmp_path):
         assert len(legend.get_texts()) == 6
 
 
+@pytest.mark.parametrize(("lines", "columns", "across"), [(5, 2, 2), (2, 6, 2), (1, 6, 1), (4, 4, 4)])
+def test_a_legend_has_the_columns_asked_for_and_none_that_are_empty(tmp_path, lines, columns, across):
+    with panels(SimpleNamespace(figures=tmp_path), "short", caption="c", alt="a") as drawn:
+        for k in range(lines):
+            drawn[0].plot([0, 1], [0, k], label=str(k))
+        drawn.legend(columns=columns)
+        drawn.canvas.draw_without_rendering()
+        renderer = FigureCanvasAgg(drawn.canvas).get_renderer()
+        places = [text.get_window_extent(renderer).x0 for text in drawn.canvas.legends[0].get_texts()]
+        assert len(set(np.round(places))) == across
+
+
+def test_records_at_given_coordinates_are_those_at_all_of_them():
+    found = Records.over(lambda a, b: Estimate(10 * a + b, np.nan, np.nan), a=(1, 2), b=(3, 4, 5))
+    assert found.where(a=2, b=4).values.tolist() == [24]
+    assert found.where(b=5, a=1).rows == ((1, 5),)
+    assert found.where(a=1).values.tolist() == [13, 14, 15]
+    assert found.where().values.tolist() == found.values.tolist()
+    assert not found.where(a=3, b=4).rows
+
+
 def test_the_span_of_records_is_from_the_smallest_to_the_largest():
     spread = Records.over(lambda n: Estimate(n, n, n), n=(3, -0.5, 1.2345))
     assert spread.span() == "−0.5 to 3"

@@ -167,3 +167,16 @@ class TestImages:
             load_images(rotated_images.Settings(foreign=("mnist",)), tmp_path)
         with pytest.raises(InvalidArgumentError, match="photographs, noise"):
             load_images(rotated_images.Settings(foreign=("photos",)), tmp_path)
+
+
+def test_a_mask_is_predicted_with_one_channel_at_every_pixel():
+    from equitangents_studies.segmentation import study as segmentation
+
+    assert segmentation.network(segmentation.Settings()).output_shape((12, 12, 1)) == (12, 12, 1)
+
+
+@pytest.mark.parametrize(("name", "order"), [("none", 12), ("T", 12), ("O", 24), ("I", 60)])
+def test_pairs_and_their_products_are_moved_by_the_group_that_is_named(name, order):
+    from equitangents_studies.cross_product import study as cross_product
+
+    assert [action.group.order for action in cross_product._actions(name)] == [order, order]

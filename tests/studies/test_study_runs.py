@@ -14,6 +14,7 @@ import pytest
 from equitangents import studies
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
+from equitangents_studies.framework import progress
 from equitangents_studies.framework.catalogue import StudyInfo
 from equitangents_studies.framework.lock import only_run
 from studies.small import Settings, five_stages
@@ -226,3 +227,15 @@ def test_settings_are_compared_as_values(small, tmp_path):
     run(tmp_path / "run", settings={"members": "10"})
     run(tmp_path / "run")
     assert len(small.calls) == 4
+
+
+def test_without_a_terminal_a_long_stage_says_once_a_minute_how_far_it_is(monkeypatch, capsys):
+    now = iter(range(0, 10_000, 7))  # seconds, at every look at the clock
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(now)))
+    bars = progress._Lines()
+    stage = bars.add_task("training", 40)
+    for step in range(1, 41):
+        bars.update(stage, completed=step, total=40)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "training …"
+    assert said[1:] == [f"training: {100 * step / 40:.0f} %" for step in (9, 18, 27, 36)]

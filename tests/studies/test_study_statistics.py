@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -180,3 +181,29 @@ class TestJudge:
     def test_needs_a_number(self):
         with pytest.raises(InvalidArgumentError):
             self._judge({}, at_most=1)
+
+
+def test_accuracies_of_partial_orbits_stay_between_none_and_all():
+    from equitangents_studies.partial_orbits.study import Results
+
+    for share in (np.array([0.0, 0.02, 0.01, 0.0, 0.03, 0.02]), np.array([1.0, 0.98, 0.99, 1.0, 0.97, 0.98])):
+        found = Results({("digits", "net", "C4", "one"): {"unseen": share}}).estimate(
+            ("digits", "net", "C4", "one"), "unseen"
+        )
+        assert found.value == pytest.approx(share.mean())
+        assert 0 <= found.interval[0] <= found.value <= found.interval[1] <= 1
+
+
+def test_agreements_of_trained_ensembles_lie_between_one_and_the_order():
+    from equitangents_studies.sampling import trained_page
+
+    table = 1 + 0.4 * np.random.default_rng(0).random((6, 50))
+    estimate = trained_page._osp(SimpleNamespace(order=4, agreement=lambda way, name: table), "all", "test")
+    assert estimate.value == pytest.approx(table.mean())
+    assert 1 <= estimate.interval[0] <= estimate.value <= estimate.interval[1] <= 4
+
+
+def test_small_numbers_have_a_minus_sign_and_no_hyphen():
+    from equitangents_studies.spurious_symmetries.page import _small
+
+    assert (_small(-2e-7), _small(-0.25), _small(3.0)) == ("−2e−07", "−0.2", "3")

@@ -187,3 +187,5 @@ def test_a_kernel_of_zeros_predicts_nothing():
     y = np.array([1.0, -2.0, 3.0, 0.5])
     for risk in (omniscient_risk, cavity_risk):
         np.testing.assert_allclose(risk(np.zeros((4, 4)), y, [1, 3], ridge=0.1), (y**2).mean())
+    for ridge in np.geomspace(1e-3, 1e3, 50):  # to the last digit, also where 1/(1/ridge) is not the ridge
+        assert pool_spectrum(np.zeros((4, 4)), y).effective_ridge(4, ridge) == (ridge, 0.0)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import itertools
 from pathlib import Path
 
 import pytest
-from tools.mutate.drawn import draw
+from tools.mutate.drawn import draw, span
+from tools.mutate.faults import Fault
+from tools.mutate.switched import with_switches
 
 SOURCE = '''"""A module."""
 
@@ -64,3 +68,58 @@ def test_faults_of_the_project_can_be_planted():
     for fault in draw(root, 3, 1):
         assert fault.planted((root / fault.path).read_text())
         assert (root / fault.tests[0]).exists()
+
+
+def outcomes(source: str) -> list[str]:
+    """What `area` gives, or raises, by the arguments."""
+    there: dict[str, object] = {}
+    exec(source, there)
+    found = []
+    for width, height in itertools.product((-1, 0, 0.25, 1, 3), repeat=2):
+        try:
+            found.append(repr(there["area"](width, height)))
+        except Exception as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def test_a_switch_that_is_off_changes_nothing_and_one_that_is_on_is_the_fault(project, monkeypatch):
+    faults = [fault for seed in range(20) for fault in draw(project, 1, seed)]
+    assert len({fault.name for fault in faults}) >= 7
+    for number, fault in enumerate(faults):
+        source, there = with_switches(SOURCE, [(number, fault)])
+        assert there == [number]
+        for on, expected in ((number, fault.planted(SOURCE)), (number + 1, SOURCE)):
+            monkeypatch.setattr(builtins, "eqt_fault", lambda asked, on=on: asked == on, raising=False)
+            assert outcomes(source) == outcomes(expected), fault.name
+
+
+def test_faults_that_overlap_are_not_planted_together(project):
+    faults = [fault for seed in range(20) for fault in draw(project, 1, seed)]
+    source, there = with_switches(SOURCE, list(enumerate(faults)))
+    ast.parse(source)
+    assert 1 <= len(there) < len(faults)
+    spans = sorted(span(SOURCE, faults[number].place) for number in there)
+    assert all(one[1] <= two[0] for one, two in itertools.pairwise(spans))
+
+
+def test_a_statement_left_out_stands_behind_its_switch():
+    text = "def f(a):\n    a.append(\n        1)\n    if a: a.append(2)\n"
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr)]
+    faults = [
+        Fault(
+            "p",
+            "f.py",
+            str(i),
+            "",
+            "",
+            (),
+            (),
+            place=(c.lineno, c.col_offset, c.end_lineno, c.end_col_offset),
+            becomes="pass",
+        )
+        for i, c in enumerate(calls)
+    ]
+    source, there = with_switches(text, list(enumerate(faults)))
+    assert source == "def f(a):\n    if not eqt_fault(0): a.append(\n        1)\n    if a: a.append(2)\n"
+    assert there == [0]

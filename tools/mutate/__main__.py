@@ -17,8 +17,10 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from tools.mutate.drawn import draw
@@ -26,13 +28,16 @@ from tools.mutate.faults import Fault, FaultError, load
 from tools.mutate.report import exit_code, table
 from tools.mutate.runner import Result, Runner
 from tools.mutate.settings import Settings
+from tools.mutate.switched import Switched
 from tools.mutate.tests_in_a_fork import warm
 
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05",
+    "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",  # as `make test` has them
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
 }
 
 
@@ -91,9 +96,59 @@ def _run(
         if left:
             print(f"{len(left)} faults to plant, {len(results)} known from before", flush=True)
             warm(Settings.read(folder).warm)
+            if asked.drawn is not None:
+                shares = [left[job :: asked.jobs] for job in range(min(asked.jobs, len(left)))]
+                _in_forks(
+                    [
+                        partial(_switched, asked, root, Path(scratch) / str(job), runner, kept, faults, share, report)
+                        for job, share in enumerate(shares)
+                    ]
+                )
+                known = _known(kept / "results.jsonl")
+                results |= {f.name: known[f.name] for f in left if f.name in known and runner.holds(known[f.name], f)}
+                left = [f for f in left if f.name not in results]
             runner.prepare([f for f in faults if f.native] if any(f.native for f in left) else [])
             runner.run(left)
     return results
+
+
+def _switched(
+    asked: argparse.Namespace,
+    root: Path,
+    scratch: Path,
+    runner: Runner,
+    kept: Path,
+    faults: list[Fault],
+    left: list[Fault],
+    report: Callable[[Result], None],
+) -> None:
+    switched = Switched(root, scratch, faults, runner.key, report, most=asked.seconds, kept=kept)
+    switched.prepare()
+    apart = [fault for fault in left if switched.apart(fault)]
+    print(f"{len(apart)} of them count while the package is imported, or overlap: later, one by one", flush=True)
+    switched.run([fault for fault in left if fault not in apart])
+
+
+def _in_forks(calls: Sequence[Callable[[], None]]) -> None:
+    """Call all in children, which may import the package; raises RuntimeError where one fails."""
+    sys.stdout.flush()
+    children = []
+    for call in calls:
+        pid = os.fork()
+        if pid:
+            children.append(pid)
+            continue
+        code = 1
+        try:
+            call()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    if any([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]):
+        raise RuntimeError("the drawn faults were not run to the end")
 
 
 def _known(file: Path) -> dict[str, Result]:
@@ -112,6 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="check that every fault can be planted, and list them")
     parser.add_argument("--drawn", type=int, metavar="COUNT", help="faults drawn at random, in place of those listed")
     parser.add_argument("--seed", type=int, default=0, help="which faults are drawn (default 0)")
+    parser.add_argument("--seconds", type=float, default=120, help="of tests for each drawn fault (default 120)")
     parser.add_argument("--root", default=".", help="the project (default: here)")
     parser.add_argument("--faults", default=None, help="the folder of fault files")
     return parser

@@ -12,7 +12,10 @@ from pathlib import Path
 
 from tools.mutate.faults import Fault
 
-_COPIED = ("src", "tests", "benchmarks", "docs", "tools", "pyproject.toml", "mkdocs.yml", "README.md", "CHANGELOG.md")
+_COPIED = (
+    "src", "tests", "benchmarks", "docs", "tools", "scripts", "native", "packaging", "pyproject.toml", "mkdocs.yml",
+    "Makefile", "constraints.txt", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff",
+)  # fmt: skip
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.pyc")
 
 

@@ -36,7 +36,7 @@ def draw(root: Path, count: int, seed: int) -> list[Fault]:
     rng = random.Random(seed)
     functions = [(path, node) for path in _files(root) for node in _functions(ast.parse((root / path).read_text()))]
     rng.shuffle(functions)
-    tests = {path: (root / path).read_text() for path in _test_files(root)}
+    tests = {path: (root / path).read_text() for path in test_files(root)}
     found: list[Fault] = []
     for path, node in functions:
         source = (root / path).read_text()
@@ -56,7 +56,8 @@ def _files(root: Path) -> list[str]:
     return sorted(str(p.relative_to(root)) for source in _SOURCES for p in (root / source).rglob("*.py"))
 
 
-def _test_files(root: Path) -> list[str]:
+def test_files(root: Path) -> list[str]:
+    """Those of `make test`."""
     files = (root / "tests").rglob("test_*.py")
     apart = {"audit_extras", "browser", "torch_ensembles"}  # which `make test` leaves out
     return sorted(str(p.relative_to(root)) for p in files if not apart & set(p.parts))
@@ -127,12 +128,18 @@ def _place(node: ast.AST) -> Place:
     return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
 
 
+def span(source: str, place: Place) -> tuple[int, int]:
+    """Where a place begins and ends in the text of its file."""
+    lines = source.splitlines(keepends=True)
+    at = lambda line, column: len("".join(lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
+    return at(place[0], place[1]), at(place[2], place[3])
+
+
 def _fault(path: str, function: str, source: str, place: Place, put: str, tests: dict[str, str]) -> Fault | None:
     """The change as a text that occurs once: as many lines above as that takes. None where it does not compile."""
     lines = source.splitlines(keepends=True)
-    first, column, last, end = place
-    start = len("".join(lines[: first - 1])) + len(lines[first - 1].encode()[:column].decode())
-    stop = len("".join(lines[: last - 1])) + len(lines[last - 1].encode()[:end].decode())
+    first, _, last, _ = place
+    start, stop = span(source, place)
     below = len("".join(lines[:last]))
     for above in range(first - 1, -1, -1):
         begin = len("".join(lines[:above]))
@@ -151,7 +158,7 @@ def _fault(path: str, function: str, source: str, place: Place, put: str, tests:
     package = "studies" if beside and room not in {"systems", "contenders", "data"} else room
     says = f"{function}, line {first}: {' '.join(source[start:stop].split())} → {' '.join(put.split())}"
     own = _tests_of(package, path, function, tests)
-    return Fault(package, path, says, find, whole, own[:_FEW] or own[:1], own)
+    return Fault(package, path, says, find, whole, own[:_FEW] or own[:1], own, place=place, becomes=put)
 
 
 def _tests_of(package: str, path: str, function: str, tests: dict[str, str]) -> tuple[str, ...]:

@@ -38,6 +38,8 @@ class Fault:
     tests: tuple[str, ...]
     wide: tuple[str, ...]
     reason: str | None = None
+    place: tuple[int, int, int, int] | None = None  # of a drawn fault: what changes, as ast counts lines and columns
+    becomes: str = ""  # of a drawn fault: what stands there then
 
     @property
     def name(self) -> str:

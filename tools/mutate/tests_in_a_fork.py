@@ -30,11 +30,12 @@ def warm(modules: Sequence[str]) -> None:
     for name in modules:
         with suppress(ImportError):
             importlib.import_module(name)
-    if threading.active_count() > 1 or _threads() > 1:
+    if threading.active_count() > 1 or threads() > 1:
         raise RuntimeError("importing the libraries started a thread; forks of this process are not safe")
 
 
-def _threads() -> int:
+def threads() -> int:
+    """Of this process, those of compiled libraries too; 1 where the system has no /proc."""
     folder = Path("/proc/self/task")
     return len(list(folder.iterdir())) if folder.exists() else 1
 
