@@ -1,7 +1,7 @@
 """Irreps in the layers of an unconstrained network of points, trained with rotations and without.
 
-`python -m benchmarks irreps_by_layer` trains both (a minute), prints shares by layer and draws the picture of
-docs/guide/irreps-by-layer.md.
+`python -m benchmarks irreps_by_layer` trains both from three seeds (two minutes), prints shares by layer and draws
+the picture of docs/guide/irreps-by-layer.md.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 OUT = Path(__file__).resolve().parent.parent / "docs" / "guide" / "irreps-by-layer.svg"
 POINTS, STEPS, BATCH, TEST = 32, 1500, 64, 32
+SEEDS = (0, 1, 2)
 _SHAPES = np.array([[0.3, 0.3, 1.0], [1.0, 0.3, 1.0], [0.6, 0.6, 0.6], [0.3, 0.6, 1.2]])
 
 
@@ -73,21 +74,31 @@ def trained(rotations: bool, seed: int = 0) -> tuple[Any, float, float]:
     return (module, params), right(x), right(turned(np.random.default_rng(98), x))
 
 
-def draw(found: dict[str, Any]) -> None:
-    """One panel a network: shares of irreps as stacked bars, layer by layer."""
+def shares(results: list[Any]) -> dict[str, np.ndarray]:
+    """By irrep the shares of every seed and layer, in per cent."""
+    irreps = list(results[0].layers[0].shares)
+    return {
+        irrep: np.array([[100 * max(r.shares[irrep], 0.0) for r in one.layers] for one in results]) for irrep in irreps
+    }
+
+
+def draw(found: dict[str, list[Any]]) -> None:
+    """One panel a network: shares of irreps as stacked bars, means over seeds; lines: the range of l = 0."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     FigureCanvasSVG(figure)
     panels = figure.subplots(1, len(found), sharey=True)
-    for axes, (title, result) in zip(panels, found.items(), strict=True):
-        names, low = [r.name for r in result.layers], np.zeros(len(result.layers))
-        irreps = list(result.layers[0].shares)
-        for k, irrep in enumerate(irreps):
-            share = np.array([100 * max(r.shares[irrep], 0.0) for r in result.layers])
+    for axes, (title, results) in zip(panels, found.items(), strict=True):
+        names = [r.name for r in results[0].layers]
+        low = np.zeros(len(names))
+        for k, (irrep, table) in enumerate(shares(results).items()):
+            share = table.mean(axis=0)
             grey = (0.12, 0.35, 0.7) if k == 0 else (0.55 + 0.07 * k, 0.25 + 0.13 * k, 0.1 + 0.1 * k)
             axes.bar(names, share, bottom=low, label=irrep, color=grey, edgecolor="white", linewidth=0.5)
+            if k == 0:
+                axes.vlines(names, table.min(axis=0), table.max(axis=0), color="black", linewidth=1.5)
             low += share
         axes.set_title(title, fontsize=11)
         axes.tick_params(axis="x", rotation=35)
@@ -100,11 +111,22 @@ def main() -> None:
     """Train, decompose, print and draw."""
     import equitangents as et
 
-    x, found = clouds(np.random.default_rng(7), TEST)[0], {}
+    x = clouds(np.random.default_rng(7), TEST)[0]
+    found: dict[str, list[Any]] = {}
     for title, rotations in (("trained upright", False), ("trained on all orientations", True)):
-        model, upright, any_way = trained(rotations)
-        found[title] = et.audit.irreps_by_layer(model, "SO3", x, inputs="vectors")
-        print(f"\n{title}: right on {upright:.1%} of upright clouds, {any_way:.1%} of turned ones; ", end="")
-        print(f"relative error of the output {found[title].relative_error:.3f}\n{found[title].table()}", flush=True)
+        found[title] = []
+        for seed in SEEDS:
+            model, upright, any_way = trained(rotations, seed)
+            result = et.audit.irreps_by_layer(model, "SO3", x, inputs="vectors")
+            found[title].append(result)
+            print(
+                f"\n{title}, seed {seed}: right on {upright:.1%} of upright clouds, {any_way:.1%} of turned ones; ",
+                end="",
+            )
+            print(f"relative error of the output {result.relative_error:.3f}\n{result.table()}", flush=True)
+        print(f"\n{title}, mean of {len(SEEDS)} seeds (least to largest), %, by layer")
+        for irrep, table in shares(found[title]).items():
+            cells = zip(table.mean(axis=0), table.min(axis=0), table.max(axis=0), strict=True)
+            print(f"| {irrep} | " + " | ".join(f"{m:.1f} ({a:.1f} to {b:.1f})" for m, a, b in cells) + " |", flush=True)
     draw(found)
     print(f"written: {OUT.name}")

@@ -32,6 +32,7 @@ class _Draw:
         self.masked = self.dimensions > 0 and rng.random() < 0.25
         self.graphs = False
         self.channels_first = self.dimensions == 2 and rng.random() < 0.15
+        self.turned = False  # whether the peer may hold both dimensions of a grid in the other order, after a Conv
 
     def one(self, values: Any) -> Any:
         """One of some values."""
@@ -57,13 +58,19 @@ class _Draw:
             return f"stax.Dense(3, {self.scales(same=same)}{self.axes()})"
         window = [int(self.rng.integers(1, min(3, n) + 1)) for n in self.grid]
         strides = [1 if same else int(self.rng.integers(1, 3)) for _ in self.grid]
+        if kind == "ConvLocal" and self.turned and len(self.grid) == 2:
+            window, strides = [min(window)] * 2, [min(strides)] * 2  # the peer exchanges those of both dimensions
+        self.turned = self.turned or kind == "Conv"
         padding = self.one(["SAME", "CIRCULAR"] if same else ["SAME", "CIRCULAR", "VALID"])
         numbers = ""
         if self.channels_first:
             numbers = ", dimension_numbers=('NCHW', 'HWIO', 'NCHW')"
         if not same:
             self.shrink(window, strides, padding)
-        return f"stax.{kind}(3, {tuple(window)}, {tuple(strides)}, '{padding}', {self.scales(same=same)}{numbers})"
+        scales = self.scales(same=same)
+        if kind == "ConvLocal":
+            scales = scales.replace("s=(2, 2)", "s=(1, 1)")  # the peer's has as many channels whatever s says
+        return f"stax.{kind}(3, {tuple(window)}, {tuple(strides)}, '{padding}', {scales}{numbers})"
 
     def shrink(self, window: list[int], strides: list[int], padding: str) -> None:
         """The grid after windows."""

@@ -9,8 +9,7 @@ import pytest
 
 import equitangents as et
 from audit.potentials import Cluster, clusters
-from equitangents.audit.adapters.folding import Folder
-from equitangents.audit.measure.folding import difference, misfit, same
+from equitangents.audit.adapters.folding import Folder, difference, misfit, same
 from equitangents.audit.progress import Progress
 from equitangents.errors import InvalidArgumentError
 

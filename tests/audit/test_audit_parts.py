@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from sklearn.ensemble import BaggingRegressor, GradientBoostingRegressor, Random
 from sklearn.linear_model import Ridge
 
 import equitangents as et
+from equitangents.audit.assemble import SECTIONS
+from equitangents.audit.parts import PARTS
 
 QUIET = {"off_data": False, "data_test": None, "resamples": 200}
 N = et.nn
@@ -185,14 +189,14 @@ def test_whether_the_data_have_the_symmetry(test: str) -> None:
 @pytest.fixture
 def without_irreps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of n elements of SO(3) they compare all n² pairs, which takes most of an audit's time."""
-    monkeypatch.setattr("equitangents.audit.assemble.irreps", lambda task, orbits: "left out")
+    monkeypatch.setattr("equitangents.audit.parts.irreps", lambda task, orbits: "left out")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_irreps")
 def test_the_two_sample_test_keeps_its_level(monkeypatch: pytest.MonkeyPatch) -> None:
     for section in ("lie_derivatives", "remedies", "witnesses"):  # not looked at
-        monkeypatch.setattr(f"equitangents.audit.assemble.{section}", lambda *given: [])
+        monkeypatch.setattr(f"equitangents.audit.parts.{section}", lambda *given: [])
     p_values, settings = [], {"off_data": False, "resamples": 50}
     for seed in range(60):
         x = np.random.default_rng(seed).normal(size=(40, 3))
@@ -266,3 +270,29 @@ def test_averaging_over_a_sample_leaves_what_two_samples_differ_by() -> None:
     # the mean of x₀ over e random rotations keeps |x|/√(3e), and two such means differ by √2 of that
     expected = np.linalg.norm(x, axis=1).mean() * np.sqrt(2 / (3 * 256)) / 5
     assert many == pytest.approx(expected, rel=0.2)
+
+
+def test_parts_need_what_is_measured_before_them_and_give_sections_of_the_report() -> None:
+    known = {field.name for field in dataclasses.fields(et.audit.AuditReport)}
+    before: set[str] = set()
+    for part in PARTS:
+        assert set(part.needs) <= before, part.name
+        before.add(part.section or part.name)
+    assert before | set(SECTIONS) <= known
+    assert not before & set(SECTIONS)
+
+
+def test_a_part_says_why_it_is_missing_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    whys = {"layers": lambda m: "nobody looks inside", "data": lambda m: False}
+    kept = lambda part: dataclasses.replace(part, wanted_by=whys.get(part.name, part.wanted_by))
+    lie = lambda m: "it is not known today"
+    parts = [kept(part) if part.name != "lie" else dataclasses.replace(part, measure=lie) for part in PARTS]
+    monkeypatch.setattr("equitangents.audit.parts.PARTS", tuple(parts))
+    x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
+    report = et.audit(lambda x: x[:, 0, 0], "C4", x, resamples=50)
+    missing = {m.section: m.reason for m in report.missing}
+    assert (missing["layers"], missing["lie"]) == ("nobody looks inside", "it is not known today")
+    assert "data" not in missing
+    assert (report.layers, report.data, report.lie) == (None, None, [])
+    assert [s.name for s in report.sets] == ["data", "noise", "shuffled"]
+    assert report.remedies

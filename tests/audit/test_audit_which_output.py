@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features, invariant
-from equitangents.audit.report.checks import each_below
+from equitangents.audit.report.checks import below, each_below
 from equitangents.audit.report.page import html
 from equitangents.errors import NotFiniteError
 
@@ -111,6 +111,25 @@ def test_outputs_that_are_rounding_are_judged_by_a_given_scale_alone(dtype: type
     assert "vanishes" in scaled.sentence
     pushed = lambda p: forces(p) + np.asarray([0, 0, 0.01], dtype)
     assert et.audit(pushed, "SO3", x, "vectors", elements=12, output_scale=1.0, **QUIET).verdict == "broken"
+
+
+def test_a_dead_model_shows_no_symmetry() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
+    dead = lambda x: np.zeros((len(x), 3))
+    report = et.audit(dead, "C4", x, **QUIET)
+    assert (report.verdict, report.doubt.cause) == ("undecided", "vanishing")
+    assert "all outputs are 0, which shows no symmetry" in report.sentence
+    assert below(report, 0.05).undecided
+    assert not below(report, 0.05).passed
+    both = et.audit(lambda x: {"dead": dead(x), "sum": x.sum((1, 2))}, "C4", x, **QUIET)
+    assert (both.verdict, below(both, 0.05).passed) == ("equivariant", True)
+    assert [(c.name, c.passed, c.undecided) for c in each_below(both, {"dead": 0.05, "sum": 0.05})] == [
+        ("output dead ≤ 0.05", False, True),
+        ("output sum ≤ 0.05", True, False),
+    ]
+    assert et.audit(dead, "C4", x, output_scale=1.0, **QUIET).verdict == "equivariant"
+    with pytest.raises(AssertionError, match="shows no symmetry"):
+        et.testing.assert_equivariant(dead, "C4", x)
 
 
 def test_a_vanishing_output_leaves_the_verdict_to_the_others() -> None:

@@ -12,8 +12,7 @@ from audit.models_without_rules import case
 from audit.verdict_cases import features
 from equitangents.audit import Labels
 from equitangents.audit.contract.labels import cycles
-from equitangents.audit.measure.rules.fits import orthogonal, permutation
-from equitangents.audit.measure.rules.representation import defect, representation
+from equitangents.audit.measure.rules.matrices import defect, orthogonal, permutation, representation
 from equitangents.audit.measure.rules.search import below_zero, halves
 from equitangents.audit.report.page import html
 from equitangents.cli.main import main

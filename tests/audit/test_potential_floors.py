@@ -31,6 +31,17 @@ def rattled(name: str = "Cu", size: float = 0.1) -> Atoms:
     return atoms
 
 
+SYMMETRIES = ["rotation", "reflection", "translation", "lattice translation", "permutation", "supercell"]
+
+
+@pytest.mark.parametrize(("structure", "least"), [(bulk("Cu", cubic=True), 45), (molecule("H2O"), 36)])
+def test_floors_cost_less_than_a_tenth_of_one_structures_calls(structure: Atoms, least: int) -> None:
+    """`least`: the structure, its moves, three for its floors (before they followed the kind of move)."""
+    assert et.audit.atoms(EMT(), structure, SYMMETRIES, **FEW).evaluations <= 1.1 * least
+    alone = et.audit.atoms(EMT(), structure, ["rotation"], **FEW)
+    assert alone.evaluations == 1 + 8 + 3 + 1  # of few tests two nulls and a repeat, and the test's own null
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("structure", [rattled(), rattled("Al"), molecule("H2O"), molecule("CH3OH")])
 def test_exact_potentials_in_double_precision_are_said_to_hold_to_rounding(structure: Atoms) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import equitangents as et
 from equitangents.cli.main import main
 
 MODULE = """
@@ -125,6 +126,21 @@ def test_scales_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert said in err
 
 
+def test_python_and_the_command_line_fill_the_same_audit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--data", "images.npz", "--group", "C4", "--elements", "2", "--tolerance", "5%", "--seed", "3"]
+    transform = ["--transform", "brightness:0.5,1.5"]
+    status, out, _ = run(capsys, "audited_models:weighted", *options, *transform, "--json", "told.json")
+    assert status == 0
+    from audited_models import weighted
+
+    x, y = (np.load("images.npz")[name] for name in "xy")
+    changes = {"brightness": et.audit.Transform("brightness", [0.5, 1.5], name="brightness")}
+    report = et.audit(weighted, "C4", x, y=y, elements=2, tolerance=0.05, seed=3, transforms=changes)
+    told, known = json.loads(Path("told.json").read_text()), json.loads(json.dumps(report.to_dict()))
+    assert (told.pop("timing")["evaluations"], told) == (known.pop("timing")["evaluations"], known)
+    assert out.startswith(report.sentence)
+
+
 def test_a_threshold_of_outputs_that_vanish_asks_for_a_scale(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = [
         "audited_models:rounding",
@@ -137,8 +153,9 @@ def test_a_threshold_of_outputs_that_vanish_asks_for_a_scale(folder: Path, capsy
         "0.05",
     ]
     status, out, err = run(capsys, *options)
-    assert status == 0
+    assert status == 3  # nothing was shown
     assert "vanishes for all inputs" in out
+    assert err.startswith("undecided: all outputs vanish")
     assert "--output-scale gives a size" in err
     status, out, err = run(capsys, *options, "--output-scale", "1")
     assert (status, err) == (0, "")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
+from equitangents.errors import ShapeError
 from equitangents.functional import EmpiricalKernel, batch, ntk_vector_product
 from equitangents.functional.empirical import cheapest
 from equitangents.functional.structured_derivatives import structure
@@ -51,6 +52,27 @@ def test_products_with_vectors_hold_no_jacobian():
     v = RNG.normal(size=(2, 2)).astype(np.float32)
     expected = np.einsum("ijop,jp->io", literal(X, OTHER), v)
     assert np.allclose(ntk_vector_product(f, PARAMS, X, OTHER, v), expected, rtol=1e-5, atol=1e-5)
+    own = np.einsum("ijop,jp->io", literal(X, X), np.ones((4, 2)))
+    assert np.allclose(et.empirical_ntk_vp_fn(f, X, None, PARAMS)(np.ones((4, 2))), own, rtol=1e-5, atol=1e-5)
+
+    def tree(params, x, scale):
+        return {"one": scale * f(params, x), "other": f(params, x)[:, :1]}
+
+    found = et.empirical_ntk_vp_fn(tree, X, OTHER, PARAMS, scale=2.0)({"one": v, "other": np.zeros((2, 1))})
+    assert np.allclose(found["one"], 4 * expected, rtol=1e-5, atol=1e-5)
+    assert np.allclose(found["other"], 2 * expected[:, :1], rtol=1e-5, atol=1e-5)
+    with pytest.raises(ShapeError, match="vectors has shape"):
+        et.empirical_ntk_vp_fn(f, X, OTHER, PARAMS)(v[:1])
+
+
+def test_functions_with_another_number_of_rows_have_kernels_of_their_rows():
+    def mixed(params, x):
+        return (x.sum(axis=0) @ params["w"])[None]
+
+    found = et.empirical_ntk_fn(mixed, ())(X, OTHER, PARAMS)
+    expected = np.einsum("i,i,op->op", X.sum(axis=0), OTHER.sum(axis=0), np.eye(5))
+    assert found.shape == (1, 1, 5, 5)
+    assert np.allclose(found[0, 0], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_linearisation_and_expansions_are_taylors():

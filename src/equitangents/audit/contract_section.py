@@ -31,7 +31,7 @@ def contract_section(task: Task, orbits: Orbits, judgement: Judgement) -> Contra
         layout=contract.layout,
         inputs=inputs,
         outputs=outputs,
-        law=not contract.lawless,
+        law=not contract.not_a_group,
     )
 
 

@@ -23,8 +23,9 @@ def doubt(
     if verdict != "undecided":
         return None
     if judgement.scales.nothing:
-        said = "all outputs vanish up to rounding; output_scale, a size to judge them against, would decide"
-        return Doubt("vanishing", said)
+        zero = headline.error.worst == 0 and judgement.scales.sizes.max() == 0
+        said = "are 0, which shows no symmetry; inputs on which they are not, or" if zero else "vanish up to rounding;"
+        return Doubt("vanishing", f"all outputs {said} output_scale, a size to judge them against, would decide")
     why = hidden(judgement)
     if why == "spread":
         return Doubt(

@@ -1,4 +1,7 @@
-"""Ctrl-C in an audit: what was measured so far becomes a report, and what was not is named in it."""
+"""Parts of an audit that are not measured: what was stopped by Ctrl-C, or where the model failed.
+
+What was measured so far becomes a report, and what was not is named in it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from equitangents.audit.measure.task import Clock
 from equitangents.audit.report.sections import Missing
+from equitangents.errors import NotFiniteError
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -50,7 +55,7 @@ class Interruption:
         return self.attempted(name, measure, otherwise)
 
     def attempted(self, name: str, measure: Callable[[], T], otherwise: Any = None) -> T | Any:
-        """The same, tried also if an earlier part was stopped."""
+        """What it gives, also if an earlier part was stopped; `otherwise`, and a note, if this one is."""
         self._measuring, self._signalled = True, False
         try:
             return measure()
@@ -73,3 +78,27 @@ class Interruption:
         if self._measuring or self.stopped:
             raise KeyboardInterrupt
         self.stopped = True
+
+
+class Bench:
+    """Measures one part of an audit after another, and notes in `missing` why some are not there."""
+
+    def __init__(self, clock: Clock, stop: Interruption) -> None:
+        self.clock, self.stop = clock, stop
+        self.missing: list[Missing] = []
+
+    def without(self, name: str, why: str) -> None:
+        """Note that a part is missing."""
+        self.missing.append(Missing(name, why))
+        logger.info("audit: no %s: %s", name, why)
+
+    def measured(self, name: str, measure: Callable[[], T], otherwise: Any = None, counted: str = "") -> T | Any:
+        """What it gives, its evaluations counted; `otherwise` if the audit was stopped, or the model failed on it."""
+        with self.clock.during(counted or name):
+            try:
+                return self.stop.measured(name, measure, otherwise)
+            except Exception as error:
+                if not (isinstance(error, NotFiniteError) or error is self.clock.failed):
+                    raise
+                self.without(name, f"the model failed on it: {type(error).__name__}: {error}")
+                return otherwise

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 from equitangents.audit.contract.changes import Transforms
 from equitangents.audit.contract.leaf_actions import Custom, Layout
 from equitangents.audit.measure.task import Judging, RelativeTo
-from equitangents.errors import InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.keywords import CheckedKeywords, given_twice, meant
 from equitangents.metrics.measure import Bootstrap
 
@@ -43,6 +43,14 @@ class Reading(CheckedKeywords):
     method: str | None = None
     select: str | int | None = None
 
+    def __post_init__(self) -> None:
+        kinds = get_args(OutputKind)
+        if self.outputs not in kinds:
+            raise InvalidArgumentError(f"outputs is {self.outputs!r}; expected one of {', '.join(map(repr, kinds))}")
+        for name, value in (("layout", self.layout), ("output_layout", self.output_layout)):
+            if value not in (None, "channels_last", "channels_first"):
+                raise InvalidArgumentError(f"{name} is {value!r}; expected 'channels_last' or 'channels_first'")
+
 
 @dataclass(frozen=True)
 class Parts(CheckedKeywords):
@@ -65,6 +73,10 @@ class Parts(CheckedKeywords):
     train: tuple[Any, Any] | None = None
     data_test: Literal["kernel", "classifier"] | None = "kernel"
     transforms: Transforms | None = None
+
+    def __post_init__(self) -> None:
+        if self.data_test not in (None, "kernel", "classifier"):
+            raise InvalidArgumentError(f"data_test is {self.data_test!r}; expected 'kernel', 'classifier' or None")
 
 
 class Shorthands(TypedDict, total=False):
@@ -112,15 +124,17 @@ def gather(records: Mapping[str, Any], entries: Mapping[str, Any], effort: Effor
     """The four records, each as it is or made of its entries; with quick effort other parts are left out by default.
 
     Raises InvalidTypeError for unknown names and for anything but such a record, InvalidArgumentError for an
-    entry that is given along with its record.
+    entry that is given along with its record, and for values that cannot be used.
     """
+    if effort not in get_args(Effort):
+        raise InvalidArgumentError(f"effort is {effort!r}; expected 'quick' or 'full'")
     for name in entries:
         if name not in _ENTRIES:
             known = [*_OTHERS, *_ENTRIES]
             raise InvalidTypeError(f"audit has no argument {name!r}{meant(name, known)}; it takes {', '.join(known)}")
     made = {}
     for name, kind in _KINDS.items():
-        record = records[name]
+        record = records.get(name)
         if record is not None and not isinstance(record, kind):
             raise InvalidTypeError(f"{name} is {record!r}; expected None or equitangents.audit.{kind.__name__}(...)")
         own = {entry: value for entry, value in entries.items() if _ENTRIES[entry] == name}

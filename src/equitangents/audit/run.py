@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from dataclasses import replace
-from typing import Any, Unpack, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
 
 import numpy as np
 
 from equitangents._types import AnyModel, Targets, Tree
 from equitangents.actions import GroupAction
-from equitangents.audit.adapters import as_model
+from equitangents.audit.adapters import Model, as_model
 from equitangents.audit.adapters.callables import NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.adapters.outputs import check_select
 from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.changes import Transform, changes, is_transforms, named_transforms
-from equitangents.audit.contract.contract import make_contract
+from equitangents.audit.contract.contract import Contract, make_contract
 from equitangents.audit.contract.given import AuditedAction, OutputAction
+from equitangents.audit.contract.layouts import Stated
 from equitangents.audit.contract.structured import structured
-from equitangents.audit.contract.trees import as_inputs
+from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.contract.verify import verify
 from equitangents.audit.interruption import Interruption
-from equitangents.audit.measure.batch_plan import planned
-from equitangents.audit.measure.plan import planned_inputs
+from equitangents.audit.measure.plan import planned, planned_inputs
 from equitangents.audit.measure.relative import check_labels, is_classes
 from equitangents.audit.measure.rules.find import settled
 from equitangents.audit.measure.scales import check_judging
 from equitangents.audit.measure.task import Judging, Task, default_batch_size
 from equitangents.audit.progress import Progress
-from equitangents.audit.records import Effort, OutputKind, Parts, Reading, Shorthands, gather
+from equitangents.audit.records import Effort, Parts, Reading, Records, Shorthands, gather
 from equitangents.audit.report.result import AuditReport
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import Bootstrap, check_order
 
-logger = logging.getLogger("equitangents.audit")
-
-_OUTPUTS = get_args(OutputKind)
 _FEW = 12
 """Elements of a quick audit, of groups of which a sample is tried."""
 
@@ -100,81 +96,130 @@ def audit(
     >>> et.audit(lambda x: x.sum((1, 2)) ** 2, et.actions.image_rotations(4), x).verdict
     'equivariant'
     """
-    began = time.perf_counter()
-    if not is_transforms(action):
-        check_order(action, x, "audit(model, group, x)", (str, GroupAction, Transform))
     given = {"reading": reading, "parts": parts, "judging": judging, "bootstrap": bootstrap}
-    if effort not in get_args(Effort):
-        raise InvalidArgumentError(f"effort is {effort!r}; expected 'quick' or 'full'")
     told = gather(given, entries, effort)
-    reading, parts, judging, bootstrap = told.reading, told.parts, told.judging, told.bootstrap
-    outputs, layout, seed = reading.outputs, reading.layout, bootstrap.seed
-    if outputs not in _OUTPUTS:
-        raise InvalidArgumentError(f"outputs is {outputs!r}; expected one of {', '.join(map(repr, _OUTPUTS))}")
-    check_judging(judging)
-    for name, value in (("layout", layout), ("output_layout", reading.output_layout)):
-        if value not in (None, "channels_last", "channels_first"):
-            raise InvalidArgumentError(f"{name} is {value!r}; expected 'channels_last' or 'channels_first'")
-    for name, count in (("elements", elements), ("batch_size", batch_size)):
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-            raise InvalidArgumentError(f"{name} is {count!r}; expected a whole number, at least 1")
-    if parts.data_test not in (None, "kernel", "classifier"):
-        raise InvalidArgumentError(f"data_test is {parts.data_test!r}; expected 'kernel', 'classifier' or None")
-    inside = None if isinstance(parts.layers, bool) else parts.layers
-    model = as_model(f, layers=inside, method=reading.method, select=check_select(reading.select))
-    x, given_kinds, mask = structured(
-        x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel), action if isinstance(action, str) else None
-    )
-    batch = as_inputs(x)
-    if batch.axes:
-        for one in (model, *(model.members() or [])):
-            one.fixed_batch = one.batch_along(batch.tree(), batch.axes)
-    beside = {} if parts.transforms is None else named_transforms(parts.transforms)
-    model.check_inputs(batch.tree(), batch.axes)
-    stated = model.stated_shapes(batch.tree(), batch.axes)
-    contract: Any
-    if is_transforms(action):
-        if elements is not None or given_kinds is not None:
-            raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
-        contract = changes(action, batch, layout, stated, mask)
-    else:
-        contract = make_contract(action, batch, given_kinds, layout, reading.output_layout, stated)
-        contract = contract if mask is None else replace(contract, mask=mask)
-    if not contract.lawless:
-        verify(contract, batch, seed)
-    labels = check_labels(y, batch.n, model.classes)
-    group = contract.group
-    usual = group.default_draws
-    if effort == "quick" and (group.elements is None or len(group.elements) > usual):
-        usual = min(usual, _FEW)
-    drawn = list(group.elements) if contract.lawless else group.draw(elements or usual, np.random.default_rng(seed))
-    if not drawn:
-        raise InvalidArgumentError(f"the group {group.name} has no element but the identity")
-    complete = contract.lawless or (group.elements is not None and len(drawn) == len(group.elements) - 1)
-    task = Task(
-        model=model,
-        contract=contract,
-        x=contract.project(batch),
-        elements=drawn,
-        complete=complete,
-        output_action=output_action,
-        outputs=outputs,
-        regression=labels is not None and not is_classes(labels),
-        batch_size=batch_size or default_batch_size(batch),
-        confidence=bootstrap.confidence,
-        resamples=bootstrap.resamples,
-        seed=seed,
-        judging=judging,
-        quick=effort == "quick",
-    )
-    stop = Interruption()
-    task.clock.check = stop.check
-    strengths = sum(len(t.strengths) for t in beside.values())
-    shown = Progress(planned_inputs(task, parts.off_data, parts.checkpoints or {}, strengths), progress)
-    task.clock.progress = shown
-    try:
-        with model.ready(), stop.watching():
-            task, labels, rules = settled(task if batch_size else planned(task), labels)
-            return assemble(task, began, labels, parts, stop, rules)
-    finally:
-        shown.close()
+    return Audit(f, action, x, output_action, y, elements, told, batch_size, progress, effort).report()
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """The model and the inputs as they were read."""
+
+    model: Model
+    x: Inputs
+    kinds: Any
+    """With a named group, what each input is to it."""
+    mask: int | None
+    """Which input says which positions of the others exist."""
+    stated: Stated
+    """Shapes that the model states of its inputs."""
+    strengths: int
+    """How many strengths all transforms have that are looked at beside the group."""
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit is told, by Python or the command line; its arguments are those of `audit`.
+
+    `read` takes the model and the inputs, `contract` says what moves them and how, `plan` which elements are tried on
+    how many inputs at a time; `report` does all three, measures, and writes down what was found.
+    """
+
+    f: AnyModel
+    action: AuditedAction
+    x: Tree
+    output_action: OutputAction
+    y: Targets | None
+    elements: int | None
+    told: Records
+    batch_size: int | None
+    progress: bool
+    effort: Effort
+
+    def __post_init__(self) -> None:
+        if not is_transforms(self.action):
+            check_order(self.action, self.x, "audit(model, group, x)", (str, GroupAction, Transform))
+        check_judging(self.told.judging)
+        for name, count in (("elements", self.elements), ("batch_size", self.batch_size)):
+            if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+                raise InvalidArgumentError(f"{name} is {count!r}; expected a whole number, at least 1")
+
+    def read(self) -> Subject:
+        """The model, and the inputs in batches as it takes them."""
+        reading, parts = self.told.reading, self.told.parts
+        inside = None if isinstance(parts.layers, bool) else parts.layers
+        model = as_model(self.f, layers=inside, method=reading.method, select=check_select(reading.select))
+        ours, group = isinstance(model, NetworkModel | EnsembleModel), self.action
+        x, kinds, mask = structured(self.x, reading.inputs, ours, group if isinstance(group, str) else None)
+        batch = as_inputs(x)
+        if batch.axes:
+            for one in (model, *(model.members() or [])):
+                one.fixed_batch = one.batch_along(batch.tree(), batch.axes)
+        beside = {} if parts.transforms is None else named_transforms(parts.transforms)
+        model.check_inputs(batch.tree(), batch.axes)
+        stated = model.stated_shapes(batch.tree(), batch.axes)
+        return Subject(model, batch, kinds, mask, stated, sum(len(t.strengths) for t in beside.values()))
+
+    def contract(self, of: Subject) -> Contract:
+        """How the group, or changes that form none, move inputs and outputs."""
+        layout = self.told.reading.layout
+        if is_transforms(self.action):
+            if self.elements is not None or of.kinds is not None:
+                raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
+            return changes(self.action, of.x, layout, of.stated, of.mask)  # type: ignore[return-value]
+        made = make_contract(self.action, of.x, of.kinds, layout, self.told.reading.output_layout, of.stated)
+        found = made if of.mask is None else replace(made, mask=of.mask)
+        verify(found, of.x, self.told.bootstrap.seed)
+        return found
+
+    def plan(self, of: Subject, contract: Contract) -> tuple[Task, np.ndarray | None]:
+        """The work, and the labels."""
+        labels = check_labels(self.y, of.x.n, of.model.classes)
+        elements, complete = self._drawn(contract)
+        bootstrap = self.told.bootstrap
+        task = Task(
+            model=of.model,
+            contract=contract,
+            x=contract.project(of.x),
+            elements=elements,
+            complete=complete,
+            output_action=self.output_action,
+            outputs=self.told.reading.outputs,
+            regression=labels is not None and not is_classes(labels),
+            batch_size=self.batch_size or default_batch_size(of.x),
+            confidence=bootstrap.confidence,
+            resamples=bootstrap.resamples,
+            seed=bootstrap.seed,
+            judging=self.told.judging,
+            quick=self.effort == "quick",
+        )
+        return task, labels
+
+    def _drawn(self, contract: Contract) -> tuple[list[Any], bool]:
+        """The elements that are tried, and whether these are all."""
+        group = contract.group
+        if contract.not_a_group:
+            return list(group.elements or ()), True
+        usual = group.default_draws
+        if self.effort == "quick" and (group.elements is None or len(group.elements) > usual):
+            usual = min(usual, _FEW)
+        drawn = group.draw(self.elements or usual, np.random.default_rng(self.told.bootstrap.seed))
+        if not drawn:
+            raise InvalidArgumentError(f"the group {group.name} has no element but the identity")
+        return drawn, group.elements is not None and len(drawn) == len(group.elements) - 1
+
+    def report(self) -> AuditReport:
+        """What was found; of an audit that is stopped, what was measured until then."""
+        began = time.perf_counter()
+        subject, parts = self.read(), self.told.parts
+        task, labels = self.plan(subject, self.contract(subject))
+        stop = Interruption()
+        task.clock.check = stop.check
+        planned_of = planned_inputs(task, parts.off_data, parts.checkpoints or {}, subject.strengths)
+        task.clock.progress = shown = Progress(planned_of, self.progress)
+        try:
+            with subject.model.ready(), stop.watching():
+                task, labels, rules = settled(task if self.batch_size else planned(task), labels)
+                return assemble(task, began, labels, parts, stop, rules)
+        finally:
+            shown.close()

@@ -14,6 +14,7 @@ from equitangents.audit.report.sections import (
     Doubt,
     ElementResult,
     Estimate,
+    Headline,
     LayerSection,
     OutputContract,
 )
@@ -90,26 +91,28 @@ def _finding(
         single = _single(judgement, "; ")
         doubt = f"Whether {name} is {kind} under {group}{exactly} cannot be told from these inputs: {open_}"
         return f"{doubt}. Measured: {found}{single}."
+    fails = f"{name} is not {kind} under {group}{exactly}: "
     rest = f"{_failing(contract, elements, judgement)}{_random(floors)}{where}"
     far = f"{_worst(elements, judgement)}{_rare(judgement, facts)}{kept}"
-    fails = f"{name} is not {kind} under {group}{exactly}: "
     if judgement.undefined:
         return f"{fails}{_undefined(judgement)}; elsewhere {measured}{far}.{rest}"
-    if headline.tolerance is not None:
-        return f"{fails}{measured}{far}.{rest}"
-    if judgement.counterexample is not None:
+    if headline.tolerance is None and judgement.counterexample is not None:
         return f"{fails}{_single(judgement, '')}{_rare(judgement, facts)}; {measured}{kept}.{rest}"
-    if headline.error.estimate.mean <= FACTOR * headline.floor:  # exact elements show what interpolation hides
-        above = [e for e in elements if e.above]
-        own = sum((e.judged or e.error).estimate.mean for e in above) / max(len(above), 1)
-        return (
-            f"{fails}{len(above)} of {len(elements)} {contract.noun}s are above their floors, by mean errors of "
-            f"{number(own)} {of(headline.unit)}; the floors hide the others ({measured}).{rest}"
-        )
-    if within(headline) <= NEARLY:
-        near = f"{name} is not exactly {kind} under {group}, but to within {number(within(headline))}"
-        return f"{near}: {measured}{far}.{rest}"
+    if headline.tolerance is None and headline.error.estimate.mean <= FACTOR * headline.floor:
+        return f"{fails}{_above(contract, elements, headline)} ({measured}).{rest}"
+    if headline.tolerance is None and within(headline) <= NEARLY:
+        fails = f"{name} is not exactly {kind} under {group}, but to within {number(within(headline))}: "
     return f"{fails}{measured}{far}.{rest}"
+
+
+def _above(contract: ContractSection, elements: list[ElementResult], headline: Headline) -> str:
+    """Which exact elements show what interpolation hides under the others."""
+    above = [e for e in elements if e.above]
+    own = sum((e.judged or e.error).estimate.mean for e in above) / max(len(above), 1)
+    return (
+        f"{len(above)} of {len(elements)} {contract.noun}s are above their floors, by mean errors of "
+        f"{number(own)} {of(headline.unit)}; the floors hide the others"
+    )
 
 
 def error_said(judgement: Judgement, outputs: list[OutputContract], same: Estimate | None) -> str:

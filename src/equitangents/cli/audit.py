@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli.announcements import announced, stages
-from equitangents.cli.audit_atoms import ABOVE, audit_atoms, irreps_of
+from equitangents.cli.audit_atoms import audit_atoms, irreps_of
+from equitangents.cli.audit_ends import ABOVE, Files, finish
 from equitangents.cli.audit_kinds import output_kinds, transforms
 from equitangents.cli.audit_settings import (
     agreement_of,
     check_choice,
     check_counts,
     check_file,
-    check_outputs,
     check_program,
+    check_together,
     kinds_of,
     limited,
     limits_of,
@@ -157,39 +158,36 @@ def audit(
     from equitangents.model_files import check_model
 
     limits, agreement, tolerated = limits_of(fail_above), agreement_of(min_agreement), tolerance_of(tolerance)
-    scale = scales(output_scale)
+    scale, written = scales(output_scale), Files(html, json, markdown, badge, junit)
     check_choice("--layout", layout, ("channels_last", "channels_first"))
     check_choice("--relative-to", relative_to, ("norm", "spread", "larger"))
     check_choice("--effort", effort, ("full", "quick"))
     check_counts({"--elements": elements, "--limit": limit, "--batch-size": batch_size})
-    check_outputs({"--html": html, "--json": json, "--markdown": markdown, "--junit": junit, "--badge": badge})
+    written.check()
     check_file("baseline", baseline)
-    if atoms is not None or calculator is not None:
-        if model is not None or data is not None or group is not None:
-            raise typer.BadParameter("goes without MODEL, --data and --group", param_hint="--atoms")
-        for option, given in (
-            ("--min-agreement", min_agreement),
-            ("--command", command),
-            ("--effort quick", None if effort == "full" else effort),
-        ):
-            if given is not None:
-                raise typer.BadParameter(f"goes without {option}", param_hint="--atoms")
+    of_atoms = atoms is not None or calculator is not None
+    check_together(
+        {
+            "MODEL": model,
+            "--data": data,
+            "--group": group,
+            "--transform": transform or None,
+            "--min-agreement": min_agreement,
+            "--command": command,
+            "--effort quick": None if effort == "full" else effort,
+            "--tests": tests,
+            "--tolerances": tolerances,
+            "--features": features,
+            "--timeout": timeout,
+            "--answers": answers,
+        },
+        of_atoms,
+    )
+    if of_atoms:
         audit_atoms(atoms, calculator, tests, tolerances=named(tolerances), features=irreps_of(features),
-                    elements=elements, limit=limit, seed=seed, fail_above=limits, html=html, json=json,
-                    markdown=markdown, junit=junit, badge=badge, baseline=baseline)  # fmt: skip
+                    elements=elements, limit=limit, seed=seed, fail_above=limits, files=written,
+                    baseline=baseline)  # fmt: skip
         return
-    if command is not None and model is not None:
-        raise typer.BadParameter("goes without MODEL", param_hint="--command")
-    for option, of_atoms in (("--tests", tests), ("--tolerances", tolerances), ("--features", features)):
-        if of_atoms is not None:
-            raise typer.BadParameter("goes with --atoms", param_hint=option)
-    for option, told in (("--timeout", timeout), ("--answers", answers)):
-        if command is None and told is not None:
-            raise typer.BadParameter("goes with --command", param_hint=option)
-    for name, value in (("MODEL", model or command), ("--data", data), ("--group", group or transform)):
-        if value is None:
-            raise typer.BadParameter("is missing; or give --atoms and --calculator", param_hint=name)
-    assert data is not None
     check_file("data", data)
     if model is None:
         check_program(command)
@@ -199,15 +197,16 @@ def audit(
         parse_group_name("group", group)
     with stages() as stage, announced("equitangents.audit.layouts", err=True):
         stage(f"reading {data}")
-        x, y = load_data(data, trust)
+        x, y = load_data(str(data), trust)
         kinds = kinds_of(inputs, x)
         x, y = limited(x, y, limit, seed, batch_axis)
         stage("importing JAX")
         from equitangents.audit.adapters import as_model
         from equitangents.audit.adapters.files import load_function, load_model
         from equitangents.audit.contract.trees import along_axis
+        from equitangents.audit.records import gather
         from equitangents.audit.report.checks import read_baseline
-        from equitangents.audit.run import audit as run
+        from equitangents.audit.run import Audit
 
         expected = output_kinds(outputs)
         changes = transforms(transform, load_function)
@@ -217,39 +216,20 @@ def audit(
         f = as_model(_command(command, timeout, answers) if model is None else load_model(model, trust))
         f.foreign = True  # of a function, too, an error is told in one line, with where it came from
         stage(f"evaluating {f.name}")
-        report = run(
-            f,
-            group or changes,
-            along_axis(x, batch_axis),
-            expected,
-            inputs=kinds,
-            y=y,
-            layout=layout,  # type: ignore[arg-type]
-            elements=elements,
-            batch_size=batch_size,
-            off_data=not on_data_only and effort != "quick",
-            transforms=None if group is None else changes,
-            seed=seed,
-            select=int(select) if select is not None and select.isdigit() else select,
-            progress=True,
-            tolerance=tolerated,
-            relative_to=relative_to,  # type: ignore[arg-type]
-            output_scale=scale,
-            effort=effort,  # type: ignore[arg-type]
-        )
-    typer.echo(report.summary())
-    files = ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown), (badge, report.to_badge))
-    for path, write in files:
-        if path is not None:
-            write(path)
-            typer.echo(f"written: {path}")
-    checks = _checks(report, limits, agreement, baseline)
-    if junit is not None:
-        report.to_junit(junit, checks)
-        typer.echo(f"written: {junit}")
-    if report.partial:
-        raise typer.Exit(130)
-    _fail(checks)
+        entries: dict[str, Any] = {
+            "inputs": kinds,
+            "layout": layout,
+            "select": int(select) if select is not None and select.isdigit() else select,
+            "off_data": not on_data_only and effort != "quick",
+            "transforms": None if group is None else changes,
+            "tolerance": tolerated,
+            "relative_to": relative_to,
+            "output_scale": scale,
+            "seed": seed,
+        }
+        told, action, x = gather({}, entries, effort), group or changes, along_axis(x, batch_axis)  # type: ignore[arg-type]
+        report = Audit(f, action, x, expected, y, elements, told, batch_size, True, effort).report()  # type: ignore[arg-type]
+    finish(report, written, _checks(report, limits, agreement, baseline))
 
 
 def _command(command: str | None, timeout: float | None, answers: str | None) -> Any:
@@ -270,20 +250,3 @@ def _checks(
     found += [below(report, limits)] if isinstance(limits, float) else []
     found += [agrees(report, min_agreement)] if min_agreement is not None else []
     return found + ([no_worse(report, baseline)] if baseline is not None else [])
-
-
-def _fail(checks: list[Check]) -> None:
-    """Say on stderr what fails, and what could not be judged; end with status ABOVE if anything fails. What is met is
-    said on stdout.
-    """
-    for check in checks:
-        if check.undecided:
-            typer.echo(f"undecided: {check.said}", err=True)
-        elif not check.passed:
-            typer.echo(f"above: {check.said}" if "error" in check.said else f"below: {check.said}", err=True)
-        elif "--output-scale" in check.said:
-            typer.echo(f"--fail-above: {check.said}", err=True)
-        else:
-            typer.echo(f"met: {check.name}" + f"; {check.said}" * bool(check.said))
-    if not all(check.passed for check in checks):
-        raise typer.Exit(ABOVE)

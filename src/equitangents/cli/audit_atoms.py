@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from equitangents.cli.announcements import stages
+from equitangents.cli.audit_ends import Files, finish
 from equitangents.cli.audit_settings import check_file
 
 if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
     from equitangents.audit.report.checks import Check
-
-ABOVE = 3
-"""The exit status of a model whose error is above --fail-above."""
 
 
 def audit_atoms(
@@ -29,11 +27,7 @@ def audit_atoms(
     limit: int | None,
     seed: int,
     fail_above: float | dict[str, float] | None,
-    html: Path | None,
-    json: Path | None,
-    markdown: Path | None,
-    junit: Path | None,
-    badge: Path | None,
+    files: Files,
     baseline: Path | None,
 ) -> None:
     """Run the audit, print its summary, write its files, and end with status 3 if a demand is not met."""
@@ -71,19 +65,7 @@ def audit_atoms(
             seed=seed,
             progress=True,
         )
-    typer.echo(report.summary())
-    files = ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown), (badge, report.to_badge))
-    for path, write in files:
-        if path is not None:
-            write(path)
-            typer.echo(f"written: {path}")
-    checks = _checks(report, fail_above, baseline)
-    if junit is not None:
-        report.to_junit(junit, checks)
-        typer.echo(f"written: {junit}")
-    if report.partial:
-        raise typer.Exit(130)
-    _fail(checks)
+    finish(report, files, _checks(report, fail_above, baseline), met=False)
 
 
 def irreps_of(text: str | None) -> dict[str, str] | None:
@@ -102,12 +84,3 @@ def _checks(report: AtomsReport, limits: float | dict[str, float] | None, baseli
 
     found = [] if limits is None else below(report, limits)
     return found + ([] if baseline is None else no_worse(report, baseline))
-
-
-def _fail(checks: list[Check]) -> None:
-    """Say on stderr what fails, and end with status ABOVE if anything does."""
-    for check in checks:
-        if not check.passed:
-            typer.echo(f"above: {check.said}", err=True)
-    if not all(check.passed for check in checks):
-        raise typer.Exit(ABOVE)

@@ -20,18 +20,35 @@ def check_choice(option: str, value: str | None, choices: Sequence[str]) -> None
         raise typer.BadParameter(said, param_hint=option)
 
 
+def check_together(told: Mapping[str, object], atoms: bool) -> None:
+    """Raise unless the options that are given belong together; `atoms`: of a potential, not of a model."""
+    given = [option for option, value in told.items() if value is not None]
+    if atoms:
+        if {"MODEL", "--data", "--group"} & set(given):
+            raise typer.BadParameter("goes without MODEL, --data and --group", param_hint="--atoms")
+        for option in ("--min-agreement", "--command", "--effort quick"):
+            if option in given:
+                raise typer.BadParameter(f"goes without {option}", param_hint="--atoms")
+        return
+    command = "--command" in given
+    if command and "MODEL" in given:
+        raise typer.BadParameter("goes without MODEL", param_hint="--command")
+    for option in ("--tests", "--tolerances", "--features"):
+        if option in given:
+            raise typer.BadParameter("goes with --atoms", param_hint=option)
+    for option in ("--timeout", "--answers"):
+        if option in given and not command:
+            raise typer.BadParameter("goes with --command", param_hint=option)
+    for option, also in (("MODEL", "--command"), ("--data", "--data"), ("--group", "--transform")):
+        if not {option, also} & set(given):
+            raise typer.BadParameter("is missing; or give --atoms and --calculator", param_hint=option)
+
+
 def check_counts(counts: Mapping[str, int | None]) -> None:
     """Raise unless every number that is given is at least 1."""
     for option, count in counts.items():
         if count is not None and count < 1:
             raise typer.BadParameter(f"{count}; expected a whole number, at least 1", param_hint=option)
-
-
-def check_outputs(paths: Mapping[str, Path | None]) -> None:
-    """Raise unless every file can lie where it is to be written."""
-    for option, path in paths.items():
-        if path is not None and not path.resolve().parent.is_dir():
-            raise typer.BadParameter(f"{str(path)!r}, whose folder does not exist", param_hint=option)
 
 
 def check_file(name: str, path: Path | str | None) -> None:

@@ -6,6 +6,7 @@ from equitangents.functional.empirical import (
     empirical_kernel_fn,
     empirical_nngp_fn,
     empirical_ntk_fn,
+    empirical_ntk_vp_fn,
     ntk_vector_product,
 )
 from equitangents.functional.implementation import NtkImplementation
@@ -19,6 +20,7 @@ __all__ = [
     "empirical_kernel_fn",
     "empirical_nngp_fn",
     "empirical_ntk_fn",
+    "empirical_ntk_vp_fn",
     "linearize",
     "monte_carlo_kernel_fn",
     "ntk_vector_product",

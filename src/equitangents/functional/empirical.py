@@ -39,8 +39,9 @@ def empirical_ntk_fn(
     diagonal_axes=(-1,) with trace_axes=() each output with itself, (N1, N2, outputs). `implementation`: "jacobians"
     holds all derivatives of both sets; "vectors" multiplies by one output's unit vector at a time, and holds none;
     "structured" holds both factors of the derivatives by weights that f multiplies by once; "auto" takes the one with
-    the least counted work. In neural-tangents they are 1, 2, 3 and 0. f must treat inputs one by one. Names that begin
-    with an underscore choose rules of derivatives there, and have no effect here.
+    the least counted work. In neural-tangents they are 1, 2, 3 and 0. f must treat inputs one by one; where it gives
+    another number of rows than inputs, derivatives are of all rows by all parameters, whatever the way. Names that
+    begin with an underscore choose rules of derivatives there, and have no effect here.
 
     Inputs and outputs may be trees of arrays, and outputs (N, …): then a kernel comes for each of them, with two axes
     for each of its own, without those of `trace_axes` (means), and with one for each of `diagonal_axes`. Such kernels
@@ -67,9 +68,11 @@ def empirical_ntk_fn(
             other = partial(_outputs, f, second)
             return _of_batches(axes, params, (at, x1), (other, x1 if x2 is None else x2))
         found = jax.eval_shape(at, params, x1)
+        _check_axes(found)
+        if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in jax.tree.leaves(found)):
+            return _of_batches(axes, params, (at, x1), (at, x1 if x2 is None else x2))
         if _is_matrix(found) and hasattr(x1, "shape") and axes.form is not None:
             return _ntk(at, params, x1, x2, axes.form, way)
-        _check_rows(found, jax.tree.leaves(x1)[0])
         sizes = [leaf.shape[1:] for leaf in jax.tree.leaves(found)]
         flat = partial(_side_by_side, at)
         whole = _ntk(flat, params, x1, x2, "full", way if hasattr(x1, "shape") else "jacobians")
@@ -166,12 +169,39 @@ def ntk_vector_product(f: Callable[..., Any], params: Params, x1: Any, x2: Any, 
     >>> ntk_vector_product(lambda w, x: x @ w, w, x, x, jnp.ones((2, 1))).tolist()
     [[1.0], [4.0]]
     """
-    shape = jax.eval_shape(f, params, x2).shape
-    if np.shape(vectors) != shape:
-        raise ShapeError(f"vectors has shape {np.shape(vectors)}; expected that of the outputs at x2, {shape}")
-    _, back = jax.vjp(lambda p: f(p, x2), params)
-    (pulled,) = back(jnp.asarray(vectors, jax.eval_shape(f, params, x2).dtype))
-    return jax.jvp(lambda p: f(p, x1), (params,), (pulled,))[1]
+    return empirical_ntk_vp_fn(f, x1, x2, params)(vectors)
+
+
+def empirical_ntk_vp_fn(
+    f: Callable[..., Any], x1: Any, x2: Any, params: Params, **keywords: Any
+) -> Callable[[Any], Any]:
+    """The function v ↦ Θ(x1, x2) v, with v as f(params, x2) and products as f(params, x1); x2=None is x1.
+
+    No Jacobian is held. Outputs may be trees of arrays, and `keywords` are those of f, of `rng` and `pattern` also two.
+
+    >>> import jax.numpy as jnp
+    >>> x = jnp.array([[1.0, 0.0], [0.0, 2.0]])
+    >>> empirical_ntk_vp_fn(lambda w, x: x @ w, x, None, jnp.ones((2, 1)))(jnp.ones((2, 1))).tolist()
+    [[1.0], [4.0]]
+    """
+    first, second = _sides(keywords)
+    other = x2 if jax.tree.leaves(x2) else x1
+    found = jax.eval_shape(partial(_outputs, f, second), params, other)
+
+    def product(vectors: Any) -> Any:
+        held = jax.tree.map(np.shape, vectors, is_leaf=_is_array)
+        wanted = jax.tree.map(lambda leaf: leaf.shape, found)
+        if held != wanted:
+            raise ShapeError(f"vectors has shape {held}; expected that of the outputs at x2, {wanted}")
+        _, back = jax.vjp(lambda p: _outputs(f, second, p, other), params)
+        (pulled,) = back(jax.tree.map(lambda v, leaf: jnp.asarray(v, leaf.dtype), vectors, found))
+        return jax.jvp(lambda p: _outputs(f, first, p, x1), (params,), (pulled,))[1]
+
+    return product
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape")
 
 
 def cheapest(params: Params, n1: int, n2: int, outputs: int, known: Structure, form: str) -> str:
@@ -278,12 +308,10 @@ def _is_matrix(found: Any) -> bool:
     return hasattr(found, "shape") and len(found.shape) == 2
 
 
-def _check_rows(found: Any, x: Any) -> None:
+def _check_axes(found: Any) -> None:
     for leaf in jax.tree.leaves(found):
-        if len(leaf.shape) < 2 or leaf.shape[0] != x.shape[0]:
-            raise ShapeError(
-                f"f(params, x) gives outputs of shape {leaf.shape}; expected (N, outputs) or (N, …), N={x.shape[0]}"
-            )
+        if len(leaf.shape) < 2:
+            raise ShapeError(f"f(params, x) gives outputs of shape {leaf.shape}; expected (N, outputs) or (N, …)")
 
 
 def _by_jacobians(at: Callable[[Any, Any], Any], params: Params, x1: Any, x2: Any, form: str) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from equitangents._types import Element, Numbers
 from equitangents.actions.group_action import GroupAction, is_infinite
@@ -102,15 +102,25 @@ def relative_orbit_std(
     action, x = check_points(action, x)
     on_outputs = checked_output_action(output_action, action)
     orbit = np.stack([carried_back(on_outputs, g, evaluate("f", f, action(g, x))) for g in nodes_of(action)])
-    orbit = orbit.reshape(len(orbit), len(x), -1)
+    spread = relative_spread(orbit.reshape(len(orbit), len(x), -1), weights_of(action))
+    return Measure("relative orbit std", spread, bootstrap)
+
+
+def relative_spread(
+    orbit: Float[np.ndarray, "elements n outputs"], weights: Float[np.ndarray, " elements"]
+) -> Float[np.ndarray, " n"]:
+    """‖std over the orbit‖ / ‖mean over the orbit‖ of outputs that are carried back; 0/0 is 0, a spread about 0 inf.
+
+    `weights` sum to 1: how much each element counts.
+    """
     largest = np.abs(orbit).max(axis=(0, 2))
-    orbit /= np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small outputs stay in range
-    # Deviations about one of the orbit's points, so that of a constant they are exactly 0.
-    deviations = orbit - orbit[0]
-    weights = weights_of(action)
+    deviations = orbit / np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small ones stay in range
+    first = deviations[0].copy()
+    deviations -= first  # about one of the orbit's points, so that of a constant they are exactly 0
     mean = np.tensordot(weights, deviations, axes=1)
-    variance = np.tensordot(weights, (deviations - mean) ** 2, axes=1)
-    return Measure("relative orbit std", ratio(norms(np.sqrt(variance)), norms(orbit[0] + mean)), bootstrap)
+    deviations -= mean
+    variance = np.tensordot(weights, deviations**2, axes=1)
+    return ratio(norms(np.sqrt(variance)), norms(first + mean))
 
 
 def _predicted_class(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from equitangents import nn
-from equitangents.stax.arguments import only
 from equitangents.stax.layers import StaxLayer, node_of, of_node, triple
 from equitangents.stax.nodes import Fan, Row
+from equitangents.stax.own_layers import JoinOverAxis
 
 
 def serial(*layers: Any) -> StaxLayer:
@@ -31,9 +31,8 @@ def FanInSum() -> StaxLayer:
 
 
 def FanInConcat(axis: int = -1) -> StaxLayer:
-    """Branches side by side along channels: `nn.Concatenate`."""
-    only("axis", axis, -1, instead="nn.Concatenate joins channels, the last axis")
-    return triple("FanInConcat", nn.Concatenate())
+    """Branches side by side along channels: `nn.Concatenate`; `axis` is that of the channels, which are last."""
+    return triple("FanInConcat", nn.Concatenate() if axis == -1 else JoinOverAxis(axis))
 
 
 def repeat(layer: Any, n: int) -> StaxLayer:

@@ -130,8 +130,7 @@ def _run(node: Node, params: Any, x: Any, signal: Any, beside: Any) -> tuple[Any
         return y, after_leaf(node, signal), after
     if isinstance(node, Row):
         for i, (child, held) in enumerate(zip(node.children, params, strict=True)):
-            here = tuple(b.within(i) for b in beside) if isinstance(beside, tuple) else beside.within(i)
-            x, signal, beside = _run(child, held, x, signal, here)
+            x, signal, beside = _run(child, held, x, signal, _within(beside, i))
         return x, signal, beside
     xs = x if isinstance(x, tuple) else (x,) * len(node.children)
     besides = beside if isinstance(beside, tuple) else (beside,) * len(node.children)
@@ -139,8 +138,12 @@ def _run(node: Node, params: Any, x: Any, signal: Any, beside: Any) -> tuple[Any
     for i, (child, held, y, s, b) in enumerate(
         zip(node.children, params, xs, parts_of(node, signal), besides, strict=True)
     ):
-        here = b.within(i) if isinstance(b, Structure) else tuple(part.within(i) for part in b)
-        found.append(_run(child, held, y, s, here))
+        found.append(_run(child, held, y, s, _within(b, i)))
     return (
         tuple(f[0] for f in found), after_fan(node, signal, [f[1] for f in found]), tuple(f[2] for f in found)
     )  # fmt: skip
+
+
+def _within(beside: Any, i: int) -> Any:
+    """What goes beside the i-th of several layers: of one signal, or of several, which may be several themselves."""
+    return tuple(_within(part, i) for part in beside) if isinstance(beside, tuple) else beside.within(i)

@@ -16,7 +16,7 @@ from equitangents.nn.layer import Layer
 from equitangents.stax.finite import apply, init
 from equitangents.stax.infinite import KernelFn
 from equitangents.stax.inputs import refuse_keywords
-from equitangents.stax.nodes import Axes, Leaf, Node, leaves
+from equitangents.stax.nodes import Axes, Leaf, Node, check_joins, leaves
 
 Params = Any
 
@@ -69,6 +69,7 @@ class ApplyFn:
 
 def of_node(node: Node) -> StaxLayer:
     """The triple of a tree of layers."""
+    check_joins(node)
     return StaxLayer(InitFn(node), ApplyFn(node), KernelFn(node))
 
 

@@ -119,8 +119,8 @@ def Flatten(batch_axis: int = 0, batch_axis_out: int = 0) -> StaxLayer:
         raise InvalidArgumentError(
             f"batch_axis_out is {batch_axis_out}; expected 0 or 1, since what comes out has two axes"
         )
-    after = (batch_axis_out % 2, 1 - batch_axis_out % 2)
-    usual = batch_axis == 0 and after == (0, 1)
+    after = (1, 0) if batch_axis_out % 2 else (0, -1)
+    usual = batch_axis == 0 and after == (0, -1)
     before = None if usual else (batch_axis, None)
     return triple("Flatten", nn.Flatten(), before=before, after=None if usual else after)
 
@@ -255,7 +255,7 @@ def _order(before: Axes | None) -> Axes | None:
         return None
     batch, channel = before
     first = channel is not None and 0 <= channel < batch
-    return (1, 0) if first else (0, 1)
+    return (1, 0) if first else (0, -1)
 
 
 def _mean_pool(window: Sequence[int], strides: Sequence[int] | None, padding: str) -> nn.AvgPool:

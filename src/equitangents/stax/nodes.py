@@ -124,6 +124,17 @@ def axes_after(node: Node, before: Axes | None) -> Axes | None:
     return before if node.after is None else node.after
 
 
+def check_joins(node: Node) -> None:
+    """Raise NotImplementedError where channels are to be joined that are not last: the axis may be one of positions."""
+    axes = axes_before(node)
+    for leaf in leaves(node):
+        if leaf.name == "FanInConcat" and axes is not None and axes[1] is not None and axes[1] >= 0:
+            raise NotImplementedError(
+                f"FanInConcat of channels along axis {axes[1]} is not here; nn.Concatenate joins channels that are last"
+            )
+        axes = leaf.after or axes
+
+
 def _fit(given: Axes, read: Axes) -> bool:
     """Whether axes may be the same: those counted from the end are known with the rank alone."""
     pairs = zip(given, read, strict=True)

@@ -1,4 +1,4 @@
-"""Layers that only `stax` names: normalisation over axes by number, pools that divide by what lies on the grid."""
+"""Layers that only `stax` names: axes by number to normalise or join over, pools that divide by what is on the grid."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import Window, grid_shape
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure
+from equitangents.stax.arguments import only
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,30 @@ class NormOverAxes(ParameterFree):
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """What `nn.LayerNorm` does, over these axes."""
         return self._layer(signal).lower(signal)
+
+
+class JoinOverAxis(nn.Concatenate):
+    """`nn.Concatenate` along an axis by its number, which must be that of the channels, the last one."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.axis = axis
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and isinstance(other, JoinOverAxis) and self.axis == other.axis
+
+    def __hash__(self) -> int:
+        return hash((super().__hash__(), self.axis))
+
+    def __repr__(self) -> str:
+        return f"JoinOverAxis({self.axis})"
+
+    def signal(self, signal: Any) -> Any:
+        """All channels; NotImplementedError where the axis is one of positions or of inputs."""
+        joined = super().signal(signal)
+        rank = len(joined.positions.shape) + 2
+        only("axis", self.axis, -1, rank - 1, instead=f"nn.Concatenate joins channels, the last of {rank} axes")
+        return joined
 
 
 @dataclass(frozen=True)

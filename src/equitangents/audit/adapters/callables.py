@@ -41,7 +41,7 @@ class CallableModel(Model):
         return self.function(*x) if isinstance(x, tuple) else self.function(x)
 
     def double(self) -> Callable[[Any], Any]:
-        """The same function where JAX computes in double precision, too."""
+        """The function where JAX computes in double precision, too."""
 
         def run(x: Any) -> Any:
             with precision.scope(np.float64):

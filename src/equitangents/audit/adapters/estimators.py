@@ -147,7 +147,7 @@ class MembersModel(Model):
             yield
 
     def stated_shapes(self, x: Any, axes: Sequence[int] = ()) -> Stated:
-        """Those of the first member that states any."""
+        """The shapes of the first member that states any."""
         stated = (member.stated_shapes(x, axes) for member in self._members)
         return next((shapes for shapes in stated if shapes), super().stated_shapes(x, axes))
 
@@ -157,7 +157,7 @@ class MembersModel(Model):
             member.check_inputs(x, axes)
 
     def batch_along(self, x: Any, axes: Sequence[int]) -> int | None:
-        """That of the first member with one size."""
+        """The batch size of the first member that takes one alone."""
         return next((size for m in self._members if (size := m.batch_along(x, axes)) is not None), None)
 
     def members(self) -> list[Model]:

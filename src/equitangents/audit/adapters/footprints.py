@@ -43,9 +43,9 @@ def largest_alive(sizes: dict[str, int], steps: Sequence[tuple[Sequence[str], Se
 
 
 def of_program(function: Callable[[Any, Any], Any], weights: Any, x: Any) -> Footprint:
-    """Of a function of JAX, `function(weights, x)`, read off its equations before any is fused; nothing is computed.
+    """The footprint of a function of JAX, `function(weights, x)`, read off its equations.
 
-    `x` holds one input.
+    No equation is fused, and nothing is computed; `x` holds one input.
     """
     count = len(jax.tree.leaves(weights))
     program = jax.make_jaxpr(function)(weights, x).jaxpr

@@ -179,7 +179,7 @@ def _called(module: Any, x: Any, told: dict[str, bool]) -> Any:
 
 
 def _in_double(apply: Callable[[Any, Any], Any], arrays: Any) -> Callable[[Any], Any]:
-    """The same function with real arrays in double precision."""
+    """The function with real arrays in double precision."""
 
     def run(x: Any) -> Any:
         with precision.scope(np.float64):

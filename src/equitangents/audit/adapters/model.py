@@ -60,7 +60,7 @@ class LayerTrace:
     """What was kept of the array that it read; None: not seen."""
     outputs: Tree
     rounding: float = 0.0
-    """Of one operation of the layer, if that is coarser than the type of `outputs`: of half precision."""
+    """The rounding of one operation of the layer, if that is coarser than the type of `outputs`: of half precision."""
 
 
 class Model(ABC):

@@ -133,7 +133,7 @@ class Changes:
     mask: int | None = None
     exact: bool = True
     is_complete: bool = True
-    lawless: bool = True
+    not_a_group: bool = True
     """No group: no products, inverses, averages or irreps."""
 
     def angle(self, g: Any) -> None:

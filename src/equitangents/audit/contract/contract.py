@@ -48,13 +48,13 @@ class Contract:
     """What the group does to arrays of every kind; None where only the given actions say."""
     output_layout: Layout | None
     angle: Callable[[Any], float | None]
-    """Of an element: degrees, if it is a turn of the plane."""
+    """The angle of an element in degrees, if it is a turn of the plane."""
     grid: tuple[int, ...] | None = None
     """Positions of the images that the model reads; None where no input is an image."""
     mask: int | None = None
     """Which input says which positions of the others exist; None: all do."""
-    lawless: bool = False
-    """Of changes that form no group: no products, inverses, averages or irreps."""
+    not_a_group: bool = False
+    """Whether these are changes that form no group: no products, inverses, averages or irreps."""
 
     @property
     def is_complete(self) -> bool:
@@ -234,7 +234,7 @@ def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, stated: St
 
 
 def _by_actions(action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None, stated: Stated) -> _Parts:
-    """The same where actions are given."""
+    """The contract of actions that are given as such."""
     if kinds is not None:
         raise InvalidArgumentError("inputs says what the named group acts on; give it with a group's name as action")
     given = spread_over("action", action, x.structure, len(x.leaves))

@@ -18,10 +18,13 @@ Sizes = Sequence[object]
 """A shape as a file states it: numbers, or whatever stands for a size that may be any."""
 
 Stated = Sequence[Sizes | None] | None
-"""Of models whose layout is never assumed: the shape of each input that their file states, or []; of others None."""
+"""The shape of each input that a model's file states, [] if it states none; None: its layout may be assumed."""
 
 _CHANNELS = (1, 2, 3, 4)
-"""Of images; of sequences only 1: four steps of many features are as likely as four channels of many steps."""
+"""Channels that images may have.
+
+Sequences only 1: four steps of many features are as likely as four channels of many steps.
+"""
 STATE = "give layout='channels_first' for (N, C, H, W) or layout='channels_last' for (N, H, W, C)"
 
 

@@ -79,11 +79,11 @@ class LeafAction:
         return self.action.moves_exactly(g)
 
     def continuous(self) -> LeafAction:
-        """The same action made continuous in g where it is not, for derivatives."""
+        """An action that is continuous in g, as derivatives need it."""
         return replace(self, action=self.action.continuous())
 
     def more_accurate(self) -> LeafAction | None:
-        """The same action with a better interpolation, as a reference; None if there is none."""
+        """An action that interpolates better, as a reference; None if there is none."""
         better = self.action.more_accurate()
         return None if better is None else replace(self, action=better)
 

@@ -57,14 +57,14 @@ class Inputs:
     axes: tuple[int, ...] = ()
     """Where the model has the batch of every leaf; empty: all along the first axis."""
     keys: tuple[Any, ...] = ()
-    """Of a dictionary, its keys in the order in which they were given; leaves are in that of the sorted keys."""
+    """A dictionary's keys in the order in which they were given; leaves are in that of the sorted keys."""
 
     def rows(self, chosen: Any) -> tuple[Any, ...]:
         """The leaves of some inputs."""
         return tuple(a if isinstance(a, Shared) else a[chosen] for a in self.leaves)
 
     def subset(self, chosen: Any) -> Inputs:
-        """The same for some inputs only."""
+        """Some of the inputs."""
         rows = self.rows(chosen)
         return self.replaced(rows)
 

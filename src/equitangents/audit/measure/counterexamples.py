@@ -82,7 +82,7 @@ def _again(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement, o: 
     noise = float(ratio(np.array([differ]), np.array([of_x]))[0])
     rounding = [_rounding(task, part, ys[0], actions)[o, at] for part, ys in ((x, still), (moved, turned))]
     floor = 2 * float(np.max(rounding)) + float(np.max(parts))
-    if not task.contract.lawless:
+    if not task.contract.not_a_group:
         both = resampling(replace(task, elements=[g]), x, still[0], actions)
         floor += float(np.max([np.nan_to_num(part[o, 0, at]) for part in both]))
     unit = judgement.headline.unit

@@ -61,7 +61,7 @@ class AbsoluteFloors:
         return 2 * self.rounding + self.noise
 
     def always_relative(self, sizes: Float[np.ndarray, "outputs N"]) -> Float[np.ndarray, " outputs"]:
-        """The same over the outputs' norms, root mean squares of both."""
+        """Rounding and noise over the outputs' norms, root mean squares of both."""
         rms = lambda a: np.sqrt(np.mean(a**2, axis=1))
         return ratio(rms(self.always), rms(sizes[:, self.rows]))
 
@@ -90,7 +90,7 @@ class Floors:
 
     @property
     def table(self) -> Float[np.ndarray, "E n"]:
-        """The same for every row."""
+        """The floor of every element and row."""
         resampled = np.fmax(np.nan_to_num(self.round_trip), np.nan_to_num(self.reference))
         return resampled + self.always
 

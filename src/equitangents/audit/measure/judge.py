@@ -41,10 +41,10 @@ class Judgement:
     """The error relative to the spread between inputs; None where no output has one."""
     spread_floor: float | None
     elements: list[Spread]
-    """Of every element, the largest over the outputs that are judged."""
+    """The error under every element, the largest over the outputs that are judged."""
     element_floors: Float[np.ndarray, " E"]
     outputs: list[Estimate]
-    """Of every output, over all elements."""
+    """The mean error of every output, over all elements."""
     output_element_floors: Float[np.ndarray, "outputs E"]
     at_floor: Bool[np.ndarray, "outputs E"]
     above: Bool[np.ndarray, "outputs E"]
@@ -233,8 +233,8 @@ def decide(judgement: Judgement, floors: Floors) -> Verdict:
     """
     if judgement.undefined:
         return "broken"
-    if judgement.scales.nothing:  # exact zeros everywhere need no scale
-        return "undecided" if judgement.headline.error.worst > 0 else "equivariant"
+    if judgement.scales.nothing:  # exact zeros, too: a dead model shows no symmetry
+        return "undecided"
     if judgement.above.any():
         return "broken"
     if hidden(judgement) is None:

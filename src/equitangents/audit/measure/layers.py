@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from equitangents.audit.adapters import LayerTrace, Model
-from equitangents.audit.adapters.folding import Folder
+from equitangents.audit.adapters.folding import Folder, difference, misfit, same
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.folding import difference, misfit, same
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import LayerResult, LayerSection, SweepResult
 from equitangents.errors import MissingLibraryError, NetworkError
@@ -102,7 +101,7 @@ def _is_expected(layers: list[LayerResult], guilty: str, swept: list[SweepResult
     return guilty == first and all(s.error is None or s.first_broken == guilty for s in swept)
 
 
-def acquit(section: LayerSection | str) -> LayerSection | str:
+def clear_if_equivariant(section: LayerSection | str) -> LayerSection | str:
     """The section for a model that is equivariant as a whole: what breaks the symmetry within is mended again."""
     if isinstance(section, str) or section.guilty is None:
         return section

@@ -23,6 +23,7 @@ from equitangents.audit.measure.spread import RunningSpread
 from equitangents.audit.measure.task import Task, apart, batches, check_same_shapes, flattened, pulled_back, size
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
+from equitangents.metrics.orbits import relative_spread
 
 _KEPT_NUMBERS = 2**24
 _CLASSES = 1024
@@ -68,7 +69,7 @@ class Orbits:
     complex_pairs: Bool[np.ndarray, " outputs"]
     """Which outputs are complex numbers, held as pairs of real ones."""
     matched: dict[int, Float[np.ndarray, "3 E N"]]
-    """Of outputs that are sets: matched IoU, share missed, share extra."""
+    """Matched IoU, share missed and share extra of every output that is a set."""
     moved: Bool[np.ndarray, " N"]
     """Which inputs some element moves."""
     undefined: Bool[np.ndarray, "E N"]
@@ -88,90 +89,114 @@ class Orbits:
 def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
     """One pass over x (the task's own inputs if none are given)."""
     x = task.x if x is None else x
-    contract, elements = task.contract, task.elements
-    E, N = len(elements), x.n
-    inverses = [contract.group.inverse(g) for g in elements]
-    errors, violations, sizes = np.empty((E, N)), np.empty((E, N)), np.empty(N)
-    separate = sizes_of = signals = actions = first = None
-    spreads: list[RunningSpread] = []
-    matched: dict[int, np.ndarray] = {}
-    undefined, moves = np.zeros((E, N), bool), np.zeros(N, bool)
-    kept = np.arange(N)
-    for rows in batches(N, task.step):
+    contract, tables = task.contract, None
+    for rows in batches(x.n, task.step):
         part = x.subset(rows)
         start = contract.start(part)
         y = task.batch(start)
-        if first is None or separate is None or sizes_of is None or signals is None or actions is None:
-            first, actions = y, task.output_actions(y)
-            separate, sizes_of = np.empty((len(y.leaves), E, N)), np.empty((len(y.leaves), N))
-            spreads = [RunningSpread(E + 1) for _ in y.leaves]
-            width = flattened(_profiles(actions, y.leaves, y.leaves)).shape[1]
-            kept = _kept_rows(N, (E + 1) * width, task.seed)
-            signals = np.empty((E + 1, len(kept), width))
-        sizes_of[:, rows] = [size(leaf, a) for leaf, a in zip(y.leaves, actions, strict=True)]
-        sizes[rows] = norms(sizes_of[:, rows].T)
-        for o, leaf in enumerate(y.leaves):
-            spreads[o].add(leaf.reshape(len(leaf), -1))
-        here = np.searchsorted(kept, rows[0]), np.searchsorted(kept, rows[-1] + 1)
-        chosen = kept[here[0] : here[1]] - rows[0]
-        kept_y = [v[chosen] for v in y.leaves]
-        if len(chosen):
-            signals[0, here[0] : here[1]] = flattened(_profiles(actions, kept_y, kept_y))
-        for k, moved in enumerate(contract.orbit(elements, part.leaves)):
-            if not moves[rows].all():
-                moves[rows] |= moved_rows(start.leaves, moved)
+        if tables is None:
+            tables = _Tables(task, x.n, y)
+        tables.start(rows, y)
+        for k, moved in enumerate(contract.orbit(task.elements, part.leaves)):
+            if not tables.moved[rows].all():
+                tables.moved[rows] |= moved_rows(start.leaves, moved)
             z = task.batch(x.replaced(moved), finite=False)
-            check_same_shapes(y, z, contract.label(elements[k]))
-            z, undefined[k, rows] = _defined(z, y)
-            for running, leaf in zip(spreads, z.leaves, strict=True):
-                running.add(leaf.reshape(len(leaf), -1))
-            expected = [v if a is None else _acted(a, elements[k], v) for a, v in zip(actions, y.leaves, strict=True)]
-            separate[:, k, rows] = [apart(*v) for v in zip(z.leaves, expected, actions, strict=True)]
-            for o, both in _matches(actions, z.leaves, expected):
-                matched.setdefault(o, np.full((3, E, N), np.nan))[:, k, rows] = both
-            errors[k, rows] = np.max(ratio(separate[:, k, rows], sizes_of[:, rows]), axis=0)
-            violations[k, rows] = norms(separate[:, k, rows].T)
-            if len(chosen):
-                there = [v[chosen] for v in z.leaves]
-                if contract.lawless:  # nothing undoes a change: what is added to f(x) in place of ρ(g)⁻¹f(ρ(g)x)
-                    back = _added(actions, kept_y, there, [v[chosen] for v in expected])
-                else:
-                    back = pulled_back(actions, inverses[k], there)
-                signals[k + 1, here[0] : here[1]] = flattened(_profiles(actions, back, kept_y))
-    assert first is not None
-    assert actions is not None
-    assert separate is not None
-    assert sizes_of is not None
-    assert signals is not None
-    classes = np.array([a.dtype.kind == "i" for a in first.leaves])
-    compared = np.array([a is not None and a.compared is not None for a in actions])
-    shapes = [p.shape[1:] for p in _profiles(actions, first.leaves, first.leaves)]
-    if classes.any():
-        signals, shapes = _one_hot(signals, shapes, classes)
-    return Orbits(
-        errors=errors,
-        separate=separate,
-        separate_sizes=sizes_of,
-        spreads=np.array([np.nan if c else s.value for s, c in zip(spreads, classes | compared, strict=True)]),
-        class_numbers=classes,
-        violations=violations,
-        sizes=sizes,
-        kept=kept,
-        signals=signals,
-        actions=actions,
-        output_shapes=shapes,
-        output_names=_names(first.structure, len(first.leaves)),
-        structure=first.structure,
-        output_axes=first.axes,
-        dtype=first.dtype,
-        probabilities=task.outputs in ("auto", "probabilities") and are_distributions(first.leaves[0]),
-        classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
-        shares=np.array([a is not None and a.compared is not None and a.compared.share for a in actions]),
-        complex_pairs=np.array(first.complex_pairs or [False] * len(first.leaves)),
-        matched=matched,
-        moved=moves,
-        undefined=undefined,
-    )
+            check_same_shapes(y, z, contract.label(task.elements[k]))
+            tables.add(k, rows, y, z)
+    assert tables is not None
+    return tables.orbits()
+
+
+class _Tables:
+    """The tables of one pass, filled batch by batch: `start` with f(x), then `add` with f(ρ_X(g)x) for every g."""
+
+    def __init__(self, task: Task, inputs: int, first: Answer):
+        self.task, self.first = task, first
+        self.actions = task.output_actions(first)
+        outputs, E, N = len(first.leaves), len(task.elements), inputs
+        self.inverses = [task.contract.group.inverse(g) for g in task.elements]
+        self.errors, self.violations, self.sizes = np.empty((E, N)), np.empty((E, N)), np.empty(N)
+        self.separate, self.separate_sizes = np.empty((outputs, E, N)), np.empty((outputs, N))
+        self.undefined, self.moved = np.zeros((E, N), bool), np.zeros(N, bool)
+        self.spreads = [RunningSpread(E + 1) for _ in first.leaves]
+        self.matched: dict[int, np.ndarray] = {}
+        width = flattened(_profiles(self.actions, first.leaves, first.leaves)).shape[1]
+        self.kept = _kept_rows(N, (E + 1) * width, task.seed)
+        self.signals = np.empty((E + 1, len(self.kept), width))
+
+    def start(self, rows: np.ndarray, y: Answer) -> None:
+        """f(x) of some rows."""
+        self.separate_sizes[:, rows] = [size(leaf, a) for leaf, a in zip(y.leaves, self.actions, strict=True)]
+        self.sizes[rows] = norms(self.separate_sizes[:, rows].T)
+        self._spread(y)
+        here, chosen = self._of_kept(rows)
+        own = [v[chosen] for v in y.leaves]
+        if len(chosen):
+            self.signals[0, here] = flattened(_profiles(self.actions, own, own))
+
+    def add(self, k: int, rows: np.ndarray, y: Answer, z: Answer) -> None:
+        """f(ρ_X(g)x) of the same rows, of element k."""
+        actions, g = self.actions, self.task.elements[k]
+        z, self.undefined[k, rows] = _defined(z, y)
+        self._spread(z)
+        expected = [v if a is None else _acted(a, g, v) for a, v in zip(actions, y.leaves, strict=True)]
+        self.separate[:, k, rows] = [apart(*v) for v in zip(z.leaves, expected, actions, strict=True)]
+        for o, both in _matches(actions, z.leaves, expected):
+            self.matched.setdefault(o, np.full((3, *self.errors.shape), np.nan))[:, k, rows] = both
+        self.errors[k, rows] = np.max(ratio(self.separate[:, k, rows], self.separate_sizes[:, rows]), axis=0)
+        self.violations[k, rows] = norms(self.separate[:, k, rows].T)
+        here, chosen = self._of_kept(rows)
+        if not len(chosen):
+            return
+        own, there = [v[chosen] for v in y.leaves], [v[chosen] for v in z.leaves]
+        if self.task.contract.not_a_group:  # nothing undoes a change: what it adds to f(x) in place of ρ(g)⁻¹f(ρ(g)x)
+            back = _added(actions, own, there, [v[chosen] for v in expected])
+        else:
+            back = pulled_back(actions, self.inverses[k], there)
+        self.signals[k + 1, here] = flattened(_profiles(actions, back, own))
+
+    def _spread(self, y: Answer) -> None:
+        for running, leaf in zip(self.spreads, y.leaves, strict=True):
+            running.add(leaf.reshape(len(leaf), -1))
+
+    def _of_kept(self, rows: np.ndarray) -> tuple[slice, np.ndarray]:
+        """Where signals keep some of the rows, and which of them."""
+        low, high = np.searchsorted(self.kept, rows[0]), np.searchsorted(self.kept, rows[-1] + 1)
+        return slice(low, high), self.kept[low:high] - rows[0]
+
+    def orbits(self) -> Orbits:
+        """All that was found."""
+        task, first, actions, signals = self.task, self.first, self.actions, self.signals
+        classes = np.array([a.dtype.kind == "i" for a in first.leaves])
+        compared = np.array([a is not None and a.compared is not None for a in actions])
+        shapes = [p.shape[1:] for p in _profiles(actions, first.leaves, first.leaves)]
+        if classes.any():
+            signals, shapes = _one_hot(signals, shapes, classes)
+        spreads = zip(self.spreads, classes | compared, strict=True)
+        return Orbits(
+            errors=self.errors,
+            separate=self.separate,
+            separate_sizes=self.separate_sizes,
+            spreads=np.array([np.nan if c else s.value for s, c in spreads]),
+            class_numbers=classes,
+            violations=self.violations,
+            sizes=self.sizes,
+            kept=self.kept,
+            signals=signals,
+            actions=actions,
+            output_shapes=shapes,
+            output_names=_names(first.structure, len(first.leaves)),
+            structure=first.structure,
+            output_axes=first.axes,
+            dtype=first.dtype,
+            probabilities=task.outputs in ("auto", "probabilities") and are_distributions(first.leaves[0]),
+            classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
+            shares=np.array([a is not None and a.compared is not None and a.compared.share for a in actions]),
+            complex_pairs=np.array(first.complex_pairs or [False] * len(first.leaves)),
+            matched=self.matched,
+            moved=self.moved,
+            undefined=self.undefined,
+        )
 
 
 def _added(
@@ -202,9 +227,7 @@ def _matches(
 
 def relative_std(signals: Float[np.ndarray, "E1 K D"]) -> Float[np.ndarray, " K"]:
     """‖std over the orbit‖ / ‖mean over the orbit‖, the identity included."""
-    deviations = signals - signals[0]  # about one of the points, so that of a constant they are exactly 0
-    mean = signals[0] + deviations.mean(axis=0)
-    return ratio(norms(deviations.std(axis=0)), norms(mean))
+    return relative_spread(signals, np.full(len(signals), 1 / len(signals)))
 
 
 def _acted(action: LeafAction, g: object, y: np.ndarray) -> np.ndarray:

@@ -320,21 +320,3 @@ def check_same_shapes(y: Answer, moved: Answer, label: str) -> None:
     for a, b in zip(y.leaves, moved.leaves, strict=True):
         if a.shape != b.shape:
             raise ShapeError(f"f(x) has shape {a.shape}, and after {label} {b.shape}; it must be the same")
-
-
-def stopped_task(task: Task) -> Task:
-    """The task of those inputs and elements that were measured before the pass was stopped; it replays their outputs.
-
-    All elements for the batches that were finished; if none was, some elements for the first batch. Raises
-    KeyboardInterrupt if no element was finished.
-    """
-    answers, along = task.record.answers, len(task.elements) + 1
-    whole = len(answers) // along
-    if whole:
-        part = task.of_rows(np.arange(min(task.x.n, whole * task.step)))
-        return replace(part, record=Record(answers[: whole * along], replaying=True))
-    if len(answers) < 2:
-        raise KeyboardInterrupt
-    part = task.of_rows(np.arange(len(answers[0].leaves[0])))
-    elements = task.elements[: len(answers) - 1]
-    return replace(part, elements=elements, complete=False, record=Record(list(answers), replaying=True))

@@ -64,7 +64,7 @@ def _outputs(task: Task, i: int, shown: list[int], x: Inputs, moved: list[list[A
     known = [y for y in kept if y is not None]
     if len(known) == len(kept):
         return list(known)
-    if task.contract.lawless:  # changed inputs may have other shapes
+    if task.contract.not_a_group:  # changed inputs may have other shapes
         return [task.evaluate(x.replaced(leaves)).leaves for leaves in (x.leaves, *moved)]
     columns = zip(x.leaves, *moved, strict=True)
     leaves = [a[0] if isinstance(a[0], Shared) else np.concatenate(a) for a in columns]

@@ -38,7 +38,8 @@ def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Chec
             continue
         name = f"{r.test}, {r.quantity} ≤ {limit:g}"
         if r.outcome == "undecided" and (r.blind or not r.floor <= r.tolerance):
-            found.append(Check(name, False, f"{r.test} of {r.quantity} cannot be decided; {r.decide} would decide it"))
+            said = f"{r.test} of {r.quantity} cannot be decided; {r.decide} would decide it"
+            found.append(Check(name, False, said, undecided=True))
         elif r.relative is not None:
             passed = bool(r.relative.mean <= limit)
             said = f"relative error {r.relative.mean:.3g} {'≤' if passed else '>'} {limit:g}"
@@ -76,7 +77,7 @@ def _check(now: Row, before: Mapping[str, Any], value: float | None, grew: bool,
 
 
 def _p_value(now: Row, before: Mapping[str, Any]) -> float | None:
-    """Of the hypothesis that errors did not grow; None where there are no pairs."""
+    """p-value of the hypothesis that errors did not grow; None where there are no pairs."""
     one, two = (np.array(table, np.float64) for table in (now.errors, before.get("errors") or []))
     if one.shape != two.shape or one.size < 2:
         return None

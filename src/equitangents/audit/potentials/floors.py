@@ -25,13 +25,14 @@ _ROUNDINGS = 8.0  # of a result's own size: layers round their sums, too
 _ENTRIES = 9
 _LEVEL = 0.99
 _REPEATED = 3  # structures that are asked twice
+_ENOUGH = 4  # tests with a null of their own, beside which one structure needs no second one
 _MORE = 3  # repeats of each of these, where some differ
 _NOISE = 1e3  # roundings by which repeats may differ on parallel machines: more is noise
 
 
 @dataclass(eq=False)
 class Floors:
-    """Of one structure: nulls of every quantity by test, and repeats that differ."""
+    """What floors of one structure are made of: nulls of every quantity by test, and repeats that differ."""
 
     sizes: dict[str, float]
     entries: dict[str, int]
@@ -64,14 +65,20 @@ def floors_of(of: list[Floors], name: str, test: str = "") -> list[float]:
     return [factor * f.spread(name, test) + _ROUNDINGS * f.unit * f.sizes[name] for f in of]
 
 
-def first_floors(potential: Potential, structures: list[Any], values: list[Values], seed: int) -> list[Floors]:
-    """Floors of the structures as they are given, from a null of each, two where there is one, and repeats of a few."""
+def first_floors(
+    potential: Potential, structures: list[Any], values: list[Values], seed: int, later: int = 0
+) -> list[Floors]:
+    """Floors of the structures as they are given, from a null of each, and repeats of a few.
+
+    Two nulls of a single structure, unless `later` tests bring enough of their own.
+    """
+    nulls = 2 if len(structures) == 1 and later < _ENOUGH else 1
     q, rng = potential.quantities, np.random.default_rng([seed, 1])
     found = []
     for atoms, v in zip(structures, values, strict=True):
         sizes = {name: q[name].size(value, len(atoms)) for name, value in v.items()}
         floors = Floors(sizes, {name: min(value.size, _ENTRIES) for name, value in v.items()}, potential.unit)
-        for _ in range(2 if len(structures) == 1 else 1):
+        for _ in range(nulls):
             floors.note("as given", null(potential, nudged(atoms, rng), v))
         found.append(floors)
     few = np.linspace(0, len(structures) - 1, min(_REPEATED, len(structures))).astype(int)

@@ -122,8 +122,10 @@ def told_apart(
     return replace(part, given=len(blind), note="; ".join(filter(None, (part.note, said))), errors=row.errors)
 
 
-def as_they_are(potential: Potential, given: list[Any], tolerances: Mapping[str, float] | None, seed: int) -> Known:
-    """The structures' values, floors and whether they are at rest.
+def as_they_are(
+    potential: Potential, given: list[Any], tolerances: Mapping[str, float] | None, seed: int, later: int = 0
+) -> Known:
+    """The structures' values, floors and whether they are at rest; `later` tests bring nulls of their own.
 
     NotFiniteError where nothing is finite for any structure; ModelError where the calculator raises.
     """
@@ -141,7 +143,7 @@ def as_they_are(potential: Potential, given: list[Any], tolerances: Mapping[str,
         if isinstance(value, bool) or not isinstance(value, int | float) or not (np.isfinite(value) and value > 0):
             raise InvalidArgumentError(f"tolerances[{name!r}] is {value!r}; expected a number above 0")
         limits[name] = float(value)
-    found.floors += first_floors(potential, given, found.values, seed)
+    found.floors += first_floors(potential, given, found.values, seed, later)
     force = potential.quantities.get("forces")
     found.at_rest += [
         force is not None and "forces" in v and force.size(v["forces"], len(a)) < AT_REST

@@ -24,7 +24,7 @@ class Quantity:
 
     name: str
     unit: str
-    """Of errors in reports."""
+    """The unit of errors in reports."""
     factor: float
     """From ASE's unit to that one."""
     kind: Literal["scalar", "vector", "tensor", "irreps"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from equitangents import notebook
@@ -14,12 +12,11 @@ from equitangents.audit.potentials.lines import digits, pose_said, poses_said, r
 from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, StructureResult
 from equitangents.audit.report.badge import badge_text
 from equitangents.audit.report.checks import Check
-from equitangents.audit.report.findings import plain
 from equitangents.audit.report.junit import suite
 from equitangents.audit.report.markdown import escaped, table
-from equitangents.audit.report.result import write_text
 from equitangents.audit.report.sections import Missing
 from equitangents.audit.report.words import number
+from equitangents.audit.report.written import WrittenReport
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
 
@@ -34,7 +31,7 @@ _BADGES = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AtomsReport:
+class AtomsReport(WrittenReport):
     """Everything that an audit of a potential found; made by `equitangents.audit.atoms`."""
 
     format: Literal["equitangents.audit.atoms/1"]
@@ -59,7 +56,7 @@ class AtomsReport:
     """In the calculator."""
     total_seconds: float
     structures_digest: str = ""
-    """Of the structures, the seed and the number of moves: equal where rows of two reports may be compared in pairs."""
+    """A hash of the structures, the seed and the number of moves: equal where rows may be compared in pairs."""
     broken: list[BrokenPose] = field(default_factory=list)
     """Poses for which the calculator gives no finite result, or raises."""
     noise: dict[str, float] = field(default_factory=dict)
@@ -81,16 +78,8 @@ class AtomsReport:
         lines += [f"  left out: {m.section}: {m.reason}" for m in self.missing]
         return "\n".join([*lines, "", *(f"- {line}" for line in self.advice)])
 
-    def to_dict(self) -> dict[str, Any]:
-        """What `to_json` writes, as plain values; numbers that are not finite are None."""
-        return plain(self)
-
-    def to_json(self, path: FileName) -> Path:
-        """Write the report as JSON. Returns the path."""
-        return write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
-
-    def to_markdown(self, path: FileName | None = None) -> str:
-        """The report as Markdown that GitHub renders, also written to `path` if one is given."""
+    def markdown(self) -> str:
+        """The report as Markdown."""
         rows = [[r.test, r.quantity, *cells(r), r.outcome] for r in self.rows]
         parts = [
             f"## {_SIGNS[self.verdict]} Audit of {escaped(str(self.calculator))}",
@@ -102,37 +91,24 @@ class AtomsReport:
             parts += ["### Poses without a result", "\n".join(f"- {line}" for line in poses_said(self.broken))]
         if self.missing:
             parts += ["### Left out", "\n".join(f"- {escaped(m.section)}: {escaped(m.reason)}" for m in self.missing)]
-        text = "\n\n".join(parts) + "\n"
-        if path is not None:
-            write_text(path, text)
-        return text
+        return "\n\n".join(parts) + "\n"
 
-    def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
-        """The report as JUnit's XML, one test case a row and one a check, also written to `path` if given.
+    def junit(self, checks: Sequence[Check] = ()) -> str:
+        """JUnit's XML, one test case a row and one a check.
 
         A row fails if its outcome is "fails"; so does a pose without a finite result.
         """
         cases = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", row_said(r)) for r in self.rows]
         cases += [Check(f"{pose.test}, {pose.move or 'pose'}", False, pose_said(pose)) for pose in self.broken]
-        text = suite(self.calculator, self.calculator, [*cases, *checks], self.total_seconds, self.sentence)
-        if path is not None:
-            write_text(path, text)
-        return text
+        return suite(self.calculator, self.calculator, [*cases, *checks], self.total_seconds, self.sentence)
 
-    def to_badge(self, path: FileName | None = None) -> str:
-        """A badge with the verdict as SVG, or as the JSON of shields.io's endpoints if `path` ends in .json."""
+    def badge(self, path: FileName | None = None) -> str:
+        """A badge with the verdict, and how many tests fail."""
         state, _, words = _BADGES[self.verdict]
         failing = len({r.test for r in self.rows if r.outcome == "fails"})
         count = len({r.test for r in self.rows})
         said = f"fails {failing} of {count} tests" if failing else words[0].lower() + words[1:]
-        text = badge_text(path, "potential", said, state)
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    def to_html(self, path: FileName) -> Path:
-        """Write the report as one HTML file that needs nothing else. Returns the path."""
-        return write_text(path, self.html())
+        return badge_text(path, "potential", said, state)
 
     def html(self) -> str:
         """The page; it loads nothing."""
@@ -155,9 +131,6 @@ class AtomsReport:
         """What a notebook shows: the finding and every row."""
         head = notebook.table("Audit", [("verdict", self.verdict), ("finding", self.sentence)])
         return head + notebook.table("Tests", [(f"{r.test}, {r.quantity}", row_said(r)) for r in self.rows])
-
-    def __repr__(self) -> str:
-        return f"<audit: {self.sentence}>"
 
 
 def cells(r: Row) -> list[str]:

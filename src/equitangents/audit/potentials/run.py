@@ -26,7 +26,7 @@ from equitangents.audit.potentials.lines import sentence
 from equitangents.audit.potentials.report import FORMAT, AtomsReport
 from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, StructureResult, what_decides
 from equitangents.audit.potentials.smoothness import smoothness
-from equitangents.audit.potentials.symmetry import SYMMETRIES, measure
+from equitangents.audit.potentials.symmetry import ROUNDED_ANEW, SYMMETRIES, measure
 from equitangents.audit.progress import Progress
 from equitangents.audit.report.sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
@@ -105,7 +105,7 @@ def atoms(
     rows: list[Row] = []
     missing: list[Missing] = []
     try:
-        known = as_they_are(potential, given, tolerances, seed)
+        known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
         with stop.watching():
             for test in asked:
                 found = stop.measured(test, partial(_measured, test, potential, known, elements, sampling, seconds), [])
@@ -173,7 +173,7 @@ def planned(test: str, structures: int, elements: int) -> int:
 
 
 def _digest(given: Sequence[Any], elements: int, seed: int) -> str:
-    """Of the structures, the seed and the number of moves."""
+    """A hash of the structures, the seed and the number of moves."""
     found = hashlib.sha256(f"{elements} {seed}".encode())
     for one in given:
         for part in (one.numbers, one.positions, np.asarray(one.cell), one.pbc):

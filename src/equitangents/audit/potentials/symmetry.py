@@ -56,14 +56,14 @@ def measure(potential: Potential, known: Known, test: str, count: int, sampling:
                 q = potential.quantities[name]
                 error = q.apart(moved[name], move.expected(q, value), len(move.atoms))
                 found[name].by_structure[i].append((move.label, error))
-            if k == 0 and test in _ROUNDED_ANEW and kept:
+            if k == 0 and test in ROUNDED_ANEW and kept:
                 known.floors[i].note(test, null(potential, nudged(move.atoms, tiny), {n: moved[n] for n in kept}))
     if not found:
         return _WHY[test] if not applies else "the calculator gives no finite result"
     return [_row(potential.quantities[name], test, errors, known, sampling) for name, errors in found.items()]
 
 
-_ROUNDED_ANEW = ("rotation", "reflection", "translation", "lattice translation", "supercell")
+ROUNDED_ANEW = ("rotation", "reflection", "translation", "lattice translation", "supercell")
 """Tests whose own moves have a null; renumbering changes the order of sums alone, and has those of the others."""
 _WHY = {
     "lattice translation": "no structure is periodic",

@@ -32,19 +32,24 @@ class Check:
     said: str
     undecided: bool = False
     """Whether it is not met because the report does not decide it."""
+    least: bool = False
+    """Whether what it limits must not be smaller; otherwise it must not be larger."""
 
 
 def below(report: Findings, limit: float) -> Check:
     """Whether the headline's mean error is at most `limit`, and the report can tell."""
     name = f"mean relative error ≤ {limit:g}"
     if unscaled(report) and report.doubt is not None and report.doubt.cause == "vanishing":
-        return Check(name, True, "all outputs vanish; --output-scale gives a size to judge them against")
+        return Check(name, False, f"all outputs vanish{_NO_SIZE}", True)
     headline = headline_of(report)
     error = headline.error.estimate.mean
     if not error <= limit:
         return Check(name, False, f"mean relative error {error:.3g} > {limit:g}, {unit_of(report)}")
     open_ = _open(report, headline.floor, headline.error.worst, limit)
     return Check(name, False, open_, True) if open_ else Check(name, True, f"{error:.3g}, {unit_of(report)}")
+
+
+_NO_SIZE = ", which shows no symmetry; --output-scale gives a size to judge them against"
 
 
 def _open(report: Findings, floor: float, worst: float, limit: float) -> str:
@@ -75,6 +80,8 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
             unit = unit_of_output(o, report)
             said = f"mean relative error {error:.3g} {'≤' if error <= limit else '>'} {limit:g}, {unit}"
             open_ = _open(report, o.floor or 0.0, error, limit) if error <= limit else ""
+            if o.vanishes and o.scale is None:
+                open_ = f"all of it vanishes{_NO_SIZE}"
             passed = bool(error <= limit) and not open_
             found.append(Check(f"output {o.name} ≤ {limit:g}", passed, f"{o.name}: {open_ or said}", bool(open_)))
     return found
@@ -97,7 +104,7 @@ def agrees(report: Findings, least: float) -> Check:
         raise InvalidArgumentError(f"min_agreement is {least:g}, but the outputs of {report.model.name} are no classes")
     passed = bool(same.mean >= least)
     said = f"same prediction in {number(same.mean)} of cases, {'at least' if passed else 'below'} {number(least)}"
-    return Check(f"agreement ≥ {least:g}", passed, said)
+    return Check(f"agreement ≥ {least:g}", passed, said, least=True)
 
 
 def no_worse(report: Findings, baseline: Path) -> Check:

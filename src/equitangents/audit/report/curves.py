@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from equitangents.audit.report.sections.curves import StrengthResult
+from equitangents.audit.report.sections.elements import StrengthResult
 from equitangents.audit.report.words import interval, number, of
 
 

@@ -106,10 +106,10 @@ class Findings:
     """Mean error of every input over the elements, relative to ‖f(x)‖: what a later audit is compared with. Inputs that
     were left out have none (null)."""
     errors_by_unit: dict[str, list[float]] = field(default_factory=dict)
-    """The same in every unit that a headline may have ("norm", "spread", "probability", …), and the share of predicted
-    classes that change ("labels")."""
+    """Mean error of every input in every unit that a headline may have ("norm", "spread", "probability", …), and
+    the share of predicted classes that change ("labels")."""
     doubt: Doubt | None = None
-    """Of verdicts that are open, "undecided" and "stochastic"."""
+    """Why the verdict is open, "undecided" or "stochastic"; null where it is not."""
     counterexample: Counterexample | None = None
     """A single input that is far above its floor, where no mean is."""
     undefined: list[UndefinedPose] = field(default_factory=list)
@@ -117,11 +117,7 @@ class Findings:
     unmoved: int = 0
     """Inputs that no element moves, and that were left out, unless all are such."""
     inputs_digest: str = ""
-    """Of the inputs, the group and its elements: equal where errors of single inputs may be compared."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """What `to_json` writes, as plain values; numbers that are not finite are None."""
-        return plain(self)
+    """A hash of the inputs, the group and its elements: equal where errors of single inputs may be compared."""
 
 
 def plain(value: Any) -> Any:

@@ -35,7 +35,7 @@ def unit_of(report: Findings) -> str:
 
 
 def unit_of_output(o: OutputContract, report: Findings) -> str:
-    """The same of one output, which may have a unit of its own."""
+    """What one output's error is relative to, in words; it may have a unit of its own."""
     if o.unit is None or (o.unit == "absolute" and o.scale is None):
         return unit_of(report)
     return of(o.unit)

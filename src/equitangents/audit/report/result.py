@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from equitangents import notebook
@@ -19,12 +17,12 @@ from equitangents.audit.report.markdown import markdown
 from equitangents.audit.report.page import html
 from equitangents.audit.report.text import summary
 from equitangents.audit.report.words import badge, number
+from equitangents.audit.report.written import WrittenReport
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import whole_file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AuditReport(Findings):
+class AuditReport(WrittenReport, Findings):
     """Everything that an audit found; made by `equitangents.audit`, written by `to_json`, `to_html`, `to_markdown`.
 
     The attributes are those of `Findings`.
@@ -34,16 +32,24 @@ class AuditReport(Findings):
         """The finding in a few lines of plain text, the one sentence first."""
         return summary(self)
 
-    def to_json(self, path: FileName) -> Path:
-        """Write the report as JSON; `equitangents.audit.report.schema()` says what it holds. Returns the path."""
-        return write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+    def markdown(self) -> str:
+        """The report as Markdown."""
+        return markdown(self)
 
-    def to_markdown(self, path: FileName | None = None) -> str:
-        """The report as Markdown that GitHub renders, also written to `path` if one is given."""
-        text = markdown(self)
-        if path is not None:
-            write_text(path, text)
-        return text
+    def junit(self, checks: Sequence[Check] = ()) -> str:
+        """JUnit's XML, one test case an output and one a check."""
+        return junit(self, checks)
+
+    def badge(self, path: FileName | None = None) -> str:
+        """A badge with the verdict, and the error that it goes by."""
+        state, _, words = badge(self.verdict, headline_of(self))
+        moving = any(o.action != "invariant" for o in self.contract.outputs)
+        label = f"{self.contract.group} {'equivariance' if moving else 'invariance'}"
+        return badge_text(path, label, words[0].lower() + words[1:], state)
+
+    def html(self) -> str:
+        """The page; it loads nothing."""
+        return html(self)
 
     def remedy(self, name: str, path: FileName | None = None, form: str | None = None) -> Any:
         """The model with a remedy, in the form that it has itself.
@@ -68,31 +74,6 @@ class AuditReport(Findings):
             raise InvalidArgumentError("the report has no model: it was not made by an audit in this process")
         return self.averaged(name, path, form)
 
-    def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
-        """The report as JUnit's XML, one test case an output and one a check, also written to `path` if given."""
-        text = junit(self, checks)
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    def to_badge(self, path: FileName | None = None) -> str:
-        """A badge with the verdict as SVG, or as the JSON of shields.io's endpoints if `path` ends in .json.
-
-        Also written to `path` if one is given.
-        """
-        headline = headline_of(self)
-        state, _, words = badge(self.verdict, headline)
-        moving = any(o.action != "invariant" for o in self.contract.outputs)
-        label = f"{self.contract.group} {'equivariance' if moving else 'invariance'}"
-        text = badge_text(path, label, words[0].lower() + words[1:], state)
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    def to_html(self, path: FileName) -> Path:
-        """Write the report as one HTML file that needs nothing else. Returns the path."""
-        return write_text(path, html(self))
-
     def _repr_html_(self) -> str:
         """What a notebook shows: the finding, and the error under every element."""
         head = notebook.table("Audit", [("verdict", self.verdict), ("finding", self.sentence)])
@@ -105,18 +86,3 @@ class AuditReport(Findings):
     def bibtex(self) -> str:
         """What to cite, as BibTeX."""
         return "\n\n".join(self.citations) + "\n"
-
-    def __repr__(self) -> str:
-        return f"<audit: {self.sentence}>"
-
-
-def write_text(path: FileName, text: str) -> Path:
-    """Write a file, or raise InvalidArgumentError that names `path`."""
-    path = Path(path)
-    try:
-        path.parent.resolve(strict=True)  # folders are not made
-        with whole_file(path) as partial:
-            partial.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidArgumentError(f"path is {str(path)!r}, which cannot be written: {error.strerror}") from None
-    return path

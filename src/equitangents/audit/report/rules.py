@@ -34,7 +34,7 @@ def rule_said(rule: RuleResult, several: bool = False) -> str:
 
 
 def _labels(rule: RuleResult) -> str:
-    """Of classes that change places: how many predictions do as the rule says, and by how much probabilities differ."""
+    """How many predictions change places as the rule says, and by how much probabilities differ; "" without classes."""
     if rule.agreement is None:
         return ""
     differ = "" if rule.probability is None else f", probabilities differ by {number(rule.probability.mean)}"

@@ -14,10 +14,15 @@ from equitangents.audit.contract.labels import after, cycles, labels_action
 from equitangents.audit.contract.leaf_actions import LeafAction, to_last
 from equitangents.audit.contract.named import leaf_of_kind
 from equitangents.audit.contract.words import along_words, products
-from equitangents.audit.measure.rules.channels import ChannelAction
-from equitangents.audit.measure.rules.fits import orthogonal, permutation, snapped
+from equitangents.audit.measure.rules.matrices import (
+    ChannelAction,
+    defect,
+    orthogonal,
+    permutation,
+    representation,
+    snapped,
+)
 from equitangents.audit.measure.rules.pairs import Pairs
-from equitangents.audit.measure.rules.representation import defect, representation
 from equitangents.audit.measure.rules.segments import segments
 from equitangents.errors import EquitangentsError
 from equitangents.groups import Group

@@ -25,7 +25,7 @@ class Pairs:
     """Whether these are class numbers."""
 
     def rows(self, chosen: np.ndarray) -> Pairs:
-        """The same of some inputs."""
+        """The pairs of some of the inputs."""
         return replace(self, y=self.y[chosen], z=[z[chosen] for z in self.z])
 
     def apart(self, action: LeafAction | None, inverse: Any = None) -> Float[np.ndarray, "E n"]:

@@ -20,7 +20,7 @@ from equitangents.audit.measure.orbits import are_distributions
 from equitangents.audit.measure.rules.candidates import Candidate, candidates
 from equitangents.audit.measure.rules.pairs import Pairs
 from equitangents.audit.report.sections import RuleResult
-from equitangents.audit.report.sections.rules import RuleUnit
+from equitangents.audit.report.sections.contract import RuleUnit
 from equitangents.groups import Group
 from equitangents.metrics.measure import ratio
 

@@ -23,12 +23,12 @@ from equitangents.audit.report.judged import (
     unit_of_output,
 )
 from equitangents.audit.report.page import charts
-from equitangents.audit.report.page.columns import columns
+from equitangents.audit.report.page.charts import columns
 from equitangents.audit.report.page.pictures import cells
 from equitangents.audit.report.page.polar import CENTRE, RADIUS, Polar, polar, turns
 from equitangents.audit.report.page.words import between, count, relative, share
 from equitangents.audit.report.rules import by_hand, rule_said
-from equitangents.audit.report.sections import ElementResult
+from equitangents.audit.report.sections import ElementResult, IrrepSection
 from equitangents.audit.report.text import before_probabilities, folded, how_known
 from equitangents.audit.report.words import badge, of
 from equitangents.report.palette import COLOURS
@@ -73,10 +73,15 @@ def _charts(report: Findings) -> dict[str, str]:
     found = {
         "layers": report.layers and report.layers.layers and charts.layers(report.layers),
         "ensemble": report.ensemble and report.ensemble.sizes and charts.ensemble(report.ensemble),
-        "irreps": report.irreps and report.irreps.shares and charts.irreps(report.irreps),
+        "irreps": report.irreps and _is_broken(report.irreps) and charts.irreps(report.irreps),
         "checkpoints": len(report.checkpoints) > 1 and charts.checkpoints(report.checkpoints, unit_of(report)),
     }
     return {name: drawing if isinstance(drawing, str) else "" for name, drawing in found.items()}
+
+
+def _is_broken(section: IrrepSection) -> bool:
+    """Whether there is a part of the signal outside the trivial irrep, which can be drawn by shares."""
+    return bool(section.shares) and section.violation_share > 0
 
 
 def _facts(report: Findings) -> dict[str, str]:

@@ -13,9 +13,9 @@ from equitangents.audit.report.sections.contract import (
     Matching,
     ModelSection,
     OutputContract,
+    RuleResult,
 )
 from equitangents.audit.report.sections.course import Missing, Settings, Timing
-from equitangents.audit.report.sections.curves import StrengthResult, TransformResult
 from equitangents.audit.report.sections.elements import (
     ElementResult,
     LieResult,
@@ -23,6 +23,8 @@ from equitangents.audit.report.sections.elements import (
     OrbitSection,
     RelativeSection,
     SetResult,
+    StrengthResult,
+    TransformResult,
     Witness,
 )
 from equitangents.audit.report.sections.errors import (
@@ -35,7 +37,6 @@ from equitangents.audit.report.sections.errors import (
     UndefinedPose,
 )
 from equitangents.audit.report.sections.inside import IrrepSection, IrrepShare, LayerResult, LayerSection, SweepResult
-from equitangents.audit.report.sections.rules import RuleResult
 
 __all__ = [
     "Checkpoint",

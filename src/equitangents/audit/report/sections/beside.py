@@ -56,7 +56,7 @@ class DataSection:
     label_agreement: float | None
     """Share of transformed inputs whose nearest neighbour in the data has their label; null without labels."""
     label_agreement_untransformed: float | None
-    """The same without transforming, as the mark to compare with."""
+    """The share of inputs as they are given whose nearest neighbour has their label: the mark to compare with."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,15 @@ class Remedy:
     before: Estimate | None = None
     """The error now, in the headline's unit, with its interval."""
     after: Estimate | None = None
-    """The same quantity with the remedy; null: not known."""
+    """This error with the remedy; null: not known."""
     passes_before: int | None = None
-    """Of more members: forward passes for every input now."""
+    """Forward passes for every input now; for the remedy of more members alone."""
     mixed_before: float | None = None
     """The task's error over inputs in all orientations alike, the given one and those that were tried."""
     mixed_after: float | None = None
     passes_after: int | None = None
-    """The same with as many members as the law asks for; null: no number of them does, or none more is needed."""
+    """Forward passes for every input with as many members as the law asks for; null: no number of them does, or none
+    more is needed."""
 
 
 @dataclass(frozen=True)

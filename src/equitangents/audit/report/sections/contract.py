@@ -1,4 +1,4 @@
-"""What was tested: the group, its actions on inputs and outputs, and the model."""
+"""What was tested: the group, its actions on inputs and outputs, how outputs move that vary, and the model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class OutputContract:
     """How it should transform; "invariant": not at all."""
     error: Estimate
     judged: Estimate | None = None
-    """The same error in the headline's unit, or in the output's own, `unit`."""
+    """The error in the headline's unit, or in the output's own, `unit`."""
     floor: float | None = None
     """Mean over elements of its floors, in the same unit."""
     rms: float | None = None
@@ -62,7 +62,7 @@ class OutputContract:
     compared: str | None = None
     """What its error is, of masks of classes and of sets; null: the norm of a difference."""
     matching: Matching | None = None
-    """Of sets: what was matched, missed and extra."""
+    """What was matched, missed and extra, where the output is a set."""
     unit: Literal["norm", "spread", "absolute", "classes", "share", "probability"] | None = None
     """What `judged` is relative to: that of the headline, but for class numbers, masks and sets, outputs with an
     output_scale, and outputs without a spread."""
@@ -108,3 +108,43 @@ class ModelSection:
     """False: an input's output depends on what else is in its batch."""
     noise: float
     """Relative difference of two evaluations of the same inputs; 0 for deterministic models."""
+
+
+RuleUnit = Literal["norm", "spread", "classes"]
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """The rule by which one output moves, fitted on half of the inputs and tested on the other half."""
+
+    output: str
+    found: bool
+    """Whether its error is below a quarter of that of an invariant output under every generator, by tests that hold for
+    all rules at once."""
+    kind: Literal["permutation", "orthogonal", "kind", "inverse", "none"]
+    """"permutation": classes or channels change places; "orthogonal": a matrix acts on them; "kind": vectors, images,
+    irreps, …; "inverse": the action that was given, with the inverse elements; "none": no rule was found."""
+    rule: str
+    """The rule in words; of outputs without a rule the one that came nearest."""
+    by_hand: str | None
+    """What to give as output_action for the same; null: only "find" gives it."""
+    error: Estimate | None
+    """Mean error with this rule, on the inputs that did not fit it."""
+    invariant: Estimate | None
+    """Mean error of the same inputs as an invariant output, or with the action that was given."""
+    unit: RuleUnit
+    """What both are relative to."""
+    defect: float | None
+    """How far the fitted matrices of the generators are from the relations of the group; 0: they hold."""
+    fitted_on: int
+    """Inputs that fitted the rule."""
+    tested_on: int
+    """Inputs that tested it."""
+    tried: list[str]
+    """The rules that were tested."""
+    agreement: Estimate | None = field(default=None, kw_only=True)
+    """The share of predictions that move as the rule says, on the inputs that tested; null without classes."""
+    probability: Estimate | None = field(default=None, kw_only=True)
+    """By how much probabilities differ from those that the rule gives, over √2."""
+    tests: int
+    """How many tests the finding accounts for: rules, generators and outputs."""

@@ -36,7 +36,7 @@ class Timing:
     """Bytes of the activations that are alive at once for a batch of `settings.batch_size`, counted for one input; None
     as for `weights`."""
     member_passes: int = 0
-    """Of ensembles: inputs that single members were given; `model_seconds` over this is what one forward pass takes."""
+    """Inputs that single members of an ensemble were given; `model_seconds` over this is one forward pass."""
 
 
 @dataclass(frozen=True)

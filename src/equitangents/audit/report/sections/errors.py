@@ -67,7 +67,7 @@ class Counterexample:
     error: float
     """In the headline's unit."""
     floor: float
-    """That of this input under this element, in the same unit."""
+    """The floor of this input under this element, in the unit of `error`."""
     inputs: int
     """How many inputs have an error as far above what floors explain, under some element."""
 

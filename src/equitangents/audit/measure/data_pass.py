@@ -1,0 +1,141 @@
+"""The pass over the data: orbits, floors, judgement and verdict, from which every part of an audit starts.
+
+Inputs that no element moves, and inputs and elements for which the model gives NaN, are left out, and the others are
+measured once more. Of a pass that was stopped, what came until then is measured from the record of its outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.doubt import INTERRUPTED, UNMOVED
+from equitangents.audit.interruption import Bench, Interruption
+from equitangents.audit.measure.counterexamples import confirmed
+from equitangents.audit.measure.floors import ROWS, Floors, measure_floors, unmeasured_floors
+from equitangents.audit.measure.input_sets import Kind, off_data_sets, same_predictions
+from equitangents.audit.measure.judge import Judgement, decide, judge
+from equitangents.audit.measure.orbits import Orbits, measure_orbits
+from equitangents.audit.measure.record import Record
+from equitangents.audit.measure.task import Task
+from equitangents.audit.records import Parts
+from equitangents.audit.report.findings import Verdict
+from equitangents.audit.report.sections import Doubt, Estimate, RuleResult, UndefinedPose
+from equitangents.errors import NotFiniteError
+
+_QUICK_ROWS = 16
+_STOPPED_ROWS = 8  # for the floors of an audit that was stopped before them
+_MOSTLY = 0.5  # an element under which more inputs than this share give NaN is left out, rather than the inputs
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What the pass over the data gave, and what else was asked for."""
+
+    asked: Task
+    """The audit as it was asked for."""
+    task: Task
+    """The audit of the inputs and elements that count."""
+    parts: Parts
+    y: np.ndarray | None
+    sought: list[RuleResult] | None
+    """What was found of how the outputs move, where that was asked for."""
+    sets: list[tuple[str, Kind, Inputs]]
+    """Other inputs, off the data."""
+    orbits: Orbits
+    floors: Floors
+    judgement: Judgement
+    verdict: Verdict
+    doubt: Doubt | None
+    """Why the verdict is open, where that lies with the audit itself."""
+    same: Estimate | None
+    """Share of predictions that stay the same; None without classes."""
+
+    @property
+    def quick(self) -> bool:
+        """Whether the error and its floor are asked for alone."""
+        return self.task.quick
+
+    @property
+    def group(self) -> bool:
+        """Whether what moves the inputs is a group, and not changes by a strength."""
+        return not self.task.contract.not_a_group
+
+
+def measure_data(
+    asked: Task, y: np.ndarray | None, parts: Parts, sought: list[RuleResult] | None, bench: Bench
+) -> Measured:
+    """The pass over the data, its floors, and what follows from both."""
+    sets = off_data_sets(asked, parts.off_data)
+    with asked.clock.during("elements"):
+        task, y, orbits, undefined = _passed(asked, y, bench.stop)
+    rows = _STOPPED_ROWS if bench.stop.stopped else _QUICK_ROWS if task.quick else ROWS
+    with task.clock.during("floors"):
+        known = bench.stop.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))
+    floors = unmeasured_floors(task, orbits.dtype, orbits.separate_sizes) if known is None else known
+    judgement = replace(judge(task, orbits, floors), undefined=undefined)
+    again = bench.measured("single inputs", lambda: confirmed(task, orbits, floors, judgement), counted="floors")
+    judgement, floors = again or (judgement, floors)
+    verdict, doubt = decide(judgement, floors), None
+    cut = bench.stop.stopped and len(task.elements) < len(asked.elements)
+    if task.nothing_moves:
+        verdict, doubt = "undecided", UNMOVED
+    elif known is None or (verdict != "broken" and cut):
+        verdict, doubt = "undecided", INTERRUPTED
+    same = same_predictions(task, orbits)
+    return Measured(asked, task, parts, y, sought, sets, orbits, floors, judgement, verdict, doubt, same)
+
+
+def _passed(
+    task: Task, y: np.ndarray | None, stop: Interruption
+) -> tuple[Task, np.ndarray | None, Orbits, list[UndefinedPose]]:
+    """The task that counts with its labels and orbits, and the elements under which there were NaN."""
+    labels = lambda part: None if y is None else y[: part.x.n]
+    task.record.recording = True
+    orbits: Orbits | None = stop.measured("elements", lambda: measure_orbits(task))
+    task.record.recording = False
+    if orbits is None:
+        task = stopped_task(task)
+        orbits = measure_orbits(task)
+        task.record.replaying = False
+    bad, moved = orbits.undefined, orbits.moved
+    if not moved.any():  # which decides nothing, but is measured all the same
+        return replace(task, unmoved=task.x.n), labels(task), orbits, []
+    if moved.all() and not bad.any():
+        return task, labels(task), orbits, []
+    left = np.flatnonzero(bad.mean(axis=1) <= _MOSTLY)
+    rows = np.flatnonzero(moved & ~bad[left].any(axis=0))
+    first = lambda k: task.row(int(np.flatnonzero(bad[k])[0]))
+    found = [
+        UndefinedPose(task.contract.label(task.elements[k]), int(bad[k].sum()), first(k))
+        for k in np.flatnonzero(bad.any(axis=1))
+    ]
+    if not len(left) or not len(rows):
+        one = found[0]
+        where = f"inputs moved by {one.label}, the first of them input {one.index}"
+        raise NotFiniteError(f"f(x) holds NaN or infinite values for {where}")
+    known = None if y is None else y[rows]
+    elements, count = [task.elements[k] for k in left], int((~moved).sum())
+    whole = replace(task, unmoved=count, sample=task.x, sample_rows=rows, elements=elements, record=Record())
+    task = whole.of_rows(rows)
+    return task, known, measure_orbits(task), found
+
+
+def stopped_task(task: Task) -> Task:
+    """The task of those inputs and elements that were measured before the pass was stopped; it replays their outputs.
+
+    All elements for the batches that were finished; if none was, some elements for the first batch. Raises
+    KeyboardInterrupt if no element was finished.
+    """
+    answers, along = task.record.answers, len(task.elements) + 1
+    whole = len(answers) // along
+    if whole:
+        part = task.of_rows(np.arange(min(task.x.n, whole * task.step)))
+        return replace(part, record=Record(answers[: whole * along], replaying=True))
+    if len(answers) < 2:
+        raise KeyboardInterrupt
+    part = task.of_rows(np.arange(len(answers[0].leaves[0])))
+    elements = task.elements[: len(answers) - 1]
+    return replace(part, elements=elements, complete=False, record=Record(list(answers), replaying=True))

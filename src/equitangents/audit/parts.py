@@ -1,0 +1,234 @@
+"""The parts of an audit beside the pass over the data: what each needs, how it is measured, and who wants it.
+
+A new part is one more entry of `PARTS`; what it gives stands in the report under the name of its `section`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from equitangents.audit.adapters import as_model
+from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.interruption import Bench
+from equitangents.audit.measure.curves import curves, transform_curves
+from equitangents.audit.measure.data_pass import Measured
+from equitangents.audit.measure.data_symmetry import data_symmetry
+from equitangents.audit.measure.ensembles import ensemble_law
+from equitangents.audit.measure.input_sets import Kind, measure_set, same_predictions
+from equitangents.audit.measure.irreps import irreps
+from equitangents.audit.measure.layers import clear_if_equivariant, layer_errors
+from equitangents.audit.measure.lie import lie_derivatives
+from equitangents.audit.measure.orbits import measure_orbits
+from equitangents.audit.measure.remedies import remedies
+from equitangents.audit.measure.rules.find import hints
+from equitangents.audit.measure.scales import make_scales
+from equitangents.audit.measure.witnesses import witnesses
+from equitangents.audit.report.sections import (
+    Checkpoint,
+    EnsembleSection,
+    LayerSection,
+    LieResult,
+    Remedy,
+    RuleResult,
+    SetResult,
+    TransformResult,
+)
+
+NO_GROUP = "transforms form no group, by which it is measured"
+
+Wanted = Callable[[Measured], bool | str]
+"""Whether a part is measured; a text says in the report why it is not."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of an audit.
+
+    Args:
+        name: what it is called where it is missing, and under which its evaluations are counted.
+        needs: sections that were measured before it.
+        measure: (the pass over the data, *needs) → the section, or a text that says why there is none.
+        otherwise: the section where it is not measured; parts that give a list add to it.
+        wanted_by: whether the audit asks for it.
+        section: where in the report it stands, the name if none is given.
+        counted: the name under which its evaluations are counted, if another.
+        always: measured also in an audit that was stopped.
+        each: (name, argument) of all that it is measured for, one after another; None: it is one.
+    """
+
+    name: str
+    needs: tuple[str, ...]
+    measure: Callable[..., Any]
+    otherwise: Any
+    wanted_by: Wanted
+    section: str = ""
+    counted: str = ""
+    always: bool = False
+    each: Callable[[Measured], list[tuple[str, Any]]] | None = None
+
+    def expanded(self, m: Measured) -> list[Part]:
+        """The part, or one for each of what it is measured for."""
+        if self.each is None:
+            return [self]
+        return [replace(self, name=name, measure=partial(self.measure, given=given)) for name, given in self.each(m)]
+
+
+def measure_parts(m: Measured, bench: Bench) -> dict[str, Any]:
+    """Every section by its name, one part after another; what is missing is noted on the bench."""
+    found = {part.section or part.name: part.otherwise for part in PARTS}
+    for part in chain.from_iterable(known.expanded(m) for known in PARTS):
+        wanted = part.wanted_by(m)
+        run = partial(part.measure, m, *(found[name] for name in part.needs))
+        got = wanted if isinstance(wanted, str) else _measured(part, run, bench) if wanted else part.otherwise
+        if isinstance(got, str):
+            bench.without(part.name, got)
+            got = part.otherwise
+        section = part.section or part.name
+        found[section] = found[section] + got if isinstance(part.otherwise, list) else got
+    if m.quick:
+        bench.without("ensemble, Lie derivatives, irreps, remedies, rules and witnesses", "effort='quick'")
+    return found
+
+
+def _measured(part: Part, run: Callable[[], Any], bench: Bench) -> Any:
+    if not part.always:
+        return bench.measured(part.name, run, part.otherwise, part.counted)
+    with bench.clock.during(part.name):
+        return bench.stop.attempted(part.name, run, part.otherwise)
+
+
+def _always(m: Measured) -> bool:
+    return True
+
+
+def _in_full(m: Measured) -> bool:
+    return not m.quick
+
+
+def _ensemble(m: Measured) -> tuple[EnsembleSection, float] | str:
+    return ensemble_law(m.task, m.orbits.actions, m.parts.theory, m.orbits.no_mean)
+
+
+def _layers(m: Measured) -> LayerSection | str:
+    if not m.group:
+        return NO_GROUP
+    found = layer_errors(m.task)
+    return clear_if_equivariant(found) if m.verdict == "equivariant" else found
+
+
+def _layers_wanted(m: Measured) -> bool | str:
+    return True if m.parts.layers is not False else "layers=False"
+
+
+def _data(m: Measured) -> Any:
+    assert m.parts.data_test is not None
+    return data_symmetry(m.task, m.y, m.parts.data_test) if m.group else NO_GROUP
+
+
+def _data_wanted(m: Measured) -> bool | str:
+    return True if m.parts.data_test is not None else "data_test=None"
+
+
+def _sets(m: Measured) -> list[tuple[str, Any]]:
+    return [(f"set {given[0]!r}", given) for given in m.sets]
+
+
+def _set(m: Measured, given: tuple[str, Kind, Inputs]) -> list[SetResult]:
+    name, kind, x = given
+    always = m.floors.absolute.always_relative(m.orbits.separate_sizes)
+    return [measure_set(m.task, name, kind, x, always, m.judgement.headline.unit)]
+
+
+def _lie(m: Measured) -> list[LieResult] | str:
+    found = lie_derivatives(m.task, m.orbits.actions)
+    if found:
+        return found
+    group = m.task.contract.group
+    if not group.flows:
+        return f"{group.name} has no infinitesimal elements"
+    what = "class numbers" if m.orbits.class_numbers.any() else "masks of classes and sets in any order"
+    return f"{what} have no derivative"
+
+
+def _irreps(m: Measured) -> Any:
+    return irreps(m.task, m.orbits)
+
+
+def _remedies(m: Measured, ensemble: tuple[EnsembleSection, float] | None) -> list[Remedy]:
+    members = None if ensemble is None else ensemble[0]
+    return remedies(m.task, m.orbits, m.y, members, m.parts.train, m.judgement, m.floors)
+
+
+def _remedies_wanted(m: Measured) -> bool | str:
+    if m.quick or not m.group:
+        return False
+    return "the model gives NaN or infinite values for some moved inputs" if m.judgement.undefined else True
+
+
+def _checkpoints(m: Measured) -> list[Checkpoint]:
+    """The error of every checkpoint, on some of the inputs."""
+    found, task = [], m.task
+    x = task.x.subset(task.rows(256))
+    for step, (label, f) in enumerate((m.parts.checkpoints or {}).items()):
+        model = as_model(f, select=task.model.select)
+        with model.ready():
+            orbits = measure_orbits(replace(task, model=model), x)
+        scales = make_scales(orbits, None, task.judging)
+        judged = np.max(scales.relative(m.judgement.headline.unit, orbits.separate), axis=0)
+        same = same_predictions(task, orbits)
+        found.append(
+            Checkpoint(
+                label=str(label),
+                step=_step(label, step),
+                error=task.resampler(x.n).mean(orbits.errors),
+                elements=orbits.errors.mean(axis=1).tolist(),
+                same_predictions=None if same is None else same.mean,
+                judged=task.resampler(x.n).mean(judged),
+                judged_elements=judged.mean(axis=1).tolist(),
+            )
+        )
+    return found
+
+
+def _step(label: Any, position: int) -> float:
+    """A checkpoint's label as a number if it is one, else its position."""
+    try:
+        return float(label)
+    except (TypeError, ValueError):
+        return float(position)
+
+
+def _witnesses(m: Measured) -> Any:
+    return witnesses(m.task, m.orbits)
+
+
+def _rules(m: Measured) -> list[RuleResult]:
+    return hints(m.task, m.orbits, m.judgement) if m.group else []
+
+
+def _transforms(m: Measured) -> list[TransformResult]:
+    task = m.task
+    if m.group:
+        return transform_curves(task, m.parts.transforms, task.model.stated_shapes(task.x.tree(), task.x.axes))
+    return curves(task, task.contract, m.orbits, m.floors, m.judgement)  # type: ignore[arg-type]
+
+
+PARTS = (
+    Part("ensemble", (), _ensemble, None, _in_full),
+    Part("layers", (), _layers, None, _layers_wanted),
+    Part("data", (), _data, None, _data_wanted),
+    Part("sets", (), _set, [], _always, section="sets", counted="other sets", each=_sets),
+    Part("lie", (), _lie, [], _in_full),
+    Part("irreps", (), _irreps, None, _in_full),
+    Part("remedies", ("ensemble",), _remedies, [], _remedies_wanted),
+    Part("checkpoints", (), _checkpoints, [], lambda m: bool(m.parts.checkpoints)),
+    Part("witnesses", (), _witnesses, [], _in_full, always=True),
+    Part("rules", (), _rules, [], lambda m: not m.quick and m.sought is None),
+    Part("transforms", (), _transforms, [], lambda m: bool(m.parts.transforms) or not m.group),
+)
