@@ -145,4 +145,4 @@ def _directions(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _angle(ratio: Any, sign: Any, dtype: DType) -> Any:
     """Below which angle rounding matters, of vectors of this ratio of norms, parallel (`sign` 1) or opposite (-1)."""
     size = ratio + 1 / ratio - 2 * sign  # D/√(q1 q2)
-    return _ERRORS * float(np.finfo(dtype).eps) / TARGET[dtype.name] * size / 4
+    return _ERRORS * float(np.finfo(dtype).eps) / TARGET[np.dtype(dtype).name] * size / 4
