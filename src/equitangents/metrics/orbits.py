@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from equitangents._types import Element, Numbers
+from equitangents._types import ArrayLike, Element, Numbers, Tree
 from equitangents.actions.group_action import GroupAction, is_infinite
 from equitangents.actions.named import ActionLike
 from equitangents.errors import ShapeError
@@ -30,10 +30,11 @@ from equitangents.metrics.measure import (
     ratio,
     weights_of,
 )
+from equitangents.metrics.on_orbits import std_and_mean
 
 
 def orbit_same_predictions(
-    f: Callable[[Any], Any],
+    f: Callable[[Any], Tree],
     action: ActionLike,
     x: Numbers,
     output_action: GroupAction | RepresentationLike | None = None,
@@ -78,7 +79,7 @@ def orbit_same_predictions(
 
 
 def relative_orbit_std(
-    f: Callable[[Any], Any],
+    f: Callable[[Any], Tree],
     action: ActionLike,
     x: Numbers,
     output_action: GroupAction | RepresentationLike | None = None,
@@ -105,16 +106,12 @@ def relative_orbit_std(
     orbit = orbit.reshape(len(orbit), len(x), -1)
     largest = np.abs(orbit).max(axis=(0, 2))
     orbit /= np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small outputs stay in range
-    # Deviations about one of the orbit's points, so that of a constant they are exactly 0.
-    deviations = orbit - orbit[0]
-    weights = weights_of(action)
-    mean = np.tensordot(weights, deviations, axes=1)
-    variance = np.tensordot(weights, (deviations - mean) ** 2, axes=1)
-    return Measure("relative orbit std", ratio(norms(np.sqrt(variance)), norms(orbit[0] + mean)), bootstrap)
+    std, mean = std_and_mean(orbit, 0, weights_of(action))
+    return Measure("relative orbit std", ratio(norms(std), norms(mean)), bootstrap)
 
 
 def _predicted_class(
-    f: Callable[[Any], Any], x: Any, g: Element, output_action: GroupMap | None
+    f: Callable[[Any], Tree], x: ArrayLike, g: Element, output_action: GroupMap | None
 ) -> Int[np.ndarray, " N *positions"]:
     """Classes of f at x, which ρ(g) has moved (None: not), carried back."""
     scores = evaluate("f", f, x)
