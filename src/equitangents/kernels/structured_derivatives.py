@@ -141,7 +141,7 @@ def _product(eqn: Any, side: int, leaf: int) -> Product:
 
 
 class Factors(NamedTuple):
-    """Of every input: the a of all products (N, p, c), their δ (N, outputs, p, w), and the Jacobian of the rest."""
+    """What is held: a (N, p, c) and δ (N, outputs, p, w) of each product; the rest's Jacobian (N, outputs, numbers)."""
 
     inner: list[jax.Array]
     outer: list[jax.Array]
