@@ -15,7 +15,7 @@ import equitangents as et
 from equitangents.ensembles import Bootstrap, Checkpoints, NTKPosterior, predict_to_file
 from equitangents.ensembles.storage import estimator_file
 from equitangents.ensembles.training.variations import variation_key
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
 
 FACTORIES = {"mlp": mlp, "batch norm": with_batch_norm, "dropout": with_dropout}
 LONG = 6
@@ -125,6 +125,18 @@ def test_outputs_are_recorded_at_chosen_epochs_without_a_change_to_training(name
     with pytest.raises(InvalidArgumentError, match="record has"):
         found.extend(5, x, y)
     assert found.extend(5, x, y, record={"new": x[:4]}).recorded_["new"].shape == (3, 5, 4, 2)
+
+
+def test_states_of_optimizers_that_hold_objects_are_refused_in_words(xy, tmp_path):
+    class Holding(torch.optim.SGD):
+        def step(self, closure=None):
+            super().step(closure)
+            self.state["mine"] = {"object": Path("x")}
+
+    settings = {"optimizer": lambda p: Holding(p, lr=RATE), "epochs": 2}
+    model(mlp, tmp_path / "run", **settings).fit(*xy)
+    with pytest.raises(StoreError, match="state in a checkpoint cannot be read"):
+        model(mlp, tmp_path / "run", **settings).fit(*xy, resume=True)
 
 
 def test_a_callback_sees_all_members_after_every_epoch(xy):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import numpy as np
 
 from equitangents.ensembles.training.run import Pool
 from equitangents.ensembles.training.variations import Variation, variation_key
+from equitangents.errors import StoreError
 from equitangents.torch.modules import Factory, Tensors, make, outputs_of, tensors
 from equitangents.torch.one_by_one import OneByOne
 from equitangents.torch.recipe import Data, Recipe
@@ -97,7 +99,7 @@ class ModuleJob:
         return [ids[k : k + chunk] for k in range(0, len(ids), chunk)]
 
     def workers(self) -> AbstractContextManager[Pool]:
-        """Who computes: the calling thread."""
+        """The calling thread, which trains and evaluates chunks."""
         return nullcontext(Here())
 
     def beginner(self) -> Callable[[range], ModuleChunk]:
@@ -113,11 +115,10 @@ class ModuleJob:
         import torch
 
         data, device, own, offsets = self.data, self.recipe.device, None, None
-        keys = [variation_key(self.seed, i) for i in ids]
-        samples = len(data.x) // self.resampled
-        rows = [r for key in keys if (r := self.variation.rows(key, samples, self.resampled)) is not None]
-        if rows:
-            own = torch.from_numpy(np.stack(rows).astype(np.int64)).to(device)
+        if self.variation.gathers:
+            samples, copies = len(data.x) // self.resampled, self.resampled
+            rows = [self.variation.rows(variation_key(self.seed, i), samples, copies) for i in ids]
+            own = torch.from_numpy(np.array(rows, np.int64)).to(device)
         if start is not None:
             x = data.x.cpu().numpy()
             parts = outputs_of(self.made(ids[0]), start, x, "channels_last", self.recipe.fields)  # laid out already
@@ -151,7 +152,11 @@ class ModuleChunk:
             for name, values in zip(sorted(trained), params, strict=True):
                 trained[name].copy_(torch.from_numpy(np.array(values)))
         (written,) = state
-        found = torch.load(io.BytesIO(np.asarray(written).tobytes()), weights_only=True)
+        try:  # an optimizer of one's own may keep objects that are not read without running code
+            found = torch.load(io.BytesIO(np.asarray(written).tobytes()), weights_only=True)
+        except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+            reason = str(error).partition("\n")[0]
+            raise StoreError(f"the optimizer's state in a checkpoint cannot be read: {reason}; train anew") from None
         self._trainer.optimiser.load_state_dict(found["optimizer"])
         self._trainer.set_noise(found["noise"])
         for generator, order in zip(self._generators, found["orders"], strict=True):

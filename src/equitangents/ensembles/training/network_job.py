@@ -58,7 +58,7 @@ class NetworkJob:
         return [range(begin, begin + chunk) for begin in begins]
 
     def workers(self) -> Workers:
-        """The threads that compute."""
+        """Threads that train and evaluate chunks."""
         return Workers()
 
     def beginner(self) -> Callable[[range], NetworkChunk]:

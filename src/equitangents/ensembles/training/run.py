@@ -58,11 +58,11 @@ class Job(Protocol):
 
     @property
     def first(self) -> int:
-        """The first member."""
+        """The number of the first member of the run."""
 
     @property
     def members(self) -> int:
-        """How many there are."""
+        """How many members there are from `first` on."""
 
     @property
     def dtype(self) -> str:
@@ -86,7 +86,7 @@ class Job(Protocol):
         """The members of every chunk, some of which may not be wanted."""
 
     def workers(self) -> AbstractContextManager[Pool]:
-        """Who computes."""
+        """Threads, or the calling one, that train and evaluate chunks."""
 
     def beginner(self) -> Callable[[range], Chunk]:
         """A function that makes the chunk of some members, before training."""
