@@ -97,6 +97,7 @@ class Data:
 
         alone = rows.ndim == 1
         if self.own is not None:
+            rows = rows.to(self.own.device)  # orders are drawn on the CPU
             rows = self.own[0][rows] if alone else torch.gather(self.own, 1, rows)
         if self.offsets is None:
             return self.x[rows], self.y[rows]
