@@ -149,14 +149,15 @@ def test_zero_output_is_exactly_zero_at_first_and_trains_the_difference():
 
 
 def test_blocks_of_a_batch_add_up_to_the_batch():
+    from equitangents.ensembles.training.network_job import NetworkJob
     from equitangents.ensembles.training.plan import Plan, Workers
     from equitangents.ensembles.training.recipe import Recipe
-    from equitangents.ensembles.training.run import Job, Run
+    from equitangents.ensembles.training.run import Run
     from equitangents.ensembles.training.variations import ZeroOutput
 
     def trained(rows):
         recipe = Recipe(MLP, "mse", "sgd", 0.3, 0.9, Batches(7, 5, rows), ZeroOutput())
-        job = Job(recipe, X, Y, 0, 2, seed=1, dtype="float64")
+        job = NetworkJob(recipe, X, Y, 0, 2, seed=1, dtype="float64")
         with Workers() as workers:
             run = Run(job, Plan(2, rows), workers)
             run.advance(3)

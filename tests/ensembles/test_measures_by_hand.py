@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from equitangents.ensembles.orbits.measures import predicted_classes
 from equitangents.ensembles.orbits.statistics import OrbitStatistic
+from equitangents.metrics.on_orbits import predicted_classes
 
 
 def test_a_single_output_is_of_class_one_where_it_is_positive():

@@ -7,7 +7,6 @@ import pytest
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, groups, metrics, nn
 from equitangents.ensembles import orbit_law, orbit_moments
 from equitangents.ensembles.orbits.covariance import OrbitMoments, orbit_batch
-from equitangents.ensembles.orbits.measures import carried_back, relative_spread
 from equitangents.ensembles.orbits.statistics import OrbitMeasures, OrbitStatistic, quantile_interval
 from equitangents.errors import (
     InvalidArgumentError,
@@ -16,6 +15,7 @@ from equitangents.errors import (
     NotFittedError,
     ShapeError,
 )
+from equitangents.metrics.on_orbits import carried_back, relative_spread
 
 ROT = actions.image_rotations(4)
 CYCLE = actions.linear(groups.cyclic(3), np.stack([np.roll(np.eye(3), g, 0) for g in range(3)]))

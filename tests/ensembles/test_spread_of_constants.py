@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from equitangents.ensembles.orbits.measures import relative_spread, spread
+from equitangents.metrics.on_orbits import relative_spread, spread
 
 
 def test_constants_have_no_spread(rng):

@@ -10,8 +10,8 @@ import pytest
 import equitangents as et
 from equitangents.errors import ShapeError
 from equitangents.functional import EmpiricalKernel, batch, ntk_vector_product
-from equitangents.functional.empirical import cheapest
-from equitangents.functional.structured_derivatives import structure
+from equitangents.kernels.structured_derivatives import structure
+from equitangents.kernels.tangent import cheapest
 
 RNG = np.random.default_rng(0)
 X, OTHER = RNG.normal(size=(4, 3)).astype(np.float32), RNG.normal(size=(2, 3)).astype(np.float32)

@@ -7,7 +7,9 @@ import pytest
 import equitangents as et
 from equitangents.errors import EquitangentsError
 from equitangents.kernels import empirical_matrix
-from equitangents.nn import Conv, Dense, Flatten, Relu, Sequential
+from equitangents.kernels.empirical import plan
+from equitangents.kernels.tangent import tangent_kernel
+from equitangents.nn import Conv, Dense, Flatten, GroupConv, GroupPool, Lift, Relu, Sequential
 
 
 def test_a_linear_network_has_the_kernel_of_its_inputs(rng):
@@ -50,6 +52,49 @@ def test_tiles_of_inputs_do_not_change_the_empirical_kernel(rng, monkeypatch):
     whole = et.kernels.empirical(net, params, x)
     monkeypatch.setattr(importlib.import_module("equitangents.kernels.empirical"), "_MEMORY", 600)
     np.testing.assert_allclose(et.kernels.empirical(net, params, x), whole, rtol=1e-12)
+
+
+def convolutional():
+    return Sequential(Conv(3, 2), Relu(), Flatten(), Dense(2)), (4, 1)
+
+
+def group_convolutional():
+    p4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(2, 2))
+    return Sequential(Lift(p4, 2, window=(2, 2)), Relu(), GroupConv(2, window=(2, 2)), GroupPool(), Dense(2)), (2, 2, 1)
+
+
+@pytest.mark.parametrize("made", [convolutional, pytest.param(group_convolutional, marks=pytest.mark.slow)])
+def test_the_empirical_kernel_is_that_of_every_way_and_of_pairs_a_row_at_a_time(made, rng, monkeypatch):
+    net, shape = made()
+    params, x = net.init(jax.random.key(2), shape, dtype="float64"), rng.standard_normal((3, *shape))
+    found = {"empirical": et.kernels.empirical(net, params, x)}
+    with jax.enable_x64(True):
+        for way in ("jacobians", "structured", "vectors"):
+            found[way] = jax.jit(lambda p, x, way=way: tangent_kernel(net.apply, p, x, None, "mean", way))(params, x)
+        monkeypatch.setattr("equitangents.kernels.structured_derivatives._PAIRED", 1)
+        rows = jax.jit(lambda p, x: tangent_kernel(net.apply, p, x, x, "mean", "structured"))
+        assert "while" in str(jax.make_jaxpr(rows)(params, x)) or "scan" in str(jax.make_jaxpr(rows)(params, x))
+        found["a row at a time"] = rows(params, x)
+    for way, kernel in found.items():
+        np.testing.assert_allclose(kernel, found["jacobians"], rtol=1e-12, err_msg=way)
+
+
+def test_what_does_not_fit_is_refused_and_a_wide_network_takes_a_way_that_fits(monkeypatch):
+    wide = Sequential(Dense(512), Relu(), Dense(512), Relu(), Dense(10))
+    shapes = jax.eval_shape(lambda key: wide.init(key, (64,), dtype="float32"), jax.random.key(0))
+    assert plan(wide, shapes, (64,), "mean").way == "structured"
+    monkeypatch.setattr("equitangents.kernels.tangent.HELD", 1000)
+    assert plan(wide, shapes, (64,), "full").way == "vectors"
+    monkeypatch.setattr("equitangents.memory.process_memory", lambda: 10**6)
+    with pytest.raises(EquitangentsError, match="compute fewer inputs at a time, or a narrower network"):
+        et.kernels.empirical_matrix(wide, wide.init(jax.random.key(0), (64,)), np.ones((2, 64)))
+
+
+def test_outputs_on_positions_have_no_matrix_of_kernels(rng):
+    net = Sequential(Conv(3, 2), Relu())
+    params = net.init(jax.random.key(0), (4, 1))
+    with pytest.raises(EquitangentsError, match=r"outputs have shape \(N, 4, 3\); expected \(N, outputs\)"):
+        et.kernels.empirical(net, params, rng.standard_normal((2, 4, 1)))
 
 
 def test_monte_carlo_is_the_mean_over_networks_with_its_standard_error(rng):

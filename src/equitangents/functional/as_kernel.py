@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import Params
+from equitangents._types import ArrayLike, Params
 from equitangents.errors import InvalidTypeError
-from equitangents.functional.empirical import empirical_kernel_fn
+from equitangents.functional.empirical import KernelFn, empirical_kernel_fn
 from equitangents.kernels import Kernels
+from equitangents.kernels.structured_derivatives import At
 from equitangents.validation import check_array
 
 
@@ -32,14 +31,14 @@ class EmpiricalKernel:
     ((3, 3), (3,))
     """
 
-    def __init__(self, f: Callable[[Any, Any], Any], params: Params, implementation: int | str = "auto") -> None:
+    def __init__(self, f: At, params: Params, implementation: int | str = "auto") -> None:
         if not callable(f):
             raise InvalidTypeError(f"f is {f!r}; expected a function f(params, x)")
         self.f, self.params = f, params
         # Compiled once for each shape; params are an argument, so that they are no constants of the program.
         self._run = jax.jit(partial(_both, empirical_kernel_fn(f, implementation=implementation)))
 
-    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """Kernels between x1 and x2 (None: x1), each (N1, N2), computed in the precision of `params`."""
         x1 = check_array("x1", x1, min_rank=2)
         x2 = None if x2 is None else check_array("x2", x2, min_rank=2)
@@ -52,5 +51,5 @@ class EmpiricalKernel:
         return Kernels(nngp, ntk, engine="derivatives", form="empirical")
 
 
-def _both(kernel_fn: Callable[..., Any], x1: Any, x2: Any, params: Params) -> tuple[Any, Any]:
+def _both(kernel_fn: KernelFn, x1: ArrayLike, x2: ArrayLike | None, params: Params) -> tuple[jax.Array, ...]:
     return tuple(kernel_fn(x1, x2, ("nngp", "ntk"), params))

@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.validation import check_whole
 
 
 def batch(
-    kernel_fn: Callable[..., Any], batch_size: int = 0, device_count: int = -1, store_on_device: bool = True
-) -> Callable[..., Any]:
+    kernel_fn: Callable[..., Tree], batch_size: int = 0, device_count: int = -1, store_on_device: bool = True
+) -> Callable[..., Tree]:
     """kernel_fn in blocks of `batch_size` inputs of each side; 0 is all at once.
 
     Kernels of `equitangents` go in blocks by themselves, so that this is for functions of one's own. All run on one
@@ -24,7 +25,7 @@ def batch(
     """
     size = check_whole("batch_size", batch_size, 0)
 
-    def batched(x1: Any, x2: Any = None, *args: Any, **keywords: Any) -> Any:
+    def batched(x1: Tree, x2: Tree | None = None, *args: Any, **keywords: Any) -> Tree:
         n1 = _count(x1)
         joined = hasattr(jax.tree.leaves(x1, is_leaf=_is_kernel)[0], "nngp")
         n2 = _count(x2) if jax.tree.leaves(x2) else _count(x1, second=True)
@@ -49,20 +50,20 @@ def batch(
     return batched
 
 
-def _is_kernel(value: Any) -> bool:
+def _is_kernel(value: object) -> bool:
     return hasattr(value, "nngp") and hasattr(value, "cov1")
 
 
-def _count(x: Any, second: bool = False) -> int:
+def _count(x: Tree, second: bool = False) -> int:
     leaf = jax.tree.leaves(x, is_leaf=_is_kernel)[0]
     return int(leaf.nngp.shape[1 if second else 0] if _is_kernel(leaf) else leaf.shape[0])
 
 
-def _cut(x: Any, at: slice) -> Any:
+def _cut(x: Tree, at: slice) -> Tree:
     return jax.tree.map(lambda v: v[at], x)
 
 
-def _cut_kernels(x: Any, rows: slice, columns: slice) -> Any:
+def _cut_kernels(x: Tree, rows: slice, columns: slice) -> Tree:
     return jax.tree.map(lambda k: k.cut(rows, columns), x, is_leaf=_is_kernel)
 
 
@@ -76,7 +77,7 @@ def _cut_keywords(keywords: dict[str, Any], rows: slice, columns: slice) -> dict
     return {**keywords, "pattern": cut}
 
 
-def _assembled(rows: list[list[Any]], alone: bool) -> Any:
+def _assembled(rows: list[list[Tree]], alone: bool) -> Tree:
     """One kernel of the blocks; of trees, named tuples and `Kernel`s one for each of them."""
     first = rows[0][0]
     if _is_kernel(first):

@@ -15,24 +15,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import Params
+from equitangents._types import Numbers, Params, Tree
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
-from equitangents.functional.structured_derivatives import Structure, by_structure, structure
+from equitangents.kernels.structured_derivatives import At
+from equitangents.kernels.tangent import WAYS, tangent_kernel
 
-_WAYS = ("auto", "jacobians", "vectors", "structured")
-_NUMBERED = dict(enumerate(_WAYS))  # as in neural-tangents
+ApplyFn = Callable[..., Tree]
+"""f(params, x, **keywords)."""
+KernelFn = Callable[..., Tree]
+Side = tuple[At, Tree]
+_NUMBERED = dict(enumerate(WAYS))  # as in neural-tangents
 
 
 def empirical_ntk_fn(
-    f: Callable[..., Any],
+    f: ApplyFn,
     trace_axes: int | Sequence[int] = (-1,),
     diagonal_axes: int | Sequence[int] = (),
-    vmap_axes: Any = None,
+    vmap_axes: int | Tree | None = None,
     implementation: int | str = "auto",
     _j_rules: object = None,
     _s_rules: object = None,
     _fwd: object = None,
-) -> Callable[..., Any]:
+) -> KernelFn:
     """ntk_fn(x1, x2, params) of f(params, x), (N, outputs): the tangent kernel of one finite network.
 
     trace_axes=(-1,): the mean over outputs, (N1, N2); trace_axes=() all pairs of them, (N1, N2, outputs, outputs);
@@ -54,12 +58,12 @@ def empirical_ntk_fn(
     """
     axes = Axes.of(trace_axes, diagonal_axes)
     way = _NUMBERED.get(implementation, implementation) if isinstance(implementation, int) else implementation
-    if way not in _WAYS:
-        raise NotImplementedError(f"implementation={implementation!r} is not here; use one of {', '.join(_WAYS)}")
+    if way not in WAYS:
+        raise NotImplementedError(f"implementation={implementation!r} is not here; use one of {', '.join(WAYS)}")
     if any(a != 0 for a in jax.tree.leaves(vmap_axes)):
         raise NotImplementedError(f"vmap_axes={vmap_axes!r} is not here; f reads inputs along the first axis")
 
-    def ntk_fn(x1: Any, x2: Any, params: Any, **keywords: Any) -> Any:
+    def ntk_fn(x1: Tree, x2: Tree | None, params: Params, **keywords: Any) -> Tree:
         first, second = _sides(keywords)
         at = partial(_outputs, f, first)
         x2 = None if not jax.tree.leaves(x2) else x2
@@ -72,10 +76,10 @@ def empirical_ntk_fn(
         if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in jax.tree.leaves(found)):
             return _of_batches(axes, params, (at, x1), (at, x1 if x2 is None else x2))
         if _is_matrix(found) and hasattr(x1, "shape") and axes.form is not None:
-            return _ntk(at, params, x1, x2, axes.form, way)
+            return tangent_kernel(at, params, x1, x2, axes.form, way)
         sizes = [leaf.shape[1:] for leaf in jax.tree.leaves(found)]
         flat = partial(_side_by_side, at)
-        whole = _ntk(flat, params, x1, x2, "full", way if hasattr(x1, "shape") else "jacobians")
+        whole = tangent_kernel(flat, params, x1, x2, "full", way if hasattr(x1, "shape") else "jacobians")
         parts, start = [], 0
         for size in sizes:
             stop = start + int(np.prod(size, dtype=np.int64))
@@ -87,16 +91,19 @@ def empirical_ntk_fn(
     return ntk_fn
 
 
-def _of_batches(axes: Axes, params: Any, one: Any, other: Any) -> Any:
-    """That of functions whose outputs at an input depend on its place among others, as with dropout: all at a time."""
+def _of_batches(axes: Axes, params: Params, one: Side, other: Side) -> Tree:
+    """The kernel of functions whose outputs at an input depend on its place among others, as with dropout.
 
-    def jacobians(side: Any) -> Any:
+    A side is the function and its inputs, which it is given all at a time.
+    """
+
+    def jacobians(side: Side) -> Tree:
         at, x = side
         found = jax.jacrev(lambda p: at(p, x))(params)
         shapes = jax.eval_shape(at, params, x)
-        outer: Any = jax.tree.structure(shapes)
+        outer: Tree = jax.tree.structure(shapes)
 
-        def flat(leaf: Any, tree: Any) -> Any:
+        def flat(leaf: jax.ShapeDtypeStruct, tree: Tree) -> jax.Array:
             parts = [v.reshape((*leaf.shape, -1)) for v in jax.tree.leaves(tree)]
             return jnp.concatenate(parts, axis=-1)
 
@@ -106,26 +113,13 @@ def _of_batches(axes: Axes, params: Any, one: Any, other: Any) -> Any:
     return jax.tree.map(axes.product_of_rows, jacobians(one), jacobians(other))
 
 
-def _ntk(at: Any, params: Any, x1: Any, x2: Any, form: str, way: str) -> Any:
-    """That of outputs (N, outputs), in one of three forms."""
-    n1, n2 = (len(jax.tree.leaves(x)[0]) for x in (x1, x1 if x2 is None else x2))
-    outputs = int(jax.eval_shape(at, params, x1).shape[1])
-    readable = hasattr(x1, "shape") and way in ("auto", "structured")
-    known = structure(at, params, x1) if readable else None
-    chosen = cheapest(params, n1, n2, outputs, known, form) if known and way == "auto" else way
-    if known and chosen == "structured":
-        return by_structure(known, params, x1, x2, form)
-    run = _by_vectors if chosen == "vectors" else _by_jacobians
-    return run(at, params, x1, x2, form)
-
-
 def empirical_nngp_fn(
-    f: Callable[..., Any], trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = ()
-) -> Callable[..., Any]:
+    f: ApplyFn, trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = ()
+) -> KernelFn:
     """nngp_fn(x1, x2, params): the product of outputs f(x1) f(x2)ᵀ, its mean over outputs with trace_axes=(-1,)."""
     axes = Axes.of(trace_axes, diagonal_axes)
 
-    def nngp_fn(x1: Any, x2: Any, params: Any, **keywords: Any) -> Any:
+    def nngp_fn(x1: Tree, x2: Tree | None, params: Params, **keywords: Any) -> Tree:
         x2 = None if not jax.tree.leaves(x2) else x2
         first, second = _sides(keywords)
         a = f(params, x1, **first)
@@ -136,19 +130,19 @@ def empirical_nngp_fn(
 
 
 def empirical_kernel_fn(
-    f: Callable[..., Any],
+    f: ApplyFn,
     trace_axes: int | Sequence[int] = (-1,),
     diagonal_axes: int | Sequence[int] = (),
-    vmap_axes: Any = None,
+    vmap_axes: int | Tree | None = None,
     implementation: int | str = "auto",
-) -> Callable[..., Any]:
+) -> KernelFn:
     """kernel_fn(x1, x2, get, params) of f(params, x): "nngp", "ntk", or a named tuple of several (get=None: both)."""
     parts = {
         "nngp": empirical_nngp_fn(f, trace_axes, diagonal_axes),
         "ntk": empirical_ntk_fn(f, trace_axes, diagonal_axes, vmap_axes, implementation),
     }
 
-    def kernel_fn(x1: Any, x2: Any, get: str | Sequence[str] | None, params: Any, **keywords: Any) -> Any:
+    def kernel_fn(x1: Tree, x2: Tree | None, get: str | Sequence[str] | None, params: Params, **keywords: Any) -> Tree:
         names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
         for name in names:
             if name not in parts:
@@ -159,7 +153,7 @@ def empirical_kernel_fn(
     return kernel_fn
 
 
-def ntk_vector_product(f: Callable[..., Any], params: Params, x1: Any, x2: Any, vectors: Any) -> Any:
+def ntk_vector_product(f: ApplyFn, params: Params, x1: Tree, x2: Tree, vectors: Numbers) -> jax.Array:
     """The product Θ(x1, x2) v, (N1, outputs), of v (N2, outputs), by one derivative backwards and one forwards.
 
     No Jacobian is held.
@@ -204,28 +198,6 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "shape")
 
 
-def cheapest(params: Params, n1: int, n2: int, outputs: int, known: Structure, form: str) -> str:
-    """The way that "auto" takes: "structured", "jacobians" or "vectors".
-
-    An evaluation of f at an input takes at least one multiply-add a parameter. Jacobians and structured derivatives
-    are a backward pass for each input and output, then multiply-adds for each pair of inputs: outputs · parameters, or
-    those that `Structure.work` counts. Vectors are a backward pass for each input and output of one side, and for each
-    of these a forward one over the whole other side, which is never less: they are taken where the others would hold
-    more than `_HELD` numbers.
-    """
-    numbers = sum(np.size(leaf) for leaf in jax.tree.leaves(params))
-    full = form == "full"
-    ways = {
-        "structured": (known.work(full), known.numbers()),
-        "jacobians": ((outputs**2 if full else outputs) * numbers, outputs * numbers),
-    }
-    held = [way for way, (_, kept) in ways.items() if (n1 + n2) * kept <= _HELD]
-    return min(held, key=lambda way: ways[way][0], default="vectors")
-
-
-_HELD = 1 << 26  # numbers of derivatives that are held at once
-
-
 @dataclass(frozen=True)
 class Axes:
     """Axes of outputs, the first being inputs: kernels are means over `trace`, and both outputs share `diagonal`."""
@@ -234,7 +206,7 @@ class Axes:
     diagonal: tuple[int, ...]
 
     @classmethod
-    def of(cls, trace_axes: Any, diagonal_axes: Any) -> Axes:
+    def of(cls, trace_axes: int | Sequence[int], diagonal_axes: int | Sequence[int]) -> Axes:
         """From numbers, or tuples of them."""
         found = cls(*(((a,) if isinstance(a, int) else tuple(a)) for a in (trace_axes, diagonal_axes)))
         if set(found.trace) & set(found.diagonal):
@@ -245,7 +217,7 @@ class Axes:
 
     @property
     def form(self) -> str | None:
-        """That of outputs (N, outputs), if it is one that the ways have."""
+        """The form of a kernel of outputs (N, outputs), if it is one that the ways have."""
         known = {((-1,), ()): "mean", ((1,), ()): "mean", ((), ()): "full", ((), (-1,)): "each", ((), (1,)): "each"}
         return known.get((self.trace, self.diagonal))
 
@@ -257,19 +229,19 @@ class Axes:
         out = [c for i in range(rank) if i not in trace for c in dict.fromkeys((first[i], second[i]))]
         return "".join(first), "".join(second), "".join(out), sorted(trace)
 
-    def product(self, a: Any, b: Any) -> Any:
+    def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
         """The mean product of outputs over the axes that are traced."""
         first, second, out, trace = self._letters(a.ndim)
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first},{second}->{out}", a, b, precision="highest") / size
 
-    def product_of_rows(self, a: Any, b: Any) -> Any:
-        """The same of derivatives, whose last axis are the parameters."""
+    def product_of_rows(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        """The mean product of derivatives, whose last axis are the parameters."""
         first, second, out, trace = self._letters(a.ndim - 1)
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first}z,{second}z->{out}", a, b, precision="highest") / size
 
-    def of_full(self, whole: Any) -> Any:
+    def of_full(self, whole: jax.Array) -> jax.Array:
         """From the kernel of all pairs, (N1, N2, *outputs, *outputs)."""
         rank = whole.ndim // 2
         first, second, out, trace = self._letters(rank)
@@ -290,11 +262,11 @@ def _sides(keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return first, {name: first[name] if second[name] is None else second[name] for name in second}
 
 
-def _outputs(f: Callable[..., Any], keywords: dict[str, Any], params: Params, x: Any) -> Any:
+def _outputs(f: ApplyFn, keywords: dict[str, Any], params: Params, x: Tree) -> Tree:
     return f(params, x, **keywords)
 
 
-def _side_by_side(at: Any, params: Any, x: Any) -> Any:
+def _side_by_side(at: At, params: Params, x: Tree) -> jax.Array:
     """All outputs of each input in one row."""
     return jnp.concatenate([leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(params, x))], axis=1)
 
@@ -304,7 +276,7 @@ def _check_params(params: Params) -> None:
         raise NetworkError("params holds no parameters, so there is no tangent kernel")
 
 
-def _is_matrix(found: Any) -> bool:
+def _is_matrix(found: Tree) -> bool:
     return hasattr(found, "shape") and len(found.shape) == 2
 
 
@@ -312,46 +284,3 @@ def _check_axes(found: Any) -> None:
     for leaf in jax.tree.leaves(found):
         if len(leaf.shape) < 2:
             raise ShapeError(f"f(params, x) gives outputs of shape {leaf.shape}; expected (N, outputs) or (N, …)")
-
-
-def _by_jacobians(at: Callable[[Any, Any], Any], params: Params, x1: Any, x2: Any, form: str) -> Any:
-    a = _jacobian(at, params, x1)
-    return _contracted(a, a if x2 is None else _jacobian(at, params, x2), form)
-
-
-def _jacobian(at: Callable[[Any, Any], Any], params: Params, x: Any) -> Any:
-    """(N, outputs, parameters)."""
-
-    def one(example: Any) -> Any:
-        found = jax.jacrev(lambda p: at(p, jax.tree.map(lambda v: v[None], example))[0])(params)
-        return jnp.concatenate([leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(found)], axis=1)
-
-    return jax.vmap(one)(jax.tree.map(jnp.asarray, x))
-
-
-def _contracted(a: Any, b: Any, form: str) -> Any:
-    if form == "mean":
-        return jnp.einsum("iou,jou->ij", a, b, precision="highest") / a.shape[1]
-    subscripts = "iou,jpu->ijop" if form == "full" else "iou,jou->ijo"
-    return jnp.einsum(subscripts, a, b, precision="highest")
-
-
-def _by_vectors(at: Callable[[Any, Any], Any], params: Params, x1: Any, x2: Any, form: str) -> Any:
-    """One column after another: ∂f(x2_j)_p is pulled back to parameters, and pushed forward to all x1."""
-    x1 = jnp.asarray(x1)
-    other = x1 if x2 is None else jnp.asarray(x2)
-
-    def column(example: Any) -> Any:
-        value, back = jax.vjp(lambda p: at(p, example[None])[0], params)
-
-        def one(unit: Any) -> Any:
-            (pulled,) = back(unit)
-            return jax.jvp(lambda p: at(p, x1), (params,), (pulled,))[1]
-
-        found = jax.lax.map(one, jnp.eye(len(value), dtype=value.dtype))  # (p, N1, o)
-        if form == "full":
-            return found.transpose(1, 2, 0)
-        own = jnp.diagonal(found, axis1=0, axis2=2)  # (N1, o)
-        return own if form == "each" else own.mean(axis=-1)
-
-    return jnp.moveaxis(jax.lax.map(column, other), 0, 1)

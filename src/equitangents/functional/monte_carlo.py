@@ -9,15 +9,16 @@ from operator import index
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
+from equitangents._types import Params, Tree
 from equitangents.functional.batching import batch
-from equitangents.functional.empirical import empirical_kernel_fn
+from equitangents.functional.empirical import ApplyFn, KernelFn, empirical_kernel_fn
+from equitangents.kernels.monte_carlo import means
 
 
 def monte_carlo_kernel_fn(
-    init_fn: Callable[..., Any],
-    apply_fn: Callable[..., Any],
+    init_fn: Callable[..., tuple[Tree, Params]],
+    apply_fn: ApplyFn,
     key: jax.Array,
     n_samples: int | Iterable[int],
     batch_size: int = 0,
@@ -25,9 +26,9 @@ def monte_carlo_kernel_fn(
     store_on_device: bool = True,
     trace_axes: int | Sequence[int] = (-1,),
     diagonal_axes: int | Sequence[int] = (),
-    vmap_axes: Any = None,
+    vmap_axes: int | Tree | None = None,
     implementation: int | str = "auto",
-) -> Callable[..., Any]:
+) -> KernelFn:
     """kernel_fn(x1, x2=None, get=None): means of "nngp" and "ntk" over `n_samples` networks drawn by init_fn.
 
     `n_samples` may be several numbers, such as [1, 2, 4, 8]: then the result is an iterator of the means of so many.
@@ -36,26 +37,20 @@ def monte_carlo_kernel_fn(
     """
     empirical = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, vmap_axes, implementation)
 
-    def kernel_fn(x1: Any, x2: Any = None, get: str | Sequence[str] | None = None, **keywords: Any) -> Any:
+    def kernel_fn(
+        x1: Tree, x2: Tree | None = None, get: str | Sequence[str] | None = None, **keywords: Any
+    ) -> Tree | Iterator[Tree]:
         names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
 
         @jax.jit
-        def sample(one: jax.Array) -> Any:
+        def sample(one: jax.Array) -> Tree:
             _, params = init_fn(one, jax.tree.map(lambda v: v.shape, x1))
             at = partial(empirical, get=names, params=params, **_with_key(apply_fn, keywords, one, x2 is None))
             return tuple(batch(at, batch_size)(x1, x2))
 
-        def named(totals: Any, count: int) -> Any:
-            means = [jax.tree.map(lambda v: v / count, total) for total in totals]
-            return means[0] if isinstance(get, str) else namedtuple("Kernel", names)(*means)
-
-        def estimates(counts: list[int]) -> Iterator[Any]:
-            totals: Any = None
-            for i in range(max(counts)):
-                values = sample(jax.random.fold_in(key, i))
-                totals = values if totals is None else jax.tree.map(jnp.add, totals, values)
-                if i + 1 in counts:
-                    yield named(totals, i + 1)
+        def estimates(counts: list[int]) -> Iterator[Tree]:
+            for _, found in means(sample, key, counts):
+                yield found[0] if isinstance(get, str) else namedtuple("Kernel", names)(*found)
 
         if isinstance(n_samples, Iterable):
             return estimates(sorted(map(int, n_samples)))
@@ -64,8 +59,8 @@ def monte_carlo_kernel_fn(
     return kernel_fn
 
 
-def _with_key(apply_fn: Any, keywords: dict[str, Any], key: jax.Array, same: bool) -> dict[str, Any]:
-    """With keys for each set of inputs, of functions that draw and are given none."""
+def _with_key(apply_fn: ApplyFn, keywords: dict[str, Any], key: jax.Array, same: bool) -> dict[str, Any]:
+    """Keywords with keys for each set of inputs, for functions that draw and are given none."""
     draws = getattr(apply_fn, "draws", False)
     if not draws or "rng" in keywords:
         return keywords

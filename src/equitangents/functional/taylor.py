@@ -9,11 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import Params
+from equitangents._types import Params, Tree
 from equitangents.validation import check_whole
 
 
-def linearize(f: Callable[..., Any], params: Params) -> Callable[..., Any]:
+def linearize(f: Callable[..., Tree], params: Params) -> Callable[..., Tree]:
     """f_lin(θ, *args) = f(θ₀, *args) + ∂f/∂θ (θ - θ₀), θ₀ = `params`: what a wide network is throughout training.
 
     >>> import jax.numpy as jnp
@@ -23,7 +23,7 @@ def linearize(f: Callable[..., Any], params: Params) -> Callable[..., Any]:
     return taylor_expand(f, params, 1)
 
 
-def taylor_expand(f: Callable[..., Any], params: Params, degree: int) -> Callable[..., Any]:
+def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callable[..., Tree]:
     """f_n(θ, *args) = Σ_{k ≤ degree} (1/k!) ∂ᵏf (θ - θ₀)ᵏ about θ₀ = `params`.
 
     >>> import jax.numpy as jnp
@@ -32,10 +32,10 @@ def taylor_expand(f: Callable[..., Any], params: Params, degree: int) -> Callabl
     """
     degree = check_whole("degree", degree, 0)
 
-    def expanded(other: Any, *args: Any, **keywords: Any) -> Any:
+    def expanded(other: Params, *args: Any, **keywords: Any) -> Tree:
         step = jax.tree.map(jnp.subtract, other, params)
 
-        def at(p: Any) -> Any:
+        def at(p: Params) -> Tree:
             return f(p, *args, **keywords)
 
         if degree == 0:
@@ -43,7 +43,7 @@ def taylor_expand(f: Callable[..., Any], params: Params, degree: int) -> Callabl
         if degree == 1:
             value, slope = jax.jvp(at, (params,), (step,))
             return jax.tree.map(jnp.add, value, slope)
-        derivatives: list[Callable[[Any], Any]] = [at]
+        derivatives: list[Callable[[Params], Tree]] = [at]
         for _ in range(degree):
             derivatives.append(_along(derivatives[-1], step))
         terms = [derivative(params) for derivative in derivatives]
@@ -52,6 +52,6 @@ def taylor_expand(f: Callable[..., Any], params: Params, degree: int) -> Callabl
     return expanded
 
 
-def _along(f: Callable[[Any], Any], step: Any) -> Callable[[Any], Any]:
+def _along(f: Callable[[Params], Tree], step: Params) -> Callable[[Params], Tree]:
     """The derivative of f along `step`, as a function of where it is taken."""
     return lambda p: jax.jvp(f, (p,), (step,))[1]

@@ -1,9 +1,9 @@
-"""Kernels of one finite network: Θ_ij = Σ_μ ∂_μ N(x1_i) ∂_μ N(x2_j), by Jacobians in tiles of inputs."""
+"""Kernels of one finite network: Θ_ij = Σ_μ ∂_μ N(x1_i) ∂_μ N(x2_j), in tiles of inputs that memory allows."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -11,84 +11,120 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
-from equitangents._types import ArrayLike, Params
-from equitangents.errors import NetworkError
+from equitangents._types import ArrayLike, InputShape, Params
+from equitangents.errors import NetworkError, ShapeError
+from equitangents.kernels.structured_derivatives import structure
+from equitangents.kernels.tangent import cheapest, parameter_count, tangent_kernel
 from equitangents.memory import check_fits
 from equitangents.validation import check_array
 
-_MEMORY = 512 << 20  # bytes for the Jacobians held at once
+_MEMORY = 512 << 20  # bytes for the derivatives held at once
 
 
 def empirical(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> ArrayLike:
     """The finite-width NTK between x1 and x2 (None: x1), averaged over outputs: (N1, N2).
 
     That mean is what converges to `net.kernel(...).ntk`; `empirical_matrix` keeps all outputs, as this does for a
-    network that ends in a Readout. Raises MemoryLimitError where the result, or the Jacobian of one input, cannot fit
-    in memory.
+    network that ends in a Readout. It is computed by the way of `equitangents.empirical_ntk_fn` with the least counted
+    work. Raises MemoryLimitError where the result, or what is held of one input, cannot fit in memory; ShapeError for a
+    network whose outputs are not (N, outputs).
     """
-    if outputs_turn(net):
-        return empirical_matrix(net, params, x1, x2)
-    return _in_callers_type(x1, _tiles(net, params, x1, x2, _mean_product, full=False))
+    return _in_tiles(net, params, x1, x2, form_of(net))
 
 
 def empirical_matrix(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> ArrayLike:
     """The finite-width NTK between all outputs: (N1, N2, outputs, outputs)."""
-    return _in_callers_type(x1, _tiles(net, params, x1, x2, _full_product, full=True))
+    return _in_tiles(net, params, x1, x2, "full")
 
 
-def outputs_turn(net: object) -> bool:
-    """Whether the kernels of a network are those between all of its outputs."""
-    return getattr(net, "turning_outputs", None) is not None
+def form_of(net: object) -> str:
+    """How a network's kernels are between its outputs: "full", all pairs, of those that turn, else their "mean"."""
+    return "mean" if getattr(net, "turning_outputs", None) is None else "full"
 
 
-def _in_callers_type(x: ArrayLike, result: jax.Array) -> ArrayLike:
-    return result if isinstance(x, jax.Array) else np.asarray(result)
+@dataclass(frozen=True)
+class Plan:
+    """How one network's kernel is computed: the way, and the numbers that are held of the outputs' derivatives.
+
+    each: numbers held of every input; pair: of every pair of inputs; once: of none in particular.
+    """
+
+    way: str
+    outputs: int
+    each: int
+    pair: int
+    once: int
 
 
-def _mean_product(a: Any, b: Any) -> Any:
-    return jnp.einsum("iou,jou->ij", a, b, precision="highest") / a.shape[1]
-
-
-def _full_product(a: Any, b: Any) -> Any:
-    return jnp.einsum("iou,jpu->ijop", a, b, precision="highest")
-
-
-def _tiles(net: FiniteNetwork, params: Params, x1: Any, x2: Any, product: Any, *, full: bool) -> Any:
-    x1 = check_array("x1", x1, min_rank=2)
-    x2 = x1 if x2 is None else check_array("x2", x2, min_rank=2)
-    leaves = jax.tree.leaves(params)
+def plan(net: FiniteNetwork, params: Params, input_shape: InputShape, form: str) -> Plan:
+    """The plan for inputs of a shape, without the batch axis, in the precision of the parameters (or their shapes)."""
+    leaves, tree = jax.tree.flatten(params)
     if not leaves:
         raise NetworkError("params holds no parameters, so there is no tangent kernel; expected those of net.init")
-    with precision.scope(leaves[0].dtype):
-        one = jax.ShapeDtypeStruct(x1[:1].shape, leaves[0].dtype)
-        outputs = jax.eval_shape(net.apply, params, one).shape[-1]
-    size = sum(leaf.size for leaf in leaves) * leaves[0].dtype.itemsize * outputs
-    rows = max(1, _MEMORY // (2 * size))
-    results = len(x1) * len(x2) * (outputs**2 if full else 1) * leaves[0].dtype.itemsize
+    shapes = tuple((np.shape(leaf), np.dtype(leaf.dtype).name) for leaf in leaves)
+    return _plan(net, tree, shapes, tuple(input_shape), form)
+
+
+@lru_cache(maxsize=128)
+def _plan(
+    net: FiniteNetwork,
+    tree: jax.tree_util.PyTreeDef,
+    shapes: tuple[tuple[tuple[int, ...], str], ...],
+    input_shape: InputShape,
+    form: str,
+) -> Plan:
+    dtype = shapes[0][1]
+    with precision.scope(dtype):
+        params = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
+        x = jax.ShapeDtypeStruct((1, *input_shape), dtype)
+        found = jax.eval_shape(net.apply, params, x).shape
+        if len(found) != 2:
+            raise ShapeError(
+                f"the network's outputs have shape (N, {', '.join(map(str, found[1:]))}); expected (N, outputs): end "
+                "it with Flatten, GlobalAvgPool or GroupPool, and a Dense layer"
+            )
+        known = structure(net.apply, params, x)
+    outputs, numbers = known.outputs, parameter_count(params)
+    way = cheapest(params, 1, 1, outputs, known, form)
+    if way == "structured":
+        return Plan(way, outputs, known.numbers(), known.pair_numbers(form), 0)
+    if way == "jacobians":
+        return Plan(way, outputs, outputs * numbers, 1, 0)
+    signals = sum(p.positions * (p.inner + p.outer) for p in known.products)
+    return Plan(way, outputs, 2 * signals + outputs, 1, 3 * numbers)
+
+
+def _in_tiles(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None, form: str) -> ArrayLike:
+    a = check_array("x1", x1, min_rank=2)
+    b = a if x2 is None else check_array("x2", x2, min_rank=2)
+    found = plan(net, params, a.shape[1:], form)
+    dtype = jax.tree.leaves(params)[0].dtype
+    size = dtype.itemsize
+    rows = max(1, _MEMORY // (2 * size * found.each))
+    results = len(a) * len(b) * (found.outputs**2 if form == "full" else 1)
+    held = 2 * min(rows, max(len(a), len(b))) * found.each + found.pair + found.once
     check_fits(
-        f"the empirical kernel of {len(x1)} × {len(x2)} inputs and {outputs} outputs",
-        2 * results + 2 * min(rows, len(x1)) * size,  # rows of tiles are joined into columns
+        f"the empirical kernel of {len(a)} × {len(b)} inputs and {found.outputs} outputs",
+        size * (2 * results + held),  # rows of tiles are joined into columns
         "compute fewer inputs at a time, or a narrower network",
     )
-    with precision.scope(leaves[0].dtype):
-        dtype = leaves[0].dtype
-        parts = []
-        for i in range(0, len(x1), rows):
-            a = _jacobian(net, params, jnp.asarray(x1[i : i + rows], dtype))
-            columns = []
-            for j in range(0, len(x2), rows):
-                b = a if x2 is x1 and i == j else _jacobian(net, params, jnp.asarray(x2[j : j + rows], dtype))
-                columns.append(product(a, b))
-            parts.append(jnp.concatenate(columns, axis=1))
-        return jnp.concatenate(parts, axis=0)
+    tile = partial(_tile, net, form, found.way, params)
+    with precision.scope(dtype):
+        lines = []
+        for i in range(0, len(a), rows):
+            one = jnp.asarray(a[i : i + rows], dtype)
+            others = (
+                None if b is a and i == j else jnp.asarray(b[j : j + rows], dtype) for j in range(0, len(b), rows)
+            )
+            lines.append(_joined([tile(one, other) for other in others], axis=1))
+        whole = _joined(lines, axis=0)
+    return whole if isinstance(a, jax.Array) else np.asarray(whole)
 
 
-@partial(jax.jit, static_argnums=0)
-def _jacobian(net: FiniteNetwork, params: Params, x: Any) -> Any:
-    """(N, outputs, parameters)."""
+def _joined(parts: list[jax.Array], axis: int) -> jax.Array:
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=axis)
 
-    def one(example: Any) -> Any:
-        jacobian = jax.jacrev(lambda p: net.apply(p, example[None])[0])(params)
-        return jnp.concatenate([leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(jacobian)], axis=1)
 
-    return jax.vmap(one)(x)
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _tile(net: FiniteNetwork, form: str, way: str, params: Params, x1: jax.Array, x2: jax.Array | None) -> jax.Array:
+    return tangent_kernel(net.apply, params, x1, x2, form, way)

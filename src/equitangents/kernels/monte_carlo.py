@@ -1,10 +1,10 @@
-"""Kernels estimated from random finite networks, with their standard errors."""
+"""Kernels as means over random finite networks, sample i of which depends on (key, i) alone, with standard errors."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +13,10 @@ from numpy.typing import DTypeLike
 
 from equitangents import precision
 from equitangents._protocols import ShapedNetwork
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels.empirical import _full_product, _jacobian, _mean_product, outputs_turn
+from equitangents.kernels.empirical import Plan, form_of, plan
+from equitangents.kernels.tangent import product_of_outputs, tangent_kernel
 from equitangents.memory import check_fits
 from equitangents.validation import check_array
 
@@ -47,7 +48,7 @@ def monte_carlo(
 ) -> MonteCarlo:
     """Estimate NNGP and NTK between x1 and x2 (None: x1) from `samples` initialisations drawn from `key`.
 
-    `dtype` of the networks: float32 unless given. Sample i depends on (key, i) alone. The Jacobians of all
+    `dtype` of the networks: float32 unless given. Sample i depends on (key, i) alone. The derivatives of all
     inputs are held at once; raises MemoryLimitError where they cannot fit.
     """
     x1 = check_array("x1", x1, min_rank=2)
@@ -55,16 +56,15 @@ def monte_carlo(
     if samples < 2:
         raise InvalidArgumentError(f"samples is {samples}; expected at least 2, for a standard error")
     dtype = np.dtype(dtype or np.float32)
-    _check_room(net, x1, x2, dtype)
+    found = _planned(net, x1, x1 if x2 is None else x2, dtype)
+
+    def sample(drawn: jax.Array) -> Tree:
+        return [np.asarray(k, np.float64) for k in _sample(net, found.way, drawn, a, b)]
+
     with precision.scope(dtype):
         a = jnp.asarray(x1, dtype)
-        b = a if x2 is None else jnp.asarray(x2, dtype)
-        totals: list[Any] = [0.0] * 4
-        for i in range(samples):
-            nngp, ntk = (np.asarray(k, np.float64) for k in _sample(net, jax.random.fold_in(key, i), a, b))
-            sums = zip(totals, (nngp, nngp**2, ntk, ntk**2), strict=True)
-            totals = [total + value for total, value in sums]
-    nngp, nngp_square, ntk, ntk_square = (total / samples for total in totals)
+        b = None if x2 is None else jnp.asarray(x2, dtype)
+        ((_, (nngp, ntk), (nngp_square, ntk_square)),) = means(sample, key, [samples], powers=2)
 
     def error(mean: np.ndarray, square: np.ndarray) -> np.ndarray:
         return np.sqrt(np.maximum(square - mean**2, 0) / (samples - 1))
@@ -72,25 +72,42 @@ def monte_carlo(
     return MonteCarlo(nngp, ntk, error(nngp, nngp_square), error(ntk, ntk_square), samples)
 
 
-def _check_room(net: ShapedNetwork, x1: Any, x2: Any, dtype: np.dtype) -> None:
-    n1, n2 = len(x1), len(x1 if x2 is None else x2)
-    params = jax.eval_shape(lambda key: net.init(key, x1.shape[1:], dtype="float32"), jax.random.key(0))
-    outputs = net.output_shape(x1.shape[1:])[-1]
-    blocks = outputs**2 if outputs_turn(net) else 1
-    jacobians = (n1 + n2) * outputs * sum(leaf.size for leaf in jax.tree.leaves(params)) * dtype.itemsize
+def means(
+    sample: Callable[[jax.Array], Tree], key: jax.Array, counts: Collection[int], powers: int = 1
+) -> Iterator[tuple[Tree, ...]]:
+    """(n, mean of sample, of its square, …) over the first n draws, for each n of `counts` in ascending order.
+
+    Draw i is `sample` of the i-th key folded into `key`; it makes a tree of arrays, of which `powers` are averaged.
+    """
+    totals: list[Tree] = []
+    for i in range(max(counts)):
+        value = sample(jax.random.fold_in(key, i))
+        parts = [value, *(jax.tree.map(lambda v, k=k: v**k, value) for k in range(2, powers + 1))]
+        totals = [jax.tree.map(lambda t, v: t + v, *pair) for pair in zip(totals, parts, strict=True)] if i else parts
+        if i + 1 in counts:
+            yield (i + 1, *(jax.tree.map(lambda t, n=i + 1: t / n, total) for total in totals))
+
+
+def _planned(net: ShapedNetwork, x1: ArrayLike, x2: ArrayLike, dtype: np.dtype) -> Plan:
+    shape = tuple(x1.shape[1:])
+    with precision.scope(dtype):
+        params = jax.eval_shape(lambda key: net.init(key, shape, dtype=dtype), jax.random.key(0))
+    found = plan(net, params, shape, form_of(net))
+    blocks = found.outputs**2 if form_of(net) == "full" else 1
+    derivatives = ((len(x1) + len(x2)) * found.each + found.pair + found.once) * dtype.itemsize
     check_fits(
-        f"a Monte Carlo estimate of the kernels of {n1} × {n2} inputs",
-        jacobians + 6 * 8 * n1 * n2 * blocks,
+        f"a Monte Carlo estimate of the kernels of {len(x1)} × {len(x2)} inputs",
+        derivatives + 6 * 8 * len(x1) * len(x2) * blocks,
         "estimate fewer inputs at a time, or take a narrower network or one with fewer outputs",
     )
+    return found
 
 
-@partial(jax.jit, static_argnums=0)
-def _sample(net: ShapedNetwork, key: jax.Array, x1: Any, x2: Any) -> tuple[Any, Any]:
-    params = net.init(key, x1.shape[1:], dtype=x1.dtype)
-    y1, y2 = net.apply(params, x1), net.apply(params, x2)
-    if outputs_turn(net):
-        nngp = jnp.einsum("io,jp->ijop", y1, y2, precision="highest")
-        return nngp, _full_product(_jacobian(net, params, x1), _jacobian(net, params, x2))
-    nngp = jnp.matmul(y1, y2.T, precision="highest") / y1.shape[-1]
-    return nngp, _mean_product(_jacobian(net, params, x1), _jacobian(net, params, x2))
+@partial(jax.jit, static_argnums=(0, 1))
+def _sample(
+    net: ShapedNetwork, way: str, key: jax.Array, x1: jax.Array, x2: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+    form, params = form_of(net), net.init(key, x1.shape[1:], dtype=x1.dtype)
+    y1 = net.apply(params, x1)
+    y2 = y1 if x2 is None else net.apply(params, x2)
+    return product_of_outputs(y1, y2, form), tangent_kernel(net.apply, params, x1, x2, form, way)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import ArrayLike, Element, Numbers
+from equitangents._types import ArrayLike, Element, Numbers, Tree
 from equitangents.actions import as_action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
@@ -131,7 +131,7 @@ def bootstrap_interval(
     return mean_interval(values, level=b.confidence, resamples=b.resamples, seed=b.seed, bounds=bounds)
 
 
-def evaluate(name: str, f: Callable[[Any], Any], x: Any) -> Float[np.ndarray, " N *outputs"]:
+def evaluate(name: str, f: Callable[[Any], Tree], x: Tree) -> Float[np.ndarray, " N *outputs"]:
     """f(x) as finite float64 with one row an input, whatever array type f returns."""
     if not callable(f):
         hint = "; pass its predict method" if hasattr(f, "predict") else ""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import Element, Numbers
+from equitangents._types import ArrayLike, Element, Numbers, Tree
 from equitangents.actions.group_action import GroupAction, is_infinite
 from equitangents.actions.named import ActionLike
 from equitangents.errors import ShapeError
@@ -30,10 +30,11 @@ from equitangents.metrics.measure import (
     ratio,
     weights_of,
 )
+from equitangents.metrics.on_orbits import std_and_mean
 
 
 def orbit_same_predictions(
-    f: Callable[[Any], Any],
+    f: Callable[[Any], Tree],
     action: ActionLike,
     x: Numbers,
     output_action: GroupAction | RepresentationLike | None = None,
@@ -78,7 +79,7 @@ def orbit_same_predictions(
 
 
 def relative_orbit_std(
-    f: Callable[[Any], Any],
+    f: Callable[[Any], Tree],
     action: ActionLike,
     x: Numbers,
     output_action: GroupAction | RepresentationLike | None = None,
@@ -114,17 +115,13 @@ def relative_spread(
     `weights` sum to 1: how much each element counts.
     """
     largest = np.abs(orbit).max(axis=(0, 2))
-    deviations = orbit / np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small ones stay in range
-    first = deviations[0].copy()
-    deviations -= first  # about one of the orbit's points, so that of a constant they are exactly 0
-    mean = np.tensordot(weights, deviations, axes=1)
-    deviations -= mean
-    variance = np.tensordot(weights, deviations**2, axes=1)
-    return ratio(norms(np.sqrt(variance)), norms(first + mean))
+    scaled = orbit / np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small outputs stay in range
+    std, mean = std_and_mean(scaled, 0, weights)
+    return ratio(norms(std), norms(mean))
 
 
 def _predicted_class(
-    f: Callable[[Any], Any], x: Any, g: Element, output_action: GroupMap | None
+    f: Callable[[Any], Tree], x: ArrayLike, g: Element, output_action: GroupMap | None
 ) -> Int[np.ndarray, " N *positions"]:
     """Classes of f at x, which ρ(g) has moved (None: not), carried back."""
     scores = evaluate("f", f, x)

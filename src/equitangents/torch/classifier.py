@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from equitangents._types import Numbers, Targets
 from equitangents.ensembles.deep.predictions import Classification
 from equitangents.ensembles.scores import FieldClassifierMixin
 from equitangents.torch.base import TorchEnsemble
@@ -20,19 +19,3 @@ class EnsembleClassifier(FieldClassifierMixin, Classification, TorchEnsemble):
     """
 
     _default_loss = "cross_entropy"
-
-    def fit(self, X: Numbers, y: Targets) -> EnsembleClassifier:
-        """X as `Ensemble.fit` takes it; y (N,) labels of any type, at least two different ones.
-
-        Of modules that end on positions, with logits (N, K, *positions), y is (N, *positions).
-        """
-        x, targets = self._data(X, y, reset=True)
-        self._fit(x, targets)
-        return self
-
-    def extend(self, members: int, X: Numbers, y: Targets) -> EnsembleClassifier:
-        """Train members up to `members` in all on the same data; those that are trained stay as they are."""
-        self._check_fitted()
-        x, targets = self._data(X, y, reset=False)
-        self._extend(members, x, targets)
-        return self

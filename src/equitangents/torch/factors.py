@@ -28,7 +28,7 @@ class Layer:
 
 
 class Factors(NamedTuple):
-    """Of every input: a (N, p, c) and δ (N, outputs, p, w) of each layer; the rest's Jacobian (N, outputs, numbers)."""
+    """What is held: a (N, p, c) and δ (N, outputs, p, w) of each layer; the rest's Jacobian (N, outputs, numbers)."""
 
     inner: list[torch.Tensor]
     outer: list[torch.Tensor]
@@ -82,7 +82,7 @@ def _plain(part: Any) -> bool:
 def factors(
     module: torch.nn.Module, parameters: dict[str, torch.Tensor], layers: list[Layer], x: torch.Tensor, at: At
 ) -> Factors:
-    """Of every input of x, in evaluation mode, where inputs do not know of each other."""
+    """Both factors of every input of x, in evaluation mode, where inputs do not know of each other."""
     import torch
 
     parts, seen = dict(module.named_modules()), dict[str, tuple[Any, Any]]()
@@ -136,7 +136,7 @@ def _patches(part: Any, x: torch.Tensor) -> torch.Tensor:
     return unfold(x, part.kernel_size, part.dilation, part.padding, part.stride).transpose(1, 2)
 
 
-def _by_position(part: Any, y: torch.Tensor) -> torch.Tensor:
+def _by_position(part: torch.nn.Module, y: torch.Tensor) -> torch.Tensor:
     """Outputs of a layer, or derivatives by them, as (N, p, w)."""
     if not hasattr(part, "groups"):
         return y.reshape((len(y), -1, y.shape[-1]))

@@ -6,7 +6,7 @@ import contextlib
 import warnings
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -153,7 +153,7 @@ class EmpiricalKernel:
     def _free(self) -> dict[str, torch.Tensor]:
         return {name: p.detach() for name, p in self.parameters.items()}
 
-    def _inputs(self, x1: Any, x2: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def _inputs(self, x1: Numbers, x2: Numbers | None) -> tuple[torch.Tensor, torch.Tensor | None]:
         first = next(iter(self.parameters.values()))
         given = [None if x is None else check_array(n, np.asarray(x), min_rank=2) for n, x in (("x1", x1), ("x2", x2))]
         a, b = (None if x is None else to_tensor(x, self.layout, first.device).to(first.dtype) for x in given)

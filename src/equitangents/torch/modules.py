@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equitangents.errors import InvalidTypeError
+from equitangents.torch.recipe import FieldOutputs
 from equitangents.torch.seeds import member_seeds
 
 if TYPE_CHECKING:
     import torch
+
+
+_ROWS = 256  # evaluated at once
+Tensors = dict[str, "torch.Tensor"]
+"""Parameters and buffers by name."""
+Factory = Callable[[], Any]
+"""What makes a module."""
 
 
 @contextlib.contextmanager
@@ -25,7 +33,7 @@ def random_numbers(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def make(factory: Callable[[], Any], seed: int, member: int, dtype: str, device: torch.device) -> torch.nn.Module:
+def make(factory: Factory, seed: int, member: int, dtype: str, device: torch.device) -> torch.nn.Module:
     """A member before training."""
     import torch
 
@@ -36,14 +44,9 @@ def make(factory: Callable[[], Any], seed: int, member: int, dtype: str, device:
     return module.to(device=device, dtype=getattr(torch, dtype))
 
 
-def tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+def tensors(module: torch.nn.Module) -> Tensors:
     """Parameters and buffers by name."""
     return dict([*module.named_parameters(), *module.named_buffers()])
-
-
-def arrays(module: torch.nn.Module) -> dict[str, np.ndarray]:
-    """Parameters and buffers by name, copied."""
-    return {name: t.detach().cpu().numpy().copy() for name, t in tensors(module).items()}
 
 
 def fill(module: torch.nn.Module, values: dict[str, np.ndarray]) -> torch.nn.Module:
@@ -54,6 +57,24 @@ def fill(module: torch.nn.Module, values: dict[str, np.ndarray]) -> torch.nn.Mod
         for name, tensor in tensors(module).items():
             tensor.copy_(torch.from_numpy(np.array(values[name])))
     return module.eval()
+
+
+def outputs_of(
+    module: torch.nn.Module, params: dict[str, np.ndarray], x: np.ndarray, layout: str, fields: FieldOutputs | None
+) -> Iterator[np.ndarray]:
+    """Outputs (members, some rows, numbers) of stacked members, which fill the module one after another."""
+    import torch
+
+    device = next(iter(tensors(module).values())).device
+    as_rows = (lambda f: f) if fields is None else fields.rows
+    members = len(next(iter(params.values())))
+    for begin in range(0, len(x), _ROWS):
+        with torch.inference_mode():  # left before what is made here is used elsewhere
+            rows, parts = to_tensor(x[begin : begin + _ROWS], layout, device), []
+            for i in range(members):
+                filled = fill(module, {name: a[i] for name, a in params.items()})
+                parts.append(as_rows(filled(rows)).cpu().numpy())
+        yield np.stack(parts)
 
 
 def to_tensor(x: np.ndarray, layout: str, device: torch.device) -> torch.Tensor:

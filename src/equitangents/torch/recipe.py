@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from equitangents.torch.seeds import Seeds
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +20,7 @@ class FieldOutputs:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of one sample's outputs as the module makes them."""
+        """The shape of one sample's outputs as the module makes them."""
         return (self.outputs, *self.grid) if self.channels_first else (*self.grid, self.outputs)
 
     def rows(self, outputs: torch.Tensor) -> torch.Tensor:
@@ -39,22 +37,24 @@ class Recipe:
     optimizer: str | Callable[..., torch.optim.Optimizer]
     learning_rate: float
     momentum: float
-    epochs: int
     batch_size: int
     device: torch.device
     fields: FieldOutputs | None = None
 
-    def lost(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The loss of what a module makes of a batch, on targets (rows, numbers)."""
+    def lost(self, outputs: torch.Tensor, targets: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
+        """The loss of what a module makes of a batch, less `offsets`, on targets, both (rows, numbers)."""
+        rows = outputs if self.fields is None else self.fields.rows(outputs)
+        if offsets is not None:
+            rows = rows - offsets
         if self.fields is None:
-            return LOSSES[self.loss](outputs, targets)
-        rows, classes = self.fields.rows(outputs), self.fields.outputs
+            return LOSSES[self.loss](rows, targets)
+        classes = self.fields.outputs
         if self.loss == "cross_entropy":
             at_positions = LOSSES[self.loss](rows.reshape(-1, classes), targets.reshape(-1, classes))
             return at_positions * (rows.shape[1] // classes)  # a sum over positions, a mean over samples
         return LOSSES[self.loss](rows, targets)
 
-    def optimiser(self, parameters: Any) -> torch.optim.Optimizer:
+    def optimiser(self, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
         """A new optimiser of these tensors."""
         import torch
 
@@ -68,12 +68,18 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Data:
-    """Inputs x as modules read them and targets y (rows, outputs); an epoch visits `samples`, each of `copies` rows."""
+    """Inputs x as modules read them and targets y (rows, outputs); an epoch visits `samples`, each of `copies` rows.
+
+    own: (members, rows) or None, the row of x and y that stands in the place of each. offsets: (members, rows, outputs)
+    or None, what is subtracted from outputs. Both are of the members that a trainer has.
+    """
 
     x: torch.Tensor
     y: torch.Tensor
     samples: int
     copies: int
+    own: torch.Tensor | None = None
+    offsets: torch.Tensor | None = None
 
     def order(self, generator: torch.Generator, batch_size: int) -> torch.Tensor:
         """The rows that an epoch visits, one after another, (samples,)."""
@@ -85,14 +91,18 @@ class Data:
             rows = rows + self.samples * torch.randint(self.copies, (self.samples,), generator=generator)
         return rows
 
+    def batch(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(x, y) or (x, y, offsets) of some rows, (rows,) of one member or (members, rows)."""
+        import torch
 
-def orders(data: Data, recipe: Recipe, seeds: Seeds) -> Iterator[torch.Tensor]:
-    """The order of one member's data, epoch by epoch."""
-    import torch
-
-    generator = torch.Generator().manual_seed(seeds.order)
-    for _ in range(recipe.epochs):
-        yield data.order(generator, recipe.batch_size)
+        alone = rows.ndim == 1
+        if self.own is not None:
+            rows = rows.to(self.own.device)  # orders are drawn on the CPU
+            rows = self.own[0][rows] if alone else torch.gather(self.own, 1, rows)
+        if self.offsets is None:
+            return self.x[rows], self.y[rows]
+        members = 0 if alone else torch.arange(len(rows))[:, None]
+        return self.x[rows], self.y[rows], self.offsets[members, rows]
 
 
 def squared_error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

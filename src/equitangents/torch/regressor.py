@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from equitangents._types import Numbers, Targets
 from equitangents.ensembles.deep.predictions import Regression
 from equitangents.ensembles.scores import FieldRegressorMixin
 from equitangents.torch.base import TorchEnsemble
@@ -46,10 +45,19 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
         members_per_chunk: members trained together; None: 16.
         memory_limit: bytes that transformed copies and predictions may take; None: half of the memory there is.
         progress: show a progress bar.
+        variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`, bagging,
+            whose rows are those of a `DeepEnsemble` of this seed.
+        zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
+        checkpoints: `equitangents.ensembles.Checkpoints(folder, every)`, where training is saved on the way, to go on
+            with `fit(resume=True)`; None: nowhere. An interrupt goes back to the last one.
+        callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; all members are then held
+            at once.
 
     Attributes:
         params_: parameters and buffers by name, stacked over members; `member(i)` is a module with those of member i.
         history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
+        params0_: parameters and buffers at initialisation if zero_output, or None.
+        recorded_, recorded_epochs_: what `fit(record=…)` kept.
         trained_by_: "torch.func" or "one after another".
         reason_: why members were trained one after another, or None.
         n_features_in_, sample_shape_, n_outputs_, positions_: what X and y were.
@@ -59,28 +67,6 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
     """
 
     _default_loss = "mse"
-
-    def fit(self, X: Numbers, y: Targets) -> Ensemble:
-        """Train all members on X (N, features) or (N, *positions, channels) and y (N,) or (N, outputs).
-
-        Of modules that end on positions y is (N, *positions, outputs), whatever the layout; the loss is half of the
-        squares' sum over positions and outputs, a mean over samples.
-
-        Raises:
-            InvalidArgumentError: for bad input; InvalidTypeError likewise.
-            NetworkError: if the module does not take X, or its outputs are not those of y.
-            MissingLibraryError: without PyTorch.
-        """
-        x, targets = self._data(X, y, reset=True)
-        self._fit(x, targets)
-        return self
-
-    def extend(self, members: int, X: Numbers, y: Targets) -> Ensemble:
-        """Train members up to `members` in all on the same data; those that are trained stay as they are."""
-        self._check_fitted()
-        x, targets = self._data(X, y, reset=False)
-        self._extend(members, x, targets)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

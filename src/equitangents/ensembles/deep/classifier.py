@@ -6,10 +6,6 @@ mse            targets one-hot minus 1/K; P(k) = P(output k is the largest) of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from equitangents._types import Numbers
 from equitangents.ensembles.deep.base import DeepEnsembleBase
 from equitangents.ensembles.deep.predictions import Classification
 from equitangents.ensembles.scores import FieldClassifierMixin
@@ -36,30 +32,3 @@ class DeepEnsembleClassifier(FieldClassifierMixin, Classification, DeepEnsembleB
     """
 
     _default_loss = "cross_entropy"
-
-    def fit(
-        self,
-        X: Numbers,
-        y: Numbers,
-        *,
-        record: Mapping[str, Any] | None = None,
-        record_at: Sequence[int] | None = None,
-        resume: bool = False,
-    ) -> DeepEnsembleClassifier:
-        """Train on X as `DeepEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones.
-
-        Of networks that end on positions y is (N, *positions).
-        """
-        self._forget()
-        x, targets = self._data(X, y, reset=True)
-        self._fit(x, targets, record, record_at, resume)
-        return self
-
-    def extend(
-        self, members: int, X: Numbers, y: Numbers, *, record: Mapping[str, Any] | None = None, resume: bool = False
-    ) -> DeepEnsembleClassifier:
-        """Train members up to `members` in all on the same data; see `DeepEnsemble.extend`."""
-        self._check_fitted()
-        x, targets = self._data(X, y, reset=False)
-        self._extend(members, x, targets, record, resume)
-        return self

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 import scipy.special
 
-from equitangents._types import Numbers, Spread
+from equitangents._types import Numbers, Spread, Targets
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.inputs import check_fields, check_inputs, check_targets
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
@@ -45,14 +45,14 @@ class Members(ABC):
         """What they were trained by."""
 
     @abstractmethod
-    def _query(self, X: Any) -> np.ndarray:
+    def _query(self, X: Numbers) -> np.ndarray:
         """Inputs as members take them; raises where the ensemble is not fitted."""
 
     @abstractmethod
     def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
         """Outputs of all members, (members, some rows, outputs), for one block of rows after another."""
 
-    def _ends_on(self, x: Any, y: Any) -> Positions | None:
+    def _ends_on(self, x: Numbers, y: Targets) -> Positions | None:
         """The positions that the networks end on, for targets that are fields; None for others."""
         return None
 
@@ -128,7 +128,7 @@ class Regression(Members):
         mean, covariance = mean.reshape(*shape, -1), covariance.reshape(*shape, *shape, -1)
         return mean.astype(self.dtype), covariance.astype(self.dtype)
 
-    def _data(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+    def _data(self, X: Numbers, y: Targets, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         x = check_inputs(self, X, self.input_shape, reset=reset)
         positions = self._ends_on(x, y)
         if positions is not None:
@@ -171,7 +171,7 @@ class Classification(Members):
             return centred_one_hot(index, len(self.classes_))
         return np.eye(len(self.classes_))[index]
 
-    def _data(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+    def _data(self, X: Numbers, y: Targets, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         """(inputs, targets (N, K), of fields (N, *positions, K)); with `reset` the labels of y are the classes."""
         x = check_inputs(self, X, self.input_shape, reset=reset)
         labels, _ = labels_of(x, y, self._ends_on)

@@ -5,10 +5,8 @@ f̄(x) = (1/M) Σ_i f(x; θ_i), member i a function of (seed, i) alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from equitangents._types import Numbers
 from equitangents.ensembles.deep.base import DeepEnsembleBase
 from equitangents.ensembles.deep.predictions import Regression
 from equitangents.ensembles.scores import FieldRegressorMixin
@@ -76,51 +74,6 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
     """
 
     _default_loss = "mse"
-
-    def fit(
-        self,
-        X: Numbers,
-        y: Numbers,
-        *,
-        record: Mapping[str, Any] | None = None,
-        record_at: Sequence[int] | None = None,
-        resume: bool = False,
-    ) -> DeepEnsemble:
-        """Train all members on X (N, features) or (N, *positions, channels) and y (N,) or (N, outputs).
-
-        Of networks that end on positions y is (N, *positions, outputs), or (N, *positions): the loss is half of the
-        squares' sum over positions and outputs, a mean over samples.
-
-        Args:
-            X: inputs.
-            y: targets.
-            record: inputs by name whose outputs, of every member, are kept in `recorded_[name]`,
-                (len(recorded_epochs_), members, n, outputs).
-            record_at: the epochs at which they are, 0 for the initialisation; None: all from 0 on.
-            resume: go on from the newest checkpoint in `checkpoints.folder`, if there is one. It must be of the same
-                parameters and data, but `epochs` may have grown.
-
-        Raises:
-            InvalidArgumentError: for bad input; InvalidTypeError likewise.
-            NetworkError: if the network's outputs are not those of y.
-            MemoryLimitError: before allocating too much.
-        """
-        self._forget()
-        x, targets = self._data(X, y, reset=True)
-        self._fit(x, targets, record, record_at, resume)
-        return self
-
-    def extend(
-        self, members: int, X: Numbers, y: Numbers, *, record: Mapping[str, Any] | None = None, resume: bool = False
-    ) -> DeepEnsemble:
-        """Train members up to `members` in all on the same data; those that are trained stay as they are.
-
-        The result is what `fit` makes of `members` members. `record` must be what it was in `fit`.
-        """
-        self._check_fitted()
-        x, targets = self._data(X, y, reset=False)
-        self._extend(members, x, targets, record, resume)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from equitangents._types import Network
+from equitangents._types import AnyModel, Network
 from equitangents.ensembles.networks.foreign import ForeignNetwork
 from equitangents.ensembles.networks.pairs import PairNetwork
 from equitangents.ensembles.networks.signatures import made, parameters
@@ -68,7 +68,7 @@ def _of_factory(factory: Callable[..., Any]) -> ForeignNetwork:
     raise InvalidTypeError(f"net is the function {name}, which makes a {type(makes).__name__}; {EXPECTED}")
 
 
-def _traced(factory: Callable[..., Any], name: str) -> Any:
+def _traced(factory: Callable[..., AnyModel], name: str) -> AnyModel:
     """What the factory makes of a key without a value."""
     noted: list[Any] = []
 
@@ -93,7 +93,7 @@ def _drawn_already(net: Network, parameter: str, keyword: str) -> str:
     )
 
 
-def _hashable(value: Any) -> bool:
+def _hashable(value: object) -> bool:
     try:
         hash(value)
     except TypeError:
@@ -101,12 +101,12 @@ def _hashable(value: Any) -> bool:
     return True
 
 
-def _is_equinox(value: Any) -> bool:
+def _is_equinox(value: object) -> bool:
     library = sys.modules.get("equinox")
     return library is not None and isinstance(value, library.Module)
 
 
-def _is_a(value: Any, module: str, name: str) -> bool:
+def _is_a(value: object, module: str, name: str) -> bool:
     """Whether `value` is an instance of a class that is known by name alone."""
     return _is_subclass(type(value), module, name)
 

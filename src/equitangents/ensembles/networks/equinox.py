@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import DType, InputShape
+from equitangents._types import AnyModel, DType, InputShape, Tree
 from equitangents.ensembles.networks.foreign import ForeignNetwork, cast, named, rebuilt
 from equitangents.ensembles.networks.signatures import made, parameters
 from equitangents.errors import NetworkError
@@ -27,9 +27,9 @@ from equitangents.errors import NetworkError
 class _Structure:
     """What a module is apart from its arrays, whose shapes stand in their places; `axis`: the name of the batch."""
 
-    trained: Any
-    carried: Any
-    static: Any
+    trained: Tree
+    carried: Tree
+    static: Tree
     stateful: bool
     axis: str
     names: frozenset[str]
@@ -65,7 +65,7 @@ class EquinoxNetwork(ForeignNetwork):
         carried = _parts((model, state))[1]
         return y, {"state": named(carried)}
 
-    def member(self, variables: dict[str, Any]) -> Any:
+    def member(self, variables: dict[str, Any]) -> AnyModel:
         """The module in inference mode; (module, state) if it has a state."""
         model, state = self._merged(jax.tree.map(jnp.asarray, variables))
         model = eqx.nn.inference_mode(model)
@@ -76,13 +76,13 @@ class EquinoxNetwork(ForeignNetwork):
         arrays, state = rebuilt(s.carried, variables.get("state", {}))
         return eqx.combine(rebuilt(s.trained, variables["params"]), arrays, s.static), state
 
-    def _mapped(self, model: Any, state: Any, x: jax.Array, key: jax.Array | None) -> tuple[jax.Array, Any]:
+    def _mapped(self, model: AnyModel, state: Tree, x: jax.Array, key: jax.Array | None) -> tuple[jax.Array, Tree]:
         s = _structure(self)
         dtype = x.dtype
         x = jnp.moveaxis(x, -1, 1) if x.ndim > 3 else x
         keys = None if key is None or "key" not in s.names else jax.random.split(key, len(x))
 
-        def one(x: jax.Array, state: Any, key: jax.Array | None) -> tuple[jax.Array, Any]:
+        def one(x: jax.Array, state: Tree, key: jax.Array | None) -> tuple[jax.Array, Tree]:
             told = {} if key is None else {"key": key}
             return model(x, state, **told) if s.stateful else (model(x, **told), state)
 
@@ -95,7 +95,7 @@ class EquinoxNetwork(ForeignNetwork):
 def _structure(net: EquinoxNetwork) -> _Structure:
     noted: dict[str, Any] = {}
 
-    def trace(key: jax.Array) -> Any:
+    def trace(key: jax.Array) -> AnyModel:
         model = made(net.factory, key)
         module = model[0] if isinstance(model, tuple) else model
         trained, carried, static = _parts(model)
@@ -111,7 +111,7 @@ def _structure(net: EquinoxNetwork) -> _Structure:
     return _Structure(trained, carried, noted["static"], noted["stateful"], axes[0], noted["names"])
 
 
-def _parts(whole: Any) -> tuple[Any, Any, Any]:
+def _parts(whole: AnyModel) -> tuple[Tree, Tree, Tree]:
     """(arrays that are trained, (other arrays, the state), everything else)."""
     model, state = whole if isinstance(whole, tuple) else (whole, None)
     trained, rest = eqx.partition(model, eqx.is_inexact_array)
@@ -119,5 +119,5 @@ def _parts(whole: Any) -> tuple[Any, Any, Any]:
     return trained, (arrays, state), static
 
 
-def _is_batch_norm(node: Any) -> bool:
+def _is_batch_norm(node: object) -> bool:
     return isinstance(node, eqx.nn.BatchNorm)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
-from equitangents._types import DType, InputShape, Params
+from equitangents._types import AnyModel, DType, InputShape, Params, Tree
 from equitangents.errors import EquitangentsError, NetworkError
 
 TRAINED = "params"
@@ -69,7 +69,7 @@ class ForeignNetwork(ABC):
         """(outputs in training, the collections that are not trained, after this batch)."""
 
     @abstractmethod
-    def member(self, variables: dict[str, Any]) -> Any:
+    def member(self, variables: dict[str, Tree]) -> AnyModel:
         """A member by itself, as its library has it."""
 
 
@@ -78,18 +78,18 @@ def split(variables: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return variables[TRAINED], {name: value for name, value in variables.items() if name != TRAINED}
 
 
-def joined(trained: Any, carried: dict[str, Any]) -> dict[str, Any]:
+def joined(trained: Params, carried: dict[str, Tree]) -> dict[str, Tree]:
     """The variables of `split`."""
     return {TRAINED: trained, **carried}
 
 
-def cast(tree: Any, dtype: DType) -> Any:
+def cast(tree: Tree, dtype: DType) -> Tree:
     """The tree with its floating arrays of type `dtype`."""
     floating = lambda a: jnp.issubdtype(jnp.asarray(a).dtype, jnp.floating)
     return jax.tree.map(lambda a: jnp.asarray(a, dtype) if floating(a) else jnp.asarray(a), tree)
 
 
-def named(tree: Any) -> dict[str, Any]:
+def named(tree: Tree) -> dict[str, Any]:
     """The leaves of a tree by their paths: "layers.0.weight"."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {
@@ -97,7 +97,7 @@ def named(tree: Any) -> dict[str, Any]:
     }
 
 
-def rebuilt(like: Any, arrays: dict[str, Any]) -> Any:
+def rebuilt(like: Tree, arrays: dict[str, Tree]) -> Tree:
     """The tree of the shape of `like` whose leaves `named` took apart."""
     return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in named(like)])
 

@@ -12,7 +12,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import DType, InputShape
+from equitangents._types import AnyModel, DType, InputShape, Tree
 from equitangents.ensembles.networks.foreign import ForeignNetwork, cast
 from equitangents.ensembles.networks.signatures import mode, parameters
 
@@ -21,7 +21,7 @@ from equitangents.ensembles.networks.signatures import mode, parameters
 class LinenNetwork(ForeignNetwork):
     """A linen module; its variables are those of `module.init`."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: AnyModel) -> None:
         self.module = module
         self._names = parameters(type(module).__call__)
 
@@ -52,12 +52,12 @@ class LinenNetwork(ForeignNetwork):
         y, changed = self.module.apply(variables, x, **told, rngs=rngs, mutable=carried)
         return y.astype(x.dtype), {name: dict(changed).get(name, variables[name]) for name in carried}
 
-    def member(self, variables: dict[str, Any]) -> Any:
+    def member(self, variables: dict[str, Tree]) -> AnyModel:
         """(module, variables), for module.apply."""
         return self.module, jax.tree.map(jnp.asarray, variables)
 
     @property
-    def _identity(self) -> Any:
+    def _identity(self) -> object:
         """The module, or which one it is if it has entries that cannot be hashed."""
         try:
             hash(self.module)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from equitangents._types import DType, InputShape
+from equitangents._types import AnyModel, DType, InputShape, Tree
 from equitangents.ensembles.networks.foreign import ForeignNetwork, cast, named, rebuilt
 from equitangents.ensembles.networks.signatures import made, mode, parameters
 
@@ -27,10 +27,10 @@ _OWN_STREAM = 2**31 - 1  # folded into the key of the step, for modules whose __
 class _Structure:
     """What a module is apart from its arrays, whose shapes stand in their places."""
 
-    graph: Any
-    trained: Any
-    carried: Any
-    random: Any
+    graph: Tree
+    trained: Tree
+    carried: Tree
+    random: Tree
     names: frozenset[str]
 
 
@@ -61,18 +61,18 @@ class NnxNetwork(ForeignNetwork):
         carried = named(_parts(module)[3])
         return y, {"state": carried} if "state" in variables else {}
 
-    def member(self, variables: dict[str, Any]) -> Any:
+    def member(self, variables: dict[str, Any]) -> AnyModel:
         """The module itself, after module.eval()."""
         module = self._merged(jax.tree.map(jnp.asarray, variables), jax.random.key(0))
         module.eval()
         return module
 
-    def _merged(self, variables: dict[str, Any], key: jax.Array) -> Any:
+    def _merged(self, variables: dict[str, Any], key: jax.Array) -> AnyModel:
         s = _structure(self)
         trained, carried = rebuilt(s.trained, variables["params"]), rebuilt(s.carried, variables.get("state", {}))
         return nnx.merge(s.graph, trained, _streams(s.random, key), carried)
 
-    def _called(self, module: Any, x: jax.Array, key: jax.Array, *, training: bool) -> jax.Array:
+    def _called(self, module: AnyModel, x: jax.Array, key: jax.Array, *, training: bool) -> jax.Array:
         (module.train if training else module.eval)()
         names = _structure(self).names
         told: dict[str, Any] = dict(mode(names, training=training))
@@ -85,7 +85,7 @@ class NnxNetwork(ForeignNetwork):
 def _structure(net: NnxNetwork) -> _Structure:
     noted: dict[str, Any] = {}
 
-    def trace(key: jax.Array) -> Any:
+    def trace(key: jax.Array) -> AnyModel:
         module = made(net.factory, key)
         graph, trained, random, carried = _parts(module)
         noted.update(graph=graph, names=parameters(type(module).__call__))
@@ -95,14 +95,14 @@ def _structure(net: NnxNetwork) -> _Structure:
     return _Structure(noted["graph"], trained, carried, random, noted["names"])
 
 
-def _parts(module: Any) -> tuple[Any, Any, Any, Any]:
+def _parts(module: AnyModel) -> tuple[Tree, Tree, Tree, Tree]:
     """(graph, parameters, random keys and counters, all other variables)."""
     apart: Any = nnx.split(module, nnx.Param, nnx.RngState, ...)
     graph, trained, random, carried = apart
     return graph, trained, random, carried
 
 
-def _streams(random: Any, key: jax.Array) -> Any:
+def _streams(random: Tree, key: jax.Array) -> AnyModel:
     """The keys and counters that a module holds, drawn anew."""
     is_key = lambda shape: jnp.issubdtype(shape.dtype, jax.dtypes.prng_key)
     shapes, structure = jax.tree.flatten(random)

@@ -17,7 +17,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import DType, InputShape
+from equitangents._types import AnyModel, DType, InputShape, Tree
 from equitangents.ensembles.networks.foreign import ForeignNetwork, Variables, cast
 from equitangents.ensembles.networks.signatures import mode, parameters
 from equitangents.errors import NetworkError
@@ -60,11 +60,11 @@ class PairNetwork(ForeignNetwork):
             )
         return y[0].astype(x.dtype), {_STATE: y[1]}
 
-    def member(self, variables: dict[str, Any]) -> Any:
+    def member(self, variables: dict[str, Tree]) -> AnyModel:
         """(apply, its first argument)."""
         return self.evaluate, self._given(variables)
 
-    def _drawn(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> Any:
+    def _drawn(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> Tree:
         if _takes_dtype(self.initialise):
             return self.initialise(key, input_shape, dtype)
         try:
@@ -76,14 +76,14 @@ class PairNetwork(ForeignNetwork):
             drawn = self.initialise(key, (1, *input_shape))[1]
         return drawn
 
-    def _evaluated(self, variables: dict[str, Any], x: jax.Array, key: jax.Array | None) -> Any:
+    def _evaluated(self, variables: dict[str, Any], x: jax.Array, key: jax.Array | None) -> Tree:
         names = parameters(self.evaluate)
         told: dict[str, Any] = {name: value for name, value in mode(names, training=key is not None).items()}
         if "key" in names:
             told["key"] = key
         return self.evaluate(self._given(variables), x, **told)
 
-    def _given(self, variables: dict[str, Any]) -> Any:
+    def _given(self, variables: dict[str, Any]) -> Tree:
         params = variables["params"]
         return Variables(params, variables[_STATE]) if _STATE in variables else params
 
@@ -96,7 +96,7 @@ def _takes_dtype(function: Callable[..., Any]) -> bool:
     return True
 
 
-def _is_stax(drawn: Any) -> bool:
+def _is_stax(drawn: object) -> bool:
     """Whether `drawn` is (shape of the output, parameters)."""
     return (
         isinstance(drawn, tuple)

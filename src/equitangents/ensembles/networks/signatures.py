@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 
+from equitangents._types import AnyModel
+
 _IN_TRAINING = ("train", "training", "is_training")
 _IN_PREDICTION = ("deterministic", "use_running_average", "inference")
 
@@ -28,7 +30,7 @@ def mode(names: frozenset[str], *, training: bool) -> dict[str, bool]:
     return told | {name: not training for name in _IN_PREDICTION if name in names}
 
 
-def made(factory: Callable[..., Any], key: jax.Array) -> Any:
+def made(factory: Callable[..., Any], key: jax.Array) -> AnyModel:
     """What a factory makes: factory(rngs=nnx.Rngs(key)) if it has a parameter `rngs`, else factory(key)."""
     names = parameters(factory)
     if "rngs" in names:

@@ -16,14 +16,15 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
+from equitangents._types import Numbers
 from equitangents.actions import Action, check_finite_group
 from equitangents.ensembles.fields.rows import FieldRows, field_rows
-from equitangents.ensembles.orbits import measures as orbit_measures
 from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.group_maps import GroupMap
 from equitangents.inference import as_times
+from equitangents.metrics import on_orbits as orbit_measures
 from equitangents.validation import check_same_length, check_whole
 
 NAMES = {
@@ -221,7 +222,7 @@ class OrbitStatistics:
 def orbit_statistics(
     ensemble: Any,
     action: Action,
-    x: Any,
+    x: Numbers,
     members: Sequence[int],
     *,
     time: Any,
@@ -266,7 +267,7 @@ def orbit_statistics(
 def check_measures(
     action: Action | None,
     output_action: GroupMap | None,
-    x: Any,
+    x: Numbers,
     truth: np.ndarray | None,
     confidence: float,
     fields: FieldRows | None = None,
@@ -320,7 +321,7 @@ def _interval_of_centre(values: np.ndarray, centre: str, confidence: float) -> t
     return quantile_interval(values, 0.5, confidence)
 
 
-def sample_quantiles(values: np.ndarray, q: Any) -> np.ndarray:
+def sample_quantiles(values: np.ndarray, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
     """The k-th smallest along the last axis, k/n the first share that reaches q; (…) for one q, (…, len(q)) for more.
 
     k is counted: 1 − 0.95 is 0.050000000000000044, and the 5 % quantile of 100 values the fifth of them, not the sixth.

@@ -49,17 +49,15 @@ _MEMBERS = (
     "input_shape? none|(int); dtype? text; members_per_chunk? none|int; memory_limit? none|real; progress? bool; "
     "optimizer? text; learning_rate? real; epochs? int; batch_size? none|int; momentum? real; loss? none|text; "
     "n_features_in_? int; sample_shape_? (int); n_outputs_? int; positions_? (int); augmentation_? Augmentation; "
-    "history_? floats; params_? tree; classes_? array; _squeeze? bool"
+    "history_? floats; params_? tree; classes_? array; _squeeze? bool; variation? none|Variation; zero_output? bool; "
+    "checkpoints? none|Checkpoints; checkpoint_dir? none|path; checkpoint_every? int; params0_? tree; "
+    "params_leaves? (numbers); params0_leaves? (numbers); recorded_? {numbers}; recorded_epochs_? ints; "
+    "_variation? Variation; _chunk? none|int; _fingerprint? {text}"
 )
-_DEEP = (
-    f"net? Network; {_MEMBERS}; training? none|ensembles.deep.records:Training; variation? none|Variation; "
-    "zero_output? bool; checkpoints? none|Checkpoints; checkpoint_dir? none|path; checkpoint_every? int; "
-    "params0_? tree; params_leaves? (numbers); params0_leaves? (numbers); recorded_? {numbers}; "
-    "recorded_epochs_? ints; _variation? Variation; _chunk? none|int; _fingerprint? {text}"
-)
+_DEEP = f"net? Network; {_MEMBERS}; training? none|ensembles.deep.records:Training"
 _TORCH = (
     f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text; "
-    "_depends_on? {text}"
+    "_depends_on? {text}"  # of versions before
 )
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x Inputs; labels floats; settings Settings; "

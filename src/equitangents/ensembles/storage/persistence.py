@@ -16,10 +16,11 @@ from equitangents.keywords import check_keywords
 
 _TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
 _NOT_SAVED = ("callback", "executor")
+_OLDER = "arrays.npz"  # of ensembles of PyTorch, in versions before
 
 
 def save(estimator: Any, path: Path) -> None:
-    """Write a fitted estimator; see DeepEnsembleBase.save."""
+    """Write a fitted estimator; see FiniteEnsemble.save."""
     estimator_file.check_place(path)
     own, cls = estimator.get_params(deep=False), type(estimator)
     given: dict[str, Any] = {}
@@ -36,7 +37,7 @@ def save(estimator: Any, path: Path) -> None:
 
 
 def load(cls: Any, path: Path, replacements: dict[str, Any], trust: bool, form: Callable[[Any], Any]) -> Any:
-    """Read a fitted estimator of class `cls`, see DeepEnsembleBase.load; `form` is that of its members' variables."""
+    """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
     content = estimator_file.read(cls, path, trust)
     replaced = {entry for name in replacements for entry in (name, *cls.entry_names(name))}
     missing = [name for name in content["left_out"] if name not in replaced and name not in _NOT_SAVED]
@@ -45,7 +46,7 @@ def load(cls: Any, path: Path, replacements: dict[str, Any], trust: bool, form: 
     first = [name for name in content["left_out"] if name in replacements]
     estimator = cls(**content["parameters"], **{name: replacements[name] for name in first})
     estimator.set_params(**{name: value for name, value in replacements.items() if name not in first})
-    state = content["state"] | _older_trees(path, content)
+    state = cls.of_older_versions(content["state"] | _older_trees(path, content))
     leaves = {name: state.pop(f"{name}leaves") for name in _TREES if f"{name}leaves" in state}
     vars(estimator).update(state)
     for name, values in leaves.items():
@@ -61,12 +62,15 @@ def load(cls: Any, path: Path, replacements: dict[str, Any], trust: bool, form: 
 
 def _older_trees(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     """The variables as versions before kept them; empty for others."""
+    if (path / _OLDER).is_file():
+        with np.load(path / _OLDER, allow_pickle=False) as found:
+            return {"params_": dict(found)}
     structures = content.get("structures", {})
     arrays = load_arrays(path / "arrays") if structures else {}
     is_shape = lambda leaf: isinstance(leaf, tuple) and len(leaf) == 2 and isinstance(leaf[1], str)
-    found = {}
+    trees = {}
     for name, structure in structures.items():
         shapes, tree = jax.tree.flatten(structure, is_leaf=is_shape)
         leaves = [arrays.get(f"{name}{i}", np.zeros(*shape)) for i, shape in enumerate(shapes)]
-        found[name] = jax.tree.unflatten(tree, leaves)
-    return found
+        trees[name] = jax.tree.unflatten(tree, leaves)
+    return trees

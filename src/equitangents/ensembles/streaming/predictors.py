@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
-from equitangents._types import Network
+from equitangents._types import Network, Times
+from equitangents.ensembles.deep.finite import FiniteEnsemble
+from equitangents.ensembles.deep.predictions import Classification, Regression
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.inference import as_times
 from equitangents.scale.place import local
@@ -26,14 +32,14 @@ CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
 
 @dataclass(frozen=True)
 class Predictor:
-    """A fitted ensemble that is asked for some arrays at one time.
+    """A fitted ensemble that is asked for some arrays, at one time if it is infinite.
 
     `arrays` are their names and the shape of a row of each; `outputs` gives them for a block of inputs (M, …). The
     fingerprint is of the ensemble; `samples` are those it was trained on, `dtype` theirs.
     """
 
     fingerprint: str
-    time: float
+    time: float | None
     sample_shape: tuple[int, ...]
     dtype: np.dtype
     samples: int
@@ -42,8 +48,13 @@ class Predictor:
     outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
 
 
-def predictor(model: Any, time: Any, return_std: bool, net: Network) -> Predictor:
-    """Of a fitted infinite ensemble, or of one that was saved in a folder; only what is needed of it is loaded."""
+def predictor(model: object, time: Times | None, return_std: bool, net: Network) -> Predictor:
+    """What is asked of a fitted ensemble, or of an infinite one in a folder, of which only what is needed is read.
+
+    Raises InvalidArgumentError for what such an ensemble does not predict.
+    """
+    if isinstance(model, FiniteEnsemble):
+        return _of_members(model, time, return_std)
     if isinstance(model, InfiniteEnsembleBase):
         model._check_fitted()
         facts, fingerprint, folder, about = saving.facts(model), saving.fingerprint(model), None, {}
@@ -52,7 +63,10 @@ def predictor(model: Any, time: Any, return_std: bool, net: Network) -> Predicto
         about = saving.about_model(folder)
         facts, fingerprint = about["facts"], about["fingerprint"]
     else:
-        raise InvalidTypeError(f"model is {model!r}; expected a fitted infinite ensemble, or the folder of a saved one")
+        raise InvalidTypeError(
+            f"model is {model!r}; expected a fitted infinite ensemble, or the folder of a saved one; or a "
+            "fitted ensemble of finite networks"
+        )
     asked = _one_time(facts["time"] if time is None else time)
     grid = tuple(facts["positions"])
     shape = grid if facts["outputs"] is None else (*grid, facts["outputs"])
@@ -77,6 +91,38 @@ def predictor(model: Any, time: Any, return_std: bool, net: Network) -> Predicto
         facts["samples"],
         facts["classes"],
         arrays,
+        outputs,
+    )
+
+
+def _of_members(ensemble: FiniteEnsemble, time: Times | None, return_std: bool) -> Predictor:
+    """Means of finite networks, or of classifiers their probabilities as `mean`."""
+    ensemble._check_fitted()
+    if time is not None:
+        raise InvalidArgumentError(f"time is {time!r}; finite networks are trained to one time, so leave it None")
+    grid, numbers = tuple(ensemble.positions_), ensemble.n_outputs_
+    classifies = isinstance(ensemble, Classification)
+    if classifies and return_std:
+        raise InvalidArgumentError("return_std is True; finite networks that classify predict probabilities without it")
+    shape = grid if getattr(ensemble, "_squeeze", False) else (*grid, numbers)
+
+    def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
+        if isinstance(ensemble, Classification):
+            return {"mean": ensemble.predict_proba(x)}
+        assert isinstance(ensemble, Regression)
+        mean, std = ensemble.predict(x, return_std=True)
+        return {"mean": mean, "std": std} if return_std else {"mean": mean}
+
+    count = ensemble.history_.shape[1]
+    digests = [array_digest(leaf) for leaf in jax.tree.leaves([ensemble.params_, ensemble.params0_])]
+    return Predictor(
+        json.dumps([type(ensemble).__name__, count, ensemble._fingerprint, digests]),
+        None,
+        tuple(ensemble.sample_shape_),
+        np.dtype(ensemble.dtype),
+        count * numbers * math.prod(grid),
+        list(ensemble.classes_) if isinstance(ensemble, Classification) else None,
+        {"mean": shape} | ({"std": shape} if return_std else {}),
         outputs,
     )
 

@@ -67,13 +67,15 @@ def predict_to_file(
     kill -9 included, and the file appears whole in the end. Chunks of other models or inputs are not mixed.
 
     Args:
-        model: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved.
+        model: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved; or a
+            fitted ensemble of finite networks, `DeepEnsemble`, `equitangents.torch.Ensemble` or their classifiers,
+            whose mean are the probabilities.
         x: the inputs; also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,); std in `NAME-std.npy`), .npz (arrays
             mean, std, label, probability) or .zarr (a Zarr group of them). Also s3://bucket/name.zarr, gs:// or az://
             (`equitangents[cloud]`).
-        time: the training time; None: the model's.
-        return_std: standard deviations, too, and of a classifier probabilities.
+        time: the training time; None: the model's. Of finite networks None.
+        return_std: standard deviations, too, and of an infinite classifier probabilities.
         rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB.
         shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays; whichever comes last makes the file.
         restart: remove what is in `PATH.parts` first.

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from equitangents._types import Numbers
 from equitangents.ensembles.training.checkpoints import CheckpointStore, run_directory
 from equitangents.ensembles.training.fingerprint import record_fingerprint
 from equitangents.ensembles.training.loop import Schedule, train
-from equitangents.ensembles.training.plan import Plan, Workers
-from equitangents.ensembles.training.run import Job, Run
+from equitangents.ensembles.training.plan import Plan
+from equitangents.ensembles.training.run import Job, Pool, Run, Snapshot
 from equitangents.ensembles.training.trained import Trained, trained
 from equitangents.errors import InvalidArgumentError
 
@@ -34,11 +34,11 @@ class Assignment:
     folder: Path | None
     resume: bool
     progress: bool = False
-    inputs: Callable[[Any], np.ndarray] = np.asarray
+    inputs: Callable[[Numbers], np.ndarray] = np.asarray
 
     def of(self, first: int, members: int) -> Assignment:
-        """The same for some of the members."""
-        return replace(self, job=replace(self.job, first=first, members=members))
+        """The assignment for some of the members."""
+        return replace(self, job=self.job.of(first, members))
 
 
 def train_alone(assignment: Assignment) -> Trained:
@@ -56,7 +56,7 @@ def train_alone(assignment: Assignment) -> Trained:
                 _check_progress(snapshot, schedule)
             if snapshot is None or snapshot.epoch < schedule.epochs:
                 store.check_writable()
-        with Workers() as workers:
+        with job.workers() as workers:
             run = Run(job.in_blocks(plan.rows), plan, workers, record=sets, snapshot=snapshot)
             save = None if store is None else partial(_save, run, plan, store, workers)
             train(run, schedule, inputs=assignment.inputs, save=save, progress=assignment.progress)
@@ -66,12 +66,12 @@ def train_alone(assignment: Assignment) -> Trained:
             store.close()
 
 
-def _save(run: Run, plan: Plan, store: CheckpointStore, workers: Workers) -> None:
+def _save(run: Run, plan: Plan, store: CheckpointStore, workers: Pool) -> None:
     """Write a checkpoint, in a thread, so that an interrupt of the main one waits for it."""
     workers.map(lambda snapshot: store.write(snapshot, plan.as_dict()), [run.snapshot()])
 
 
-def _check_progress(snapshot: Any, schedule: Schedule) -> None:
+def _check_progress(snapshot: Snapshot, schedule: Schedule) -> None:
     if snapshot.epoch > schedule.epochs:
         raise InvalidArgumentError(
             f"epochs is {schedule.epochs}, but the checkpoint is of epoch {snapshot.epoch}; expected at least that"

@@ -7,10 +7,10 @@ random  every epoch visits each sample once, moved by a random element: copy g o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.subset import Augmentation, augmenting_elements
 from equitangents.ensembles.fields.targets import moved_targets
@@ -28,7 +28,7 @@ class Augmented:
 
 
 def augment(
-    action: Augmentation | None, label_action: GroupAction | None, mode: str, x: Any, y: np.ndarray, dtype: str
+    action: Augmentation | None, label_action: GroupAction | None, mode: str, x: ArrayLike, y: np.ndarray, dtype: str
 ) -> Augmented:
     """The data that are trained on, in `dtype`; `action` None leaves them as they are.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,22 +11,23 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
-from equitangents._types import Params
+from equitangents._types import Params, Tree
 from equitangents.ensembles.training.footprint import peak_bytes
 from equitangents.ensembles.training.plan import CACHE_BYTES, on_cpu
 from equitangents.ensembles.training.recipe import flat
 from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.nn.compiled_windows import compiled_windows
 
+Shapes = tuple[tuple[tuple[int, ...], str], ...]
 _FEWEST_ROWS = 16
 _DEVICE_BYTES = 2**30
 
 
 @partial(jax.jit, static_argnames=("net", "variation"))
-def outputs(net: FiniteNetwork, variation: Variation, params: Params, start: Any, x: jax.Array) -> jax.Array:
+def outputs(net: FiniteNetwork, variation: Variation, params: Params, start: Tree, x: jax.Array) -> jax.Array:
     """Outputs (members, N, outputs) of stacked members, less their baselines; of fields all numbers in a row."""
 
-    def one(params: Params, start: Any) -> jax.Array:
+    def one(params: Params, start: Tree) -> jax.Array:
         with compiled_windows():
             y = flat(net.apply(params, x))
         return y - flat(variation.baseline(net, start, x)) if variation.has_baseline else y
@@ -36,7 +36,7 @@ def outputs(net: FiniteNetwork, variation: Variation, params: Params, start: Any
 
 
 @partial(jax.jit, static_argnames=("net", "variation"))
-def baselines(net: FiniteNetwork, variation: Variation, start: Any, x: jax.Array) -> jax.Array:
+def baselines(net: FiniteNetwork, variation: Variation, start: Tree, x: jax.Array) -> jax.Array:
     """What is subtracted from the outputs of stacked members, (members, N, outputs)."""
     return jax.vmap(lambda start: flat(variation.baseline(net, start, x)))(start)
 
@@ -66,7 +66,9 @@ def rows_at_once(net: FiniteNetwork, params: Params, x: np.ndarray, dtype: str) 
 
 
 @lru_cache(maxsize=128)
-def _rows_at_once(net: FiniteNetwork, structure: Any, shapes: Any, input_shape: tuple[int, ...], dtype: str) -> int:
+def _rows_at_once(
+    net: FiniteNetwork, structure: jax.tree_util.PyTreeDef, shapes: Shapes, input_shape: tuple[int, ...], dtype: str
+) -> int:
     target = 2 * CACHE_BYTES if on_cpu() else _DEVICE_BYTES
 
     def peak(rows: int) -> int:

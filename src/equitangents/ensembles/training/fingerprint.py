@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from equitangents import precision
+from equitangents.ensembles.training.network_job import NetworkJob
 from equitangents.ensembles.training.recipe import Own, run_epochs
-from equitangents.ensembles.training.run import Job
 from equitangents.errors import InvalidArgumentError
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
@@ -28,7 +28,7 @@ def array_digest(*arrays: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def program_digest(job: Job) -> str:
+def program_digest(job: NetworkJob) -> str:
     """A digest of the arithmetic of training: network, loss, optimiser and batches, with all their constants."""
     with precision.scope(job.dtype):
         one = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), job.member_shapes())
@@ -39,7 +39,7 @@ def program_digest(job: Job) -> str:
     return hashlib.sha256((text + array_digest(*program.consts)).encode()).hexdigest()[:16]
 
 
-def job_fingerprint(job: Job, settings: dict[str, Any]) -> dict[str, str]:
+def job_fingerprint(job: NetworkJob, settings: dict[str, Any]) -> dict[str, str]:
     """What the run depends on, by name: settings as they are, the rest as digests."""
     return {
         "JAX": jax.__version__,

@@ -12,6 +12,8 @@ from typing import Any
 
 import jax
 
+from equitangents._types import Tree
+
 
 def peak_bytes(fn: Callable[..., Any], *args: Any) -> int:
     """Bytes alive at once in `fn(*args)`, without its arguments; `args` may be jax.ShapeDtypeStruct.
@@ -24,7 +26,7 @@ def peak_bytes(fn: Callable[..., Any], *args: Any) -> int:
     return _peak(jax.make_jaxpr(fn)(*args).jaxpr)
 
 
-def tree_bytes(tree: Any) -> int:
+def tree_bytes(tree: Tree) -> int:
     """Bytes of all arrays (or shapes) in a pytree."""
     return sum(_bytes(leaf) for leaf in jax.tree.leaves(tree))
 

@@ -1,109 +1,118 @@
-"""From an estimator's parameters and data to a run: what is computed, how it is spread, and whether it fits."""
+"""From an estimator's parameters and data to a run: what every backend is asked for, and what is done by all alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import jax
 import numpy as np
 
-from equitangents import precision
-from equitangents._protocols import FiniteNetwork
-from equitangents._types import Params
+from equitangents._types import AnyModel, InputShape, Numbers, Targets, Tree
 from equitangents.actions import as_action
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements
-from equitangents.ensembles.inputs import check_network
-from equitangents.ensembles.networks import as_network, traits
+from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.training.alone import Assignment, train_alone
 from equitangents.ensembles.training.augmentation import Augmented, augment
-from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.fingerprint import job_fingerprint
-from equitangents.ensembles.training.footprint import tree_bytes
 from equitangents.ensembles.training.loop import Schedule
-from equitangents.ensembles.training.optimizers import resolve_batch_size
-from equitangents.ensembles.training.plan import (
-    Plan,
-    device_bytes,
-    make_plan,
-    on_cpu,
-    worker_count,
-    working_bytes,
-)
-from equitangents.ensembles.training.recipe import Recipe
+from equitangents.ensembles.training.plan import Plan, device_bytes, on_cpu
 from equitangents.ensembles.training.run import Job
-from equitangents.ensembles.training.settings import check_actions, check_record, check_settings
-from equitangents.ensembles.training.spread import train_spread
+from equitangents.ensembles.training.settings import HasSettings, check_actions, check_record
+from equitangents.ensembles.training.spread import train_in_pieces, train_spread
 from equitangents.ensembles.training.trained import Trained
 from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import check_memory
+
+Ensemble = Any  # of finite networks, with parameters that its backend reads, and attributes once it is fitted
+
+
+@dataclass(frozen=True)
+class Task:
+    """Members `first` to `first + members − 1` that are to be trained on augmented `data` by a loss.
+
+    `targets` (N, outputs), or fields, are those of the N samples of `input_shape` before augmentation.
+    """
+
+    loss: str
+    data: Augmented
+    targets: np.ndarray
+    input_shape: InputShape
+    first: int
+    members: int
+
+    @property
+    def copies(self) -> int:
+        """How many transformed copies of each sample the data hold, running slowest."""
+        return len(self.data.x) // len(self.targets)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A job that was checked and fits, its plan, and what it depends on by name."""
+    """A job that was checked and fits, its plan, and what it depends on by name.
+
+    `facts` are what the fitted estimator says of it, by attribute.
+    """
 
     job: Job
     plan: Plan
     fingerprint: dict[str, str]
+    variation: Variation
+    facts: dict[str, object] = field(default_factory=dict)
 
 
-def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, members: int) -> Prepared:
+class Backend(Protocol):
+    """A library that trains and evaluates members: JAX here (`backend`), PyTorch in `equitangents.torch.backend`.
+
+    Methods take the estimator, whose parameters they read, and, once it is fitted, its attributes.
+    """
+
+    def check_settings(self, estimator: Ensemble) -> None:
+        """Raise for parameters that cannot be; before data are looked at."""
+
+    def check_inputs(self, estimator: Ensemble, x: np.ndarray) -> None:
+        """Raise for a network that does not take such inputs, where that can be said before data are augmented."""
+
+    def prepared(self, estimator: Ensemble, task: Task) -> Prepared:
+        """A job for the task, all checked; nothing is trained."""
+
+    def outputs(self, estimator: Ensemble, x: np.ndarray) -> Iterator[np.ndarray]:
+        """Outputs of all members, (members, some rows, outputs), for one block of rows after another."""
+
+    def member(self, estimator: Ensemble, i: int) -> AnyModel:
+        """One member as its library has it."""
+
+    def ends_on(self, estimator: Ensemble, x: Numbers, y: Targets) -> Positions | None:
+        """The positions that networks end on, for targets that are fields; None for others."""
+
+    def variables(self, estimator: Ensemble) -> Tree:
+        """A tree of the form that a member's variables have."""
+
+
+def prepare(
+    backend: Backend, estimator: HasSettings, loss: str, x: np.ndarray, targets: np.ndarray, first: int, members: int
+) -> Prepared:
     """Members `first` to `first + members − 1` of an ensemble on x (N, …), targets (N, outputs) or fields.
 
     Checks everything before anything large is allocated. Raises InvalidArgumentError, InvalidTypeError,
     NotAnActionError, NetworkError, MemoryLimitError.
     """
-    check_settings(estimator)
+    backend.check_settings(estimator)
     augmentation = as_action("augmentation", estimator.augmentation, x.shape)
     check_actions(augmentation, estimator.label_action, x, targets)
-    net = as_network(estimator.net)
-    check_network(net, x)
+    backend.check_inputs(estimator, x)
     data = augmented(estimator, augmentation, x, targets)
     if loss == "cross_entropy":
         check_probabilities(data.y.reshape(-1, targets.shape[-1]))
-    recipe = _recipe(estimator, net, loss, data, tuple(x.shape[1:]), targets)
-    job = Job(recipe, data.x, data.y, first, members, int(estimator.seed), estimator.dtype, len(data.x) // len(x))
-    with precision.scope(estimator.dtype):
-        shapes = job.member_shapes()
-        _check_outputs(job, shapes.params, targets.shape[1:])
-        plan = make_plan(recipe, shapes, data.x, data.y, members, estimator.members_per_chunk)
-        needed = _bytes(job, shapes, plan)
-        check_room(f"training {members} members", needed, estimator.memory_limit, "train fewer, then extend")
-    settings = {
-        "seed": job.seed,
-        "zero_output": bool(estimator.zero_output),
-        "variation": repr(recipe.variation),
-        "loss": loss,
-        "batch size": recipe.batches.batch_size,
-        "augmentation_mode": estimator.augmentation_mode if estimator.augmentation is not None else None,
-    }
-    return Prepared(job, plan, job_fingerprint(job, settings))
-
-
-def _recipe(
-    estimator: Any, net: FiniteNetwork, loss: str, data: Augmented, input_shape: tuple[int, ...], targets: np.ndarray
-) -> Recipe:
-    """How every member is trained: what does not differ between members."""
-    batch_size = resolve_batch_size(estimator.optimizer, estimator.batch_size, data.samples)
-    variation = _variation(estimator)
-    variation.check(net, loss)
-    shuffle = batch_size < data.samples
-    batches = Batches(data.samples, batch_size, batch_size, data.copies, shuffle, variation.gathers)
-    classes = targets.shape[-1] if targets.ndim > 2 else None
-    kind = traits(net, input_shape, estimator.dtype)
-    rate, momentum = float(estimator.learning_rate), float(estimator.momentum)
-    return Recipe(net, loss, estimator.optimizer, rate, momentum, batches, variation, kind, classes)
+    return backend.prepared(estimator, Task(loss, data, targets, tuple(x.shape[1:]), first, members))
 
 
 def execute(
     prepared: Prepared,
-    estimator: Any,
-    inputs: Callable[[Any], np.ndarray],
-    record: Mapping[str, Any] | None,
+    estimator: HasSettings,
+    inputs: Callable[[Numbers], np.ndarray],
+    record: Mapping[str, Numbers] | None,
     record_at: Sequence[int] | None,
     resume: bool,
 ) -> Trained:
@@ -116,8 +125,8 @@ def execute(
     job, plan = prepared.job, prepared.plan
     sets, epochs = check_record(record, record_at, estimator.epochs)
     sets = {name: inputs(x) for name, x in sets.items()}
-    rows = sum(len(x) for x in sets.values()) * job.members * job.y.shape[1]
-    recorded_bytes = 2 * len(epochs) * rows * job.y.itemsize
+    rows = sum(len(x) for x in sets.values()) * job.members * job.numbers
+    recorded_bytes = 2 * len(epochs) * rows * np.dtype(job.dtype).itemsize
     check_room(
         "the recorded outputs", recorded_bytes, estimator.memory_limit, "record fewer inputs, or at fewer epochs"
     )
@@ -128,7 +137,10 @@ def execute(
     assignment = Assignment(job, plan, prepared.fingerprint, schedule, sets, folder, resume)
     if estimator.executor is not None:
         return train_spread(estimator.executor, assignment)
-    return train_alone(replace(assignment, progress=estimator.progress, inputs=inputs))
+    assignment = replace(assignment, progress=estimator.progress, inputs=inputs)
+    if job.in_pieces and estimator.callback is None:  # which sees all members after every epoch
+        return train_in_pieces(assignment)
+    return train_alone(assignment)
 
 
 def check_room(task: str, needed: int, limit: int | None, remedy: str) -> None:
@@ -138,7 +150,8 @@ def check_room(task: str, needed: int, limit: int | None, remedy: str) -> None:
     check_memory(task, needed, limit, remedy)
 
 
-def _variation(estimator: Any) -> Variation:
+def variation_of(estimator: HasSettings) -> Variation:
+    """What sets an estimator's members apart; raises where that is not one variation."""
     if estimator.variation is None:
         return ZeroOutput() if estimator.zero_output else PLAIN
     if not isinstance(estimator.variation, Variation):
@@ -151,7 +164,9 @@ def _variation(estimator: Any) -> Variation:
     return estimator.variation
 
 
-def augmented(estimator: Any, augmentation: Augmentation | None, x: Any, targets: np.ndarray) -> Augmented:
+def augmented(
+    estimator: HasSettings, augmentation: Augmentation | None, x: np.ndarray, targets: np.ndarray
+) -> Augmented:
     """The data that an estimator's members are trained on; raises where the copies are too many or cannot be made."""
     if augmentation is not None:
         order = len(augmenting_elements(augmentation))
@@ -174,36 +189,3 @@ def check_probabilities(y: np.ndarray) -> None:
             f"y has rows that are not probability vectors, the first (after augmentation) row {wrong[0]}: "
             f"{y[wrong[0]]}; loss 'cross_entropy' needs rows ≥ 0 that sum to 1"
         )
-
-
-def _check_outputs(job: Job, params: Params, wanted: tuple[int, ...]) -> None:
-    x = jax.ShapeDtypeStruct((1, *job.input_shape), job.dtype)
-    shape = jax.eval_shape(job.recipe.net.apply, params, x).shape
-    if len(wanted) > 1 and shape[1:] != wanted:
-        said = "(N, " + ", ".join(map(str, shape[1:])) + ")"
-        raise NetworkError(
-            f"y has fields of shape {wanted}, (*positions, outputs), and the network's outputs have shape {said}; "
-            "end it on these positions with as many channels"
-        )
-    if len(wanted) == 1 and len(shape) != 2:
-        raise NetworkError(
-            f"the network's outputs have shape (N, {', '.join(map(str, shape[1:]))}); expected (N, outputs): "
-            f"end it with Flatten, GlobalAvgPool or GroupPool, and a Dense layer"
-        )
-    if len(wanted) == 1 and shape[1] != job.y.shape[1]:
-        raise NetworkError(
-            f"y has {job.y.shape[1]} output(s) or classes and the network's last layer makes {shape[1]}; "
-            f"end the network with Dense({job.y.shape[1]})"
-        )
-
-
-def _bytes(job: Job, shapes: Any, plan: Plan) -> int:
-    """Of data, of all members' parameters and optimiser states and a copy of them, and of what is at work."""
-    params = tree_bytes(shapes.params)
-    each = 2 * (params + tree_bytes(shapes.optimizer_state))
-    if job.recipe.variation.has_baseline:
-        each += 4 * params + job.y.nbytes
-    members = -(-job.members // plan.chunk) * plan.chunk
-    at_once = min(members, plan.chunk * worker_count())
-    working = working_bytes(job.recipe, shapes.params, job.x, job.y, plan.rows)
-    return job.x.nbytes + members * each + at_once * working

@@ -8,8 +8,6 @@ adam      with optax's defaults
 
 from __future__ import annotations
 
-from typing import Any
-
 import optax
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -29,7 +27,7 @@ def transformation(
     return optax.sgd(learning_rate, momentum=momentum if optimizer == "momentum" else None)
 
 
-def check_optimizer(optimizer: Any) -> None:
+def check_optimizer(optimizer: object) -> None:
     """Raise unless `optimizer` is a name of OPTIMIZERS or an optax transformation."""
     if isinstance(optimizer, optax.GradientTransformation):
         return
@@ -44,7 +42,7 @@ def check_optimizer(optimizer: Any) -> None:
         )
 
 
-def resolve_batch_size(optimizer: Any, batch_size: int | None, samples: int) -> int:
+def resolve_batch_size(optimizer: object, batch_size: int | None, samples: int) -> int:
     """Samples a step: all of them for "gd"; else `batch_size`, or 32 if None, at most all."""
     if optimizer == "gd":
         if batch_size is not None:

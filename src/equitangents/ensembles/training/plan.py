@@ -16,13 +16,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import jax
+import numpy as np
 
-from equitangents._types import Params
+from equitangents._types import Params, Tree
 from equitangents.ensembles.networks import ForeignNetwork
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.footprint import peak_bytes, tree_bytes
-from equitangents.ensembles.training.recipe import Own, Recipe, batch_gradient, loss_and_gradient
+from equitangents.ensembles.training.recipe import Members, Own, Recipe, batch_gradient, loss_and_gradient
 
+Shaped = np.ndarray | jax.Array | jax.ShapeDtypeStruct
 CACHE_BYTES = 2 * 2**20
 """Working memory that a core keeps close."""
 _FEWEST_ROWS = 8
@@ -41,7 +43,9 @@ class Plan:
         return asdict(self)
 
 
-def make_plan(recipe: Recipe, member: Any, x: Any, y: Any, members: int, members_per_chunk: int | None) -> Plan:
+def make_plan(
+    recipe: Recipe, member: Members, x: Shaped, y: Shaped, members: int, members_per_chunk: int | None
+) -> Plan:
     """A plan for `members` members, each of the shapes `member` (parameters and optimiser state), on data x, y.
 
     On a CPU it does not depend on `members`, nor on the number of cores.
@@ -57,12 +61,12 @@ def make_plan(recipe: Recipe, member: Any, x: Any, y: Any, members: int, members
     return Plan(_in_cache(fit) if on_cpu() else max(1, min(members, fit)), rows)
 
 
-def working_bytes(recipe: Recipe, params: Params, x: Any, y: Any, rows: int) -> int:
+def working_bytes(recipe: Recipe, params: Params, x: Shaped, y: Shaped, rows: int) -> int:
     """Bytes that one member's gradient of `rows` rows takes, apart from its parameters and optimiser state."""
     batch = replace(recipe, batches=Batches(rows, rows, rows, shuffle=False))
     shapes = (jax.ShapeDtypeStruct((rows, *a.shape[1:]), a.dtype) for a in (x, y))
 
-    def gradient(params: Any, x: Any, y: Any) -> Any:
+    def gradient(params: Params, x: jax.Array, y: jax.Array) -> Tree:
         if recipe.traits.batchwise:
             return batch_gradient(recipe, params, None, x, y, jax.random.key(0))
         return loss_and_gradient(batch, params, Own(), None, x, y)
@@ -70,13 +74,13 @@ def working_bytes(recipe: Recipe, params: Params, x: Any, y: Any, rows: int) -> 
     return peak_bytes(gradient, params, *shapes)
 
 
-def _convolves(recipe: Recipe, params: Params, x: Any) -> bool:
+def _convolves(recipe: Recipe, params: Params, x: Shaped) -> bool:
     """Whether the network has convolutions of XLA's, which take longer on a CPU for members at once than in turn."""
     some = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
     return "conv_general_dilated" in str(jax.make_jaxpr(recipe.net.apply)(params, some))
 
 
-def _rows_at_once(recipe: Recipe, params: Params, x: Any, y: Any, target: int) -> int:
+def _rows_at_once(recipe: Recipe, params: Params, x: Shaped, y: Shaped, target: int) -> int:
     """All rows of a batch, or so few that one member's gradient takes `target` bytes or is mostly parameters."""
     rows = recipe.batches.batch_size
     least = max(target, 4 * tree_bytes(params))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ import numpy as np
 import optax
 
 from equitangents._protocols import FiniteNetwork
-from equitangents._types import InputShape, Params
+from equitangents._types import InputShape, Network, Params, Tree
 from equitangents.ensembles.networks.foreign import ROWWISE, ForeignNetwork, Traits, joined, split
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.losses import loss_of
@@ -26,6 +26,7 @@ from equitangents.ensembles.training.optimizers import transformation
 from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.nn.compiled_windows import compiled_windows
 
+ScalarLike = int | np.integer | jax.Array
 SEGMENT = 512
 """The most epochs that one call of `run_epochs` can make."""
 NOISE = 0x6E6F_6973
@@ -36,7 +37,7 @@ NOISE = 0x6E6F_6973
 class Recipe:
     """Everything that decides the arithmetic of training, apart from data and seed; hashable, so compiled once."""
 
-    net: Any
+    net: Network
     loss: str
     optimizer: str | optax.GradientTransformation
     learning_rate: float
@@ -47,7 +48,7 @@ class Recipe:
     classes: int | None = None  # of fields, at each position
 
     def trained(self, params: Params) -> Params:
-        """Those of a member's variables that the optimiser moves."""
+        """The variables of a member that the optimiser moves."""
         return split(params)[0] if self.traits.batchwise else params
 
     @property
@@ -62,7 +63,7 @@ class Members(NamedTuple):
 
     keys: jax.Array
     params: Params
-    optimizer_state: Any
+    optimizer_state: Tree
 
 
 class Own(NamedTuple):
@@ -76,7 +77,7 @@ class Own(NamedTuple):
     rows: jax.Array | None = None
 
 
-def member_keys(seed: int, member: Any) -> tuple[jax.Array, jax.Array]:
+def member_keys(seed: ScalarLike, member: ScalarLike) -> tuple[jax.Array, jax.Array]:
     """(init_key, order_key) of one member: its initial parameters, and the order of its data.
 
     >>> import jax
@@ -90,7 +91,7 @@ def member_keys(seed: int, member: Any) -> tuple[jax.Array, jax.Array]:
 
 
 @jax.jit
-def _key_data(seed: Any, member: Any) -> tuple[jax.Array, jax.Array]:
+def _key_data(seed: ScalarLike, member: ScalarLike) -> tuple[jax.Array, jax.Array]:
     init_key, order_key = member_keys(seed, member)
     return jax.random.key_data(init_key), jax.random.key_data(order_key)
 
@@ -101,7 +102,7 @@ def _init_params(net: FiniteNetwork, input_shape: InputShape, dtype: str, init_k
 
 
 def _init_member(
-    net: FiniteNetwork, input_shape: InputShape, dtype: str, seed: Any, member: Any
+    net: FiniteNetwork, input_shape: InputShape, dtype: str, seed: ScalarLike, member: ScalarLike
 ) -> tuple[jax.Array, Params]:
     """Keys in a program of their own, which all networks share."""
     init_key, order_key = _key_data(seed, member)
@@ -130,13 +131,13 @@ def run_epochs(
     recipe: Recipe,
     keys: jax.Array,
     params: Params,
-    optimizer_state: Any,
+    optimizer_state: Tree,
     own: Own,
     x: jax.Array,
     y: jax.Array,
-    first: Any,
-    count: Any,
-) -> tuple[Params, Any, jax.Array]:
+    first: ScalarLike,
+    count: ScalarLike,
+) -> tuple[Params, Tree, jax.Array]:
     """Train all members for the epochs first, …, first + count − 1, count ≤ SEGMENT.
 
     Returns parameters, optimiser state and losses (SEGMENT, members), of which the first `count` rows are set: the
@@ -146,10 +147,10 @@ def run_epochs(
 
     epoch_of = batchwise_epoch if recipe.traits.batchwise else _epoch
 
-    def epoch(i: jax.Array, carry: tuple[Params, Any, jax.Array]) -> tuple[Params, Any, jax.Array]:
+    def epoch(i: jax.Array, carry: tuple[Params, Tree, jax.Array]) -> tuple[Params, Tree, jax.Array]:
         params, state, losses = carry
 
-        def one(key: jax.Array, params: Params, state: Any, own: Own) -> tuple[Params, Any, jax.Array]:
+        def one(key: jax.Array, params: Params, state: Tree, own: Own) -> tuple[Params, Tree, jax.Array]:
             epoch_key = jax.random.fold_in(jax.random.wrap_key_data(key), first + i)
             return epoch_of(recipe, epoch_key, params, state, own, x, y)
 
@@ -161,11 +162,11 @@ def run_epochs(
 
 
 def _epoch(
-    recipe: Recipe, key: jax.Array, params: Params, state: Any, own: Own, x: jax.Array, y: jax.Array
-) -> tuple[Params, Any, jax.Array]:
+    recipe: Recipe, key: jax.Array, params: Params, state: Tree, own: Own, x: jax.Array, y: jax.Array
+) -> tuple[Params, Tree, jax.Array]:
     update = recipe.transformation.update
 
-    def step(carry: tuple[Params, Any], batch: Any) -> tuple[tuple[Params, Any], jax.Array]:
+    def step(carry: tuple[Params, Tree], batch: Tree) -> tuple[tuple[Params, Tree], jax.Array]:
         params, state = carry
         loss, gradient, samples = loss_and_gradient(recipe, params, own, batch, x, y)
         updates, state = update(gradient, state, params)
@@ -181,8 +182,8 @@ def _epoch(
 
 
 def loss_and_gradient(
-    recipe: Recipe, params: Params, own: Own, batch: Any, x: jax.Array, y: jax.Array
-) -> tuple[jax.Array, Params, Any]:
+    recipe: Recipe, params: Params, own: Own, batch: Tree, x: jax.Array, y: jax.Array
+) -> tuple[jax.Array, Params, jax.Array | int]:
     """(mean loss, its gradient, number of samples) of one member on one batch, (index, weight) each (blocks, rows)."""
     batches = recipe.batches
     if batches.whole:
@@ -191,7 +192,7 @@ def loss_and_gradient(
     index, weight = batch
     samples = weight.sum().astype(y.dtype)
 
-    def block(index: jax.Array, weight: jax.Array) -> Any:
+    def block(index: jax.Array, weight: jax.Array) -> tuple[jax.Array, Params]:
         index = index if own.rows is None else own.rows[index]
         offset = None if own.offsets is None else own.offsets[index]
         return jax.value_and_grad(partial(_loss, recipe))(params, offset, x[index], y[index], weight, samples)
@@ -205,7 +206,13 @@ def loss_and_gradient(
 
 
 def _loss(
-    recipe: Recipe, params: Params, offset: Any, x: jax.Array, y: jax.Array, weight: jax.Array | None, samples: Any
+    recipe: Recipe,
+    params: Params,
+    offset: jax.Array | None,
+    x: jax.Array,
+    y: jax.Array,
+    weight: jax.Array | None,
+    samples: jax.Array | int,
 ) -> jax.Array:
     with compiled_windows():
         outputs = _outputs(recipe.net, params, x)
@@ -224,15 +231,15 @@ def flat(y: jax.Array) -> jax.Array:
 
 
 def batchwise_epoch(
-    recipe: Recipe, key: jax.Array, params: Params, state: Any, own: Own, x: jax.Array, y: jax.Array
-) -> tuple[Params, Any, jax.Array]:
+    recipe: Recipe, key: jax.Array, params: Params, state: Tree, own: Own, x: jax.Array, y: jax.Array
+) -> tuple[Params, Tree, jax.Array]:
     """`_epoch` of a network with batch statistics or dropout: every batch whole, the last of its own size.
 
     Step s has the key fold_in(fold_in(epoch's key, NOISE), s).
     """
     update, noise = recipe.transformation.update, jax.random.fold_in(key, NOISE)
 
-    def step(carry: tuple[Params, Any], batch: tuple[Any, jax.Array]) -> tuple[tuple[Params, Any], jax.Array]:
+    def step(carry: tuple[Params, Tree], batch: tuple[ScalarLike, jax.Array]) -> tuple[tuple[Params, Tree], jax.Array]:
         params, state = carry
         number, index = batch
         index = index if own.rows is None else own.rows[index]
@@ -256,12 +263,12 @@ def batchwise_epoch(
 
 
 def batch_gradient(
-    recipe: Recipe, params: Params, offset: Any, x: jax.Array, y: jax.Array, key: jax.Array
-) -> tuple[jax.Array, Params, dict[str, Any]]:
+    recipe: Recipe, params: Params, offset: jax.Array | None, x: jax.Array, y: jax.Array, key: jax.Array
+) -> tuple[jax.Array, Params, dict[str, Tree]]:
     """(mean loss, its gradient, the collections that are carried along) of one member on one whole batch."""
     trained, carried = split(params)
 
-    def loss(trained: Any) -> tuple[jax.Array, dict[str, Any]]:
+    def loss(trained: Params) -> tuple[jax.Array, dict[str, Tree]]:
         outputs, after = recipe.net.train(joined(trained, carried), x, key)
         outputs = flat(outputs)
         after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, carried)

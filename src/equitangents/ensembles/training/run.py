@@ -1,109 +1,100 @@
-"""A training run: chunks of members moved from epoch to epoch together, with what was measured on the way."""
+"""A training run: chunks of members moved from epoch to epoch together, with what was measured on the way.
+
+How members are trained is what a `Job` knows: `network_job` by JAX, `equitangents.torch.job` by PyTorch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from equitangents import precision
-from equitangents._protocols import FiniteNetwork
-from equitangents._types import InputShape, Params
-from equitangents.ensembles.training.evaluation import baselines, evaluate, outputs, rows_at_once
-from equitangents.ensembles.training.plan import Plan, Workers
-from equitangents.ensembles.training.recipe import (
-    SEGMENT,
-    Members,
-    Own,
-    Recipe,
-    init_members,
-    member_shapes,
-    run_epochs,
-)
-from equitangents.ensembles.training.variations import Variation, variation_key
+from equitangents._types import ArrayLike, Params, Tree
+from equitangents.ensembles.training.plan import Plan
+from equitangents.ensembles.training.recipe import SEGMENT
 
 
-@dataclass(frozen=True)
-class Job:
-    """What a run computes: members `first` to `first + members − 1`, trained by `recipe` on x, y (augmented).
+class Chunk(Protocol):
+    """Members that share a call. `start`: what their baselines depend on, stacked, or None."""
 
-    `copies` is how many transformed copies of each sample x and y hold, running slowest.
+    start: Tree
+
+    def restore(self, params: Sequence[np.ndarray], state: Sequence[np.ndarray]) -> None:
+        """Go on from what `params` (its leaves) and `state` gave."""
+
+    def advance(self, first: int, count: int) -> np.ndarray:
+        """Train for the epochs first, …, first + count − 1; losses (count, members)."""
+
+    def outputs(self, x: np.ndarray) -> np.ndarray:
+        """Outputs (members, N, outputs)."""
+
+    def params(self) -> Params:
+        """Parameters stacked over members."""
+
+    def state(self) -> Sequence[ArrayLike]:
+        """What else the members go on from."""
+
+
+class Pool(Protocol):
+    """Who computes what is mapped: threads, or the caller."""
+
+    def map(self, fn: Callable[[Any], Any], items: Sequence[Any], *, first_alone: bool = False) -> list[Any]:
+        """[fn(item) for item in items]; with `first_alone` the others wait for the first."""
+
+
+class Job(Protocol):
+    """What a run computes: members `first` to `first + members − 1`, each of whose outputs are `numbers` numbers.
+
+    stacks_state: whether what `Chunk.state` gives has an axis of members; otherwise it is one array a chunk.
+    in_pieces: whether a chunk is trained to the end before the next, so that one at a time is held.
     """
 
-    recipe: Recipe
-    x: np.ndarray
-    y: np.ndarray
-    first: int
-    members: int
-    seed: int
-    dtype: str
-    copies: int = 1
+    stacks_state: bool
+    in_pieces: bool
 
     @property
-    def input_shape(self) -> InputShape:
-        """The shape of one sample, without the batch axis."""
-        return tuple(self.x.shape[1:])
+    def first(self) -> int:
+        """The number of the first member of the run."""
 
-    def in_blocks(self, rows: int) -> Job:
-        """The same job, computing at most `rows` rows of a batch at once."""
-        recipe = replace(self.recipe, batches=replace(self.recipe.batches, rows=rows))
-        return replace(self, recipe=recipe)
+    @property
+    def members(self) -> int:
+        """How many members there are from `first` on."""
 
-    def member_shapes(self) -> Members:
-        """Shapes of one member's parameters and optimiser state."""
-        return member_shapes(self.recipe, self.input_shape, self.dtype)
+    @property
+    def dtype(self) -> str:
+        """The type of their outputs."""
 
-    def init(self, ids: Sequence[int]) -> Members:
-        """The members `ids` before training."""
-        return init_members(self.recipe, self.input_shape, self.dtype, self.seed, ids)
+    @property
+    def numbers(self) -> int:
+        """How many numbers the outputs at an input are."""
 
-    def start(self, ids: Sequence[int], params: Params) -> Any:
-        """What the baselines of the members `ids` depend on, stacked, given their stacked initial parameters."""
-        variation, net = self.recipe.variation, self.recipe.net
-        starts = [
-            _start_member(variation, net, self.input_shape, self.dtype, variation_key(self.seed, i), part)
-            for i, part in zip(ids, _unstacked(params, len(ids)), strict=True)
-        ]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+    @property
+    def has_baseline(self) -> bool:
+        """Whether something is subtracted from a member's outputs."""
 
-    def own(self, ids: Sequence[int], params: Params, start: Any) -> Own:
-        """What the members `ids` have of their own in training, given initial parameters and what baselines need."""
-        variation, net = self.recipe.variation, self.recipe.net
-        keys = [variation_key(self.seed, i) for i in ids]
-        offsets: Any = None
-        if variation.has_baseline:
-            size = rows_at_once(net, params, self.x, self.dtype)
-            offsets = evaluate(partial(baselines, net, variation, start), self.x, self.dtype, size)
-        disturbances = [d for key in keys if (d := variation.disturbance(key, self.y.shape, self.dtype)) is not None]
-        if disturbances:
-            offsets = np.stack(disturbances) + (0 if offsets is None else offsets)
-        samples = len(self.x) // self.copies
-        rows = [r for key in keys if (r := variation.rows(key, samples, self.copies)) is not None]
-        return Own(
-            None if offsets is None else jnp.asarray(offsets, self.dtype),
-            jnp.asarray(np.stack(rows)) if rows else None,
-        )
+    def of(self, first: int, members: int) -> Self:
+        """The job for some of the members."""
 
+    def in_blocks(self, rows: int) -> Self:
+        """This job, computing at most `rows` rows of a batch at once."""
 
-@partial(jax.jit, static_argnames=("variation", "net", "input_shape", "dtype"))
-def _start_member(
-    variation: Variation, net: FiniteNetwork, input_shape: InputShape, dtype: str, key: jax.Array, params: Params
-) -> Any:
-    return variation.start(key, net, params, input_shape, dtype)
+    def groups(self, chunk: int) -> list[range]:
+        """The members of every chunk, some of which may not be wanted."""
 
+    def workers(self) -> AbstractContextManager[Pool]:
+        """Threads, or the calling one, that train and evaluate chunks."""
 
-def _unstacked(tree: Any, count: int) -> list[Any]:
-    return [jax.tree.map(lambda a, i=i: a[i], tree) for i in range(count)]
+    def beginner(self) -> Callable[[range], Chunk]:
+        """A function that makes the chunk of some members, before training."""
 
 
 @dataclass
 class Snapshot:
-    """All that a run needs to go on: parameters and optimiser state of all chunks, and what was measured so far."""
+    """All that a run needs to go on: parameters and states of all chunks, and what was measured so far."""
 
     epoch: int
     params: list[np.ndarray]
@@ -113,16 +104,6 @@ class Snapshot:
     recorded: dict[str, np.ndarray]
 
 
-@dataclass
-class _Chunk:
-    """Members that share a call."""
-
-    state: Members
-    start: Any
-    own: Own
-    losses: np.ndarray | None = None  # of the last call, (epochs, members)
-
-
 class Run:
     """Members of a job at one epoch."""
 
@@ -130,7 +111,7 @@ class Run:
         self,
         job: Job,
         plan: Plan,
-        workers: Workers,
+        workers: Pool,
         *,
         record: Mapping[str, np.ndarray] | None = None,
         snapshot: Snapshot | None = None,
@@ -140,37 +121,47 @@ class Run:
         self._workers = workers
         self._record = dict(record or {})
         self.torn = False
-        """Whether a second interrupt left chunks at different epochs, so that nothing here can be saved."""
+        """Whether an interrupt left chunks at different epochs, so that nothing here can be saved."""
         self._history: list[np.ndarray] = [] if snapshot is None else list(snapshot.history)
         self._records: list[tuple[int, dict[str, np.ndarray]]] = []
         if snapshot is not None:
             for i, epoch in enumerate(snapshot.recorded_epochs):
                 self._records.append((epoch, {name: snapshot.recorded[name][i] for name in self._record}))
-        with precision.scope(job.dtype):
-            self._x, self._y = jnp.asarray(job.x, job.dtype), jnp.asarray(job.y, job.dtype)
         self._seen: set[tuple[int, ...]] = set()
-        begins = range(job.first // plan.chunk * plan.chunk, job.first + job.members, plan.chunk)
-        self._wanted = slice(job.first - begins.start, job.first - begins.start + job.members)
-        self._chunks = workers.map(
-            lambda begin: self._begin(begin, begin - begins.start, snapshot), begins, first_alone=True
-        )
+        groups = job.groups(plan.chunk)
+        self._wanted = slice(job.first - groups[0].start, job.first - groups[0].start + job.members)
+        begin = job.beginner()
+
+        def begun(number: int) -> Chunk:
+            chunk, ids = begin(groups[number]), groups[number]
+            if snapshot is not None:
+                mine = slice(ids.start - groups[0].start, ids.stop - groups[0].start)
+                state = snapshot.optimizer_state
+                part = [leaf[mine] for leaf in state] if job.stacks_state else [state[number]]
+                chunk.restore([leaf[mine] for leaf in snapshot.params], part)
+            return chunk
+
+        self._chunks: list[Chunk] = workers.map(begun, range(len(groups)), first_alone=True)
         self._compiled = False
 
     def advance(self, count: int) -> None:
         """Train all members for `count` ≤ SEGMENT more epochs; an interrupt is raised once all of them have."""
         assert 1 <= count <= SEGMENT
         if not self._compiled:
-            self._advance(self._chunks[0], 0)  # once for all chunks
+            self._chunks[0].advance(self.epoch, 0)  # once for all chunks
             self._compiled = True
-        for chunk in self._chunks:
-            chunk.losses = None
+        losses: dict[int, np.ndarray] = {}
+
+        def one(number: int) -> None:
+            losses[number] = self._chunks[number].advance(self.epoch, count)
+
         try:
-            self._workers.map(lambda chunk: self._advance(chunk, count), self._chunks)
+            self._workers.map(one, range(len(self._chunks)))
         finally:
-            losses = [chunk.losses for chunk in self._chunks if chunk.losses is not None]
             self.torn = len(losses) < len(self._chunks)
             if not self.torn:
-                self._history.extend(np.concatenate(losses, axis=1)[:, self._wanted])
+                joined = np.concatenate([losses[number] for number in range(len(losses))], axis=1)
+                self._history.extend(joined[:, self._wanted])
 
     def record(self) -> None:
         """Keep all members' outputs on the recorded sets at this epoch."""
@@ -178,13 +169,7 @@ class Run:
 
     def predict_members(self, x: np.ndarray) -> np.ndarray:
         """Outputs (members, N, outputs)."""
-        net, variation, dtype = self.job.recipe.net, self.job.recipe.variation, self.job.dtype
-        size = rows_at_once(net, self._chunks[0].state.params, x, dtype)
-        parts = self._workers.map(
-            lambda chunk: evaluate(partial(outputs, net, variation, chunk.state.params, chunk.start), x, dtype, size),
-            self._chunks,
-            first_alone=x.shape not in self._seen,
-        )
+        parts = self._workers.map(lambda chunk: chunk.outputs(x), self._chunks, first_alone=x.shape not in self._seen)
         self._seen.add(x.shape)
         return np.concatenate(parts)[self._wanted]
 
@@ -222,63 +207,28 @@ class Run:
 
     def params(self) -> Params:
         """Parameters stacked over members, as NumPy."""
-        return self._cut(self._stacked(lambda chunk: chunk.state.params))
+        return self._cut(_stacked([chunk.params() for chunk in self._chunks]))
 
-    def start(self) -> Any:
+    def start(self) -> Tree:
         """What the members' baselines depend on, stacked; None if they have none."""
-        return self._cut(self._stacked(lambda chunk: chunk.start)) if self.job.recipe.variation.has_baseline else None
+        return self._cut(_stacked([chunk.start for chunk in self._chunks])) if self.job.has_baseline else None
 
     def snapshot(self) -> Snapshot:
         """A copy of everything that changes."""
+        states = [chunk.state() for chunk in self._chunks]
         return Snapshot(
             self.epoch,
-            jax.tree.leaves(self._stacked(lambda chunk: chunk.state.params)),
-            jax.tree.leaves(self._stacked(lambda chunk: chunk.state.optimizer_state)),
+            jax.tree.leaves(_stacked([chunk.params() for chunk in self._chunks])),
+            _stacked([list(state) for state in states]) if self.job.stacks_state else [np.array(*s) for s in states],
             self.history,
             self.recorded_epochs,
             self.recorded,
         )
 
-    def _begin(self, begin: int, place: int, snapshot: Snapshot | None) -> _Chunk:
-        """The chunk from member `begin` on, whose state is from `place` on in a snapshot."""
-        job = self.job
-        with precision.scope(job.dtype):
-            ids = range(begin, begin + self._plan.chunk)
-            state = job.init(ids)
-            start = job.start(ids, state.params)
-            own = job.own(ids, state.params, start)
-            if snapshot is not None:
-                mine = slice(place, place + self._plan.chunk)
-                params = [jnp.array(leaf[mine]) for leaf in snapshot.params]
-                optimizer_state = [jnp.array(leaf[mine]) for leaf in snapshot.optimizer_state]
-                state = Members(
-                    state.keys,
-                    jax.tree.unflatten(jax.tree.structure(state.params), params),
-                    jax.tree.unflatten(jax.tree.structure(state.optimizer_state), optimizer_state),
-                )
-            return _Chunk(state, start, own)
-
-    def _advance(self, chunk: _Chunk, count: int) -> None:
-        with precision.scope(self.job.dtype):  # the scope belongs to a thread
-            state = chunk.state
-            params, optimizer_state, losses = run_epochs(
-                self.job.recipe,
-                state.keys,
-                state.params,
-                state.optimizer_state,
-                chunk.own,
-                self._x,
-                self._y,
-                np.int32(self.epoch),
-                np.int32(count),
-            )
-            chunk.state = Members(state.keys, params, optimizer_state)
-            chunk.losses = np.array(losses)[:count]
-
-    def _stacked(self, part: Callable[[_Chunk], Any]) -> Any:
-        # concatenating copies; the buffers themselves are given away at the next step
-        parts = [part(chunk) for chunk in self._chunks]
-        return jax.tree.map(lambda *leaves: np.concatenate([np.asarray(a) for a in leaves]), *parts)
-
-    def _cut(self, stacked: Any) -> Any:
+    def _cut(self, stacked: Tree) -> Tree:
         return jax.tree.map(lambda a: a[self._wanted], stacked)
+
+
+def _stacked(parts: Sequence[Tree]) -> Tree:
+    # concatenating copies; the buffers themselves are given away at the next step
+    return jax.tree.map(lambda *leaves: np.concatenate([np.asarray(a) for a in leaves]), *parts)

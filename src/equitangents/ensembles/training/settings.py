@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
+from equitangents._protocols import ExecutorLike
+from equitangents._types import AnyAction, ArrayLike
 from equitangents.actions.group_action import GroupAction, is_infinite
 from equitangents.actions.remedies import flattened
 from equitangents.actions.subset import Augmentation, whole_action
-from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.training.losses import LOSSES
-from equitangents.ensembles.training.optimizers import check_optimizer
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.scale.executors import check_spread
 from equitangents.validation import check_whole
@@ -23,10 +23,38 @@ DTYPES = ("float32", "float64")
 _VERIFIED_SAMPLES = 4
 
 
-def check_settings(estimator: Any) -> None:
-    """Raise InvalidArgumentError or InvalidTypeError, naming the parameter, what it was and what it may be."""
+class HasSettings(Protocol):
+    """An estimator with the parameters that every backend trains by, which are checked here."""
+
+    members: int
+    augmentation: AnyAction
+    label_action: AnyAction
+    augmentation_mode: str
+    learning_rate: float
+    momentum: float
+    seed: int
+    dtype: str
+    members_per_chunk: int | None
+    memory_limit: int | None
+    variation: object
+    zero_output: bool
+    executor: ExecutorLike | None
+    callback: Callable[[int, Any], None] | None
+    progress: bool
+    optimizer: Any  # of the backend's library
+    loss: Any  # this and those below are entries of records of `DeepEnsemble`, and attributes elsewhere
+    epochs: Any
+    batch_size: Any
+    checkpoint_dir: Any
+    checkpoint_every: Any
+
+
+def check_settings(estimator: HasSettings) -> None:
+    """Raise InvalidArgumentError or InvalidTypeError, naming the parameter, what it was and what it may be.
+
+    Those that ensembles of every backend have.
+    """
     p = estimator
-    as_network(p.net)
     check_whole("members", p.members, 1)
     check_whole("epochs", p.epochs, 0)
     check_whole("seed", p.seed, 0, 2**32 - 1)
@@ -37,7 +65,6 @@ def check_settings(estimator: Any) -> None:
     check_choice("loss", p.loss, (None, *LOSSES))
     check_choice("dtype", p.dtype, DTYPES)
     check_choice("augmentation_mode", p.augmentation_mode, AUGMENTATION_MODES)
-    check_optimizer(p.optimizer)
     check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
     check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
     check_spread(p.executor)
@@ -50,7 +77,9 @@ def check_settings(estimator: Any) -> None:
         raise InvalidTypeError(f"callback is {p.callback!r}; expected a function of (epoch, state), or None")
 
 
-def check_actions(augmentation: Augmentation | None, label_action: GroupAction | None, x: Any, y: Any) -> None:
+def check_actions(
+    augmentation: Augmentation | None, label_action: GroupAction | None, x: ArrayLike, y: ArrayLike
+) -> None:
     """Raise unless the two are actions of one group; NotAnActionError if they are not actions on the first samples.
 
     augmentation: an action, some of its elements (`ActionSubset`), or None.
@@ -86,7 +115,7 @@ def check_actions(augmentation: Augmentation | None, label_action: GroupAction |
             raise ShapeError(f"augmentation by {action.name}: {said}{flattened('X', np.shape(values))}") from None
 
 
-def check_record(record: Any, record_at: Any, epochs: int) -> tuple[dict[str, Any], tuple[int, ...]]:
+def check_record(record: object, record_at: object, epochs: int) -> tuple[dict[str, Any], tuple[int, ...]]:
     """(`record` as a dictionary, `record_at` sorted; None: every epoch from 0 on)."""
     if record is None:
         if record_at is not None:
@@ -103,7 +132,7 @@ def check_record(record: Any, record_at: Any, epochs: int) -> tuple[dict[str, An
     return dict(record), tuple(sorted({int(epoch) for epoch in record_at}))
 
 
-def check_number(name: str, value: Any, wanted: str, accept: Any) -> None:
+def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], bool]) -> None:
     """Raise unless `value` is a finite number that `accept` accepts."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
@@ -111,7 +140,7 @@ def check_number(name: str, value: Any, wanted: str, accept: Any) -> None:
         raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
 
 
-def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     """Raise unless `value` is one of `choices`."""
     if not isinstance(value, str | None) or value not in tuple(choices):
         raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")

@@ -7,7 +7,7 @@ members of a worker that dies are trained again, from their last checkpoint if t
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -64,12 +64,27 @@ def train_spread(executor: ExecutorLike, assignment: Assignment) -> Trained:
     return joined([parts[first] for first, _ in pieces])
 
 
+def train_in_pieces(assignment: Assignment) -> Trained:
+    """Train the members of an assignment in this process, each chunk of them to the end before the next."""
+    pieces, job = _pieces(assignment), assignment.job
+    if len(pieces) == 1:
+        return train_alone(assignment)
+    if assignment.folder is not None and not assignment.resume:
+        check_unused(assignment.folder, job.first, job.members)
+    shown: Iterable[Piece] = pieces
+    if assignment.progress:
+        from rich.progress import track
+
+        shown, assignment = track(pieces, description=f"{job.members} members"), replace(assignment, progress=False)
+    return joined([train_alone(assignment.of(first, count)) for first, count in shown])
+
+
 def _pieces(assignment: Assignment) -> list[Piece]:
     """The members chunk by chunk."""
-    job, chunk = assignment.job, assignment.plan.chunk
-    edges = [*range(job.first // chunk * chunk, job.first + job.members, chunk), job.first + job.members]
-    starts = [max(edge, job.first) for edge in edges[:-1]]
-    return [(start, stop - start) for start, stop in zip(starts, edges[1:], strict=True)]
+    job = assignment.job
+    first, last = job.first, job.first + job.members
+    bounds = [(max(ids.start, first), min(ids.stop, last)) for ids in job.groups(assignment.plan.chunk)]
+    return [(start, stop - start) for start, stop in bounds]
 
 
 def _train_pieces(assignment: Assignment, pieces: Sequence[Piece]) -> Done:

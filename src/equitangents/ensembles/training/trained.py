@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 
-from equitangents._types import Params
+from equitangents._types import Params, Tree
 from equitangents.ensembles.training.run import Run
 
 
@@ -21,7 +20,7 @@ class Trained:
     """
 
     params: Params
-    start: Any
+    start: Tree
     history: np.ndarray
     recorded: dict[str, np.ndarray]
     recorded_epochs: list[int]

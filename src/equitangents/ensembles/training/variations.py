@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ import optax
 
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
-from equitangents._types import ArrayLike, InputShape, Params
+from equitangents._types import ArrayLike, InputShape, Params, Tree
 from equitangents.ensembles.training.settings import check_number
 from equitangents.errors import NetworkError
 from equitangents.kernels import KernelFunction, Kernels
@@ -216,7 +216,7 @@ def variation_key(seed: int, member: int) -> jax.Array:
 def decay_to_start(rate: float) -> optax.GradientTransformation:
     """Adds rate · (θ − θ_0) to gradients."""
 
-    def update(gradient: Any, start: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(gradient: Params, start: Tree, params: Params = None) -> tuple[Params, Tree]:
         return jax.tree.map(lambda g, p, s: g + rate * (p - s), gradient, params, start), start
 
     return optax.GradientTransformation(lambda params: jax.tree.map(jnp.copy, params), update)
@@ -225,7 +225,7 @@ def decay_to_start(rate: float) -> optax.GradientTransformation:
 def last_layer_alone() -> optax.GradientTransformation:
     """Drops the gradients of all entries of the parameters but the last."""
 
-    def update(gradient: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(gradient: Params, state: Tree, params: Params = None) -> tuple[Params, Tree]:
         return (*jax.tree.map(jnp.zeros_like, gradient[:-1]), gradient[-1]), state
 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)

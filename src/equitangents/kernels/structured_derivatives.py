@@ -12,16 +12,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from equitangents._types import Params
+from equitangents._types import Params, Tree
 
 _INLINED = ("pjit", "jit", "closed_call")  # calls whose body is read as if it stood there
-At = Callable[[Any, Any], Any]  # outputs at parameters and a batch
+_PAIRED = 1 << 26  # numbers of pairs of inputs and positions that are held at once
+At = Callable[[Params, Tree], Tree]
+"""Outputs at parameters and a batch of inputs."""
+
+
+Shifts = dict[int, jax.Array]
+"""What is added to the products of some parameters."""
+Found = dict[int, tuple[jax.Array, jax.Array]]
+"""Of parameters by number: a (positions, inner) and y (positions, outer)."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,11 @@ class Structure:
         kept = sum(p.positions * (p.inner + self.outputs * p.outer) for p in self.products)
         return kept + self.outputs * self.others
 
+    def pair_numbers(self, form: str) -> int:
+        """What is held of one pair of inputs at a time: products of the a, and of the δ, of all pairs of positions."""
+        pairs = {"mean": 1, "each": self.outputs, "full": self.outputs**2}[form]
+        return max((p.positions**2 * (1 + pairs) for p in self.products), default=1)
+
     def work(self, full: bool) -> int:
         """Multiply-adds of one pair of inputs; `full`: of all pairs of outputs."""
         pairs = self.outputs**2 if full else self.outputs
@@ -55,22 +70,34 @@ class Structure:
         return sum(each) + pairs * self.others
 
 
-def structure(at: At, params: Params, x: Any) -> Structure:
-    """How f(params, x) is made of products with its parameters, read off its program at the first input of x."""
+def structure(at: At, params: Params, x: Tree) -> Structure:
+    """How f(params, x) is made of products with its parameters, read off its program at the first input of x.
+
+    Parameters and x are arrays, or their shapes and types alone (jax.ShapeDtypeStruct).
+    """
     leaves, tree = jax.tree.flatten(params)
-    one = jax.ShapeDtypeStruct(x.shape[1:], jnp.asarray(x).dtype)
+    batch = _shape_of(x)
 
-    def first(values: list[Any], example: Any) -> Any:
-        return at(jax.tree.unflatten(tree, values), example[None])[0]
+    def first(values: list[jax.Array], example: jax.Array) -> jax.Array:
+        outputs: jax.Array = at(jax.tree.unflatten(tree, values), example[None])[0]
+        return outputs
 
-    program = jax.make_jaxpr(first)([jax.ShapeDtypeStruct(p.shape, p.dtype) for p in map(jnp.asarray, leaves)], one)
+    one = jax.ShapeDtypeStruct(batch.shape[1:], batch.dtype)
+    program = jax.make_jaxpr(first)([_shape_of(leaf) for leaf in leaves], one)
     uses: Counter[int] = Counter()
     products: dict[int, Product] = {}
     names = {var: i for i, var in enumerate(program.jaxpr.invars[: len(leaves)])}
     _read(program.jaxpr, names, uses, products)
     once = tuple(product for i, product in products.items() if uses[i] == 1)
-    others = sum(jnp.size(leaf) for i, leaf in enumerate(leaves) if i not in {p.leaf for p in once})
+    others = sum(prod(np.shape(leaf)) for i, leaf in enumerate(leaves) if i not in {p.leaf for p in once})
     return Structure(program, once, program.out_avals[0].shape[0], others)
+
+
+def _shape_of(value: Tree) -> jax.ShapeDtypeStruct:
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return value
+    array = value if isinstance(value, jax.Array) else jnp.asarray(value)
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)
 
 
 def _read(jaxpr: Any, names: dict[Any, int], uses: Counter[int], products: dict[int, Product]) -> None:
@@ -113,20 +140,27 @@ def _product(eqn: Any, side: int, leaf: int) -> Product:
     return Product(leaf, prod(other) // max(inner, 1), inner, prod(weight) // max(inner, 1))
 
 
-def by_structure(known: Structure, params: Params, x1: Any, x2: Any, form: str) -> Any:
-    """Θ between x1 and x2 (None: x1), in one of the forms of `empirical_ntk_fn`."""
+class Factors(NamedTuple):
+    """What is held: a (N, p, c) and δ (N, outputs, p, w) of each product; the rest's Jacobian (N, outputs, numbers)."""
+
+    inner: list[jax.Array]
+    outer: list[jax.Array]
+    rest: jax.Array
+
+
+def by_structure(known: Structure, params: Params, x1: Tree, x2: Tree | None, form: str) -> jax.Array:
+    """Θ between x1 and x2 (None: x1), in one of the forms of `tangent_kernel`."""
     a = _factors(known, params, jnp.asarray(x1))
     return _contracted(known, a, a if x2 is None else _factors(known, params, jnp.asarray(x2)), form)
 
 
-def _factors(known: Structure, params: Params, x: Any) -> tuple[list[Any], list[Any], Any]:
-    """Of every input: the a of all products (N, p, c), their δ (N, outputs, p, w), and the Jacobian of the rest."""
+def _factors(known: Structure, params: Params, x: jax.Array) -> Factors:
     leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(params)]
     numbers = [p.leaf for p in known.products]
     rest = [i for i in range(len(leaves)) if i not in numbers]
 
-    def one(example: Any) -> Any:
-        def at(shifts: dict[int, Any], values: list[Any]) -> tuple[Any, dict[int, Any]]:
+    def one(example: jax.Array) -> Factors:
+        def at(shifts: Shifts, values: list[jax.Array]) -> tuple[jax.Array, Found]:
             full = list(leaves)
             for i, value in zip(rest, values, strict=True):
                 full[i] = value
@@ -139,16 +173,16 @@ def _factors(known: Structure, params: Params, x: Any) -> tuple[list[Any], list[
         jacobian = jnp.concatenate(flat, axis=1) if flat else jnp.zeros((known.outputs, 0), leaves[0].dtype)
         inner = [factors[p.leaf][0] for p in known.products]
         outer = [deltas[p.leaf].reshape((known.outputs, p.positions, p.outer)) for p in known.products]
-        return inner, outer, jacobian
+        return Factors(inner, outer, jacobian)
 
     return jax.vmap(one)(x)
 
 
-def _run(known: Structure, leaves: list[Any], example: Any, shifts: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
+def _run(known: Structure, leaves: list[jax.Array], example: jax.Array, shifts: Shifts) -> tuple[jax.Array, Found]:
     """f at an example with y + shift in place of y; by parameter (a as (p, c), y as (p, w)) of its product."""
     wanted = {p.leaf: p for p in known.products}
-    scales: dict[int, Any] = {}
-    found: dict[int, Any] = {}
+    scales: dict[int, jax.Array | float] = {}
+    found: Found = {}
 
     def run(jaxpr: Any, consts: Any, values: list[Any], named: dict[Any, int]) -> list[Any]:
         held = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True))
@@ -200,12 +234,21 @@ def _bound(eqn: Any, inputs: list[Any]) -> Any:
     return eqn.primitive.bind(*functions, *inputs, **options)
 
 
-def _contracted(known: Structure, one: Any, other: Any, form: str) -> Any:
-    """Σ over products and the rest, in the form asked for."""
+def _contracted(known: Structure, one: Factors, other: Factors, form: str) -> jax.Array:
+    """Σ over products and the rest, in the form asked for; some rows at a time where pairs are too many to hold."""
+    contract = partial(_contract, known.outputs, form, other)
+    each = len(other.rest) * known.pair_numbers(form)
+    if len(one.rest) * each <= _PAIRED:
+        return contract(one)
+    row = lambda a: contract(jax.tree.map(lambda v: v[None], a))[0]
+    return jax.lax.map(row, one, batch_size=max(1, _PAIRED // each))
+
+
+def _contract(outputs: int, form: str, other: Factors, one: Factors) -> jax.Array:
     subscripts = {"mean": "ipqj,iopw,joqw->ij", "each": "ipqj,iopw,joqw->ijo", "full": "ipqj,iopw,jrqw->ijor"}[form]
     plain = {"mean": "iou,jou->ij", "each": "iou,jou->ijo", "full": "iou,jru->ijor"}[form]
-    total = jnp.einsum(plain, one[2], other[2], precision="highest")
-    for a, d, b, e in zip(one[0], one[1], other[0], other[1], strict=True):
+    total = jnp.einsum(plain, one.rest, other.rest, precision="highest")
+    for a, d, b, e in zip(one.inner, one.outer, other.inner, other.outer, strict=True):
         near = jnp.einsum("ipc,jqc->ipqj", a, b, precision="highest")
         total = total + jnp.einsum(subscripts, near, d, e, precision="highest", optimize=True)
-    return total / known.outputs if form == "mean" else total
+    return total / outputs if form == "mean" else total

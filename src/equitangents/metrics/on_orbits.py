@@ -1,4 +1,4 @@
-"""Measures of outputs on orbits, z (…, n, |G|, K), one number an input: those of `equitangents.metrics`, on arrays.
+"""Measures of outputs that were computed on whole orbits, arrays z (…, n, |G|, K), one number an input.
 
 relative orbit std      ‖std_g z_g‖ / ‖mean_g z_g‖
 orbit same predictions  #{g : class of z_g = class of z_e}; the class is the argmax, or the sign of a single output
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents.groups.group_maps import FiniteGroupMap
+from equitangents.metrics.measure import ratio
 
 
 def carried_back(
@@ -24,16 +25,31 @@ def carried_back(
     return np.stack([moved(output_action, group.inverse(g), f[..., g, :]) for g in range(group.order)], axis=-2)
 
 
+def std_and_mean(
+    z: np.ndarray, axis: int = -2, weights: Float[np.ndarray, " order"] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(std_g z, mean_g z) along the axis of the orbit; `weights` of its points add up to 1, None: all alike.
+
+    About the orbit's first point, so that the deviation of a constant is exactly 0.
+    """
+    first = np.take(z, 0, axis)
+    deviations = z - np.expand_dims(first, axis)
+    if weights is None:
+        return deviations.std(axis=axis), first + deviations.mean(axis=axis)
+    mean = np.tensordot(weights, deviations, axes=(0, axis))
+    squares = (deviations - np.expand_dims(mean, axis)) ** 2
+    return np.sqrt(np.tensordot(weights, squares, axes=(0, axis))), first + mean
+
+
 def relative_spread(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, "*draws n"]:
     """‖std_g z‖ / ‖mean_g z‖; 0/0 counts as 0, a spread about a mean of exactly 0 as inf."""
-    deviations = z - z[..., :1, :]  # of a constant exactly 0
-    mean = z[..., 0, :] + deviations.mean(axis=-2)
-    return _ratio(_norm(deviations.std(axis=-2)), _norm(mean))
+    std, mean = std_and_mean(z)
+    return ratio(_norm(std), _norm(mean))
 
 
 def spread(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, "*draws n"]:
     """‖std_g z‖, the norm over outputs."""
-    return _norm((z - z[..., :1, :]).std(axis=-2))
+    return _norm(std_and_mean(z)[0])
 
 
 def same_predictions(z: Float[np.ndarray, "*draws n order outputs"], identity: int) -> Float[np.ndarray, "*draws n"]:
@@ -45,7 +61,10 @@ def same_predictions(z: Float[np.ndarray, "*draws n order outputs"], identity: i
 def same_predictions_at_positions(
     z: Float[np.ndarray, "*draws n order numbers"], identity: int, outputs: int
 ) -> Float[np.ndarray, "*draws n"]:
-    """The same of fields in rows, `outputs` numbers at each position: the mean over positions."""
+    """For how many g the predicted class is that at the identity, the mean over positions of fields.
+
+    Fields are rows of `outputs` numbers at each position.
+    """
     classes = predicted_classes(z.reshape(*z.shape[:-1], -1, outputs))
     return (classes == classes[..., [identity], :]).sum(axis=-2).mean(axis=-1)
 
@@ -63,7 +82,7 @@ def equivariance_errors(
     total = np.zeros(f.shape[:-2])
     for g in range(f.shape[-2]):
         total += _norm(f[..., g, :] - (start if output_action is None else moved(output_action, g, start)))
-    return _ratio(total / f.shape[-2], _norm(start))
+    return ratio(total / f.shape[-2], _norm(start))
 
 
 def squared_errors(f: Float[np.ndarray, "*draws n outputs"], y: Float[np.ndarray, "n outputs"]) -> np.ndarray:
@@ -84,8 +103,3 @@ def moved(output_action: FiniteGroupMap, g: int, y: np.ndarray) -> np.ndarray:
 
 def _norm(z: np.ndarray) -> np.ndarray:
     return np.sqrt((z**2).sum(axis=-1))
-
-
-def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    beyond = np.where(numerator > 0, np.inf, 0.0)
-    return np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1.0), beyond)

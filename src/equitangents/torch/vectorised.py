@@ -1,4 +1,4 @@
-"""Members trained together: one gradient of all of them, by torch.func's vmap over stacked parameters.
+"""Members trained by one gradient of all of them, by torch.func's vmap over stacked parameters.
 
 That is for modules that are functions of their parameters, buffers and inputs alone. `reason_against` says of others
 why they are not, after a trial whose gradients are compared with autograd's.
@@ -6,14 +6,15 @@ why they are not, after a trial whose gradients are compared with autograd's.
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents.torch.modules import random_numbers, tensors
-from equitangents.torch.recipe import Data, Recipe, orders
+from equitangents.torch.modules import Tensors, random_numbers
+from equitangents.torch.recipe import Data, Recipe
 from equitangents.torch.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -27,27 +28,47 @@ _ELEMENTWISE = (
 """Optimisers that treat every entry of a parameter by itself, so that stacked parameters are trained as single ones."""
 
 
-def train_together(
-    modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seeds: Sequence[Seeds]
-) -> np.ndarray:
-    """Train the modules, in place; returns their mean losses over each epoch's samples, (epochs, members)."""
-    import torch
+class Vectorised:
+    """Modules in training, all of them by one gradient a step (`torch.job.Trainer`)."""
 
-    stacked = _Stacked(modules, recipe)
-    optimiser = recipe.optimiser(list(stacked.trained.values()))
-    step = torch.func.vmap(stacked.gradient, in_dims=(0, 0, 0, 0))
-    history = []
-    for order in zip(*(orders(data, recipe, s) for s in seeds), strict=True):
-        total = torch.zeros(len(modules), dtype=data.y.dtype, device=recipe.device)
-        for rows in torch.stack(order).split(recipe.batch_size, dim=1):
-            gradients, losses = step(stacked.values, stacked.fixed, data.x[rows], data.y[rows])
+    def __init__(self, modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seeds: Sequence[Seeds]) -> None:
+        import torch
+
+        self._data, self._recipe, self._count = data, recipe, len(modules)
+        self._stacked = _Stacked(modules, recipe)
+        self.optimiser = recipe.optimiser(list(self._stacked.trained.values()))
+        parts = 4 if data.offsets is None else 5
+        self._step = torch.func.vmap(self._stacked.gradient, in_dims=(0,) * parts)
+
+    def epoch(self, orders: Sequence[torch.Tensor]) -> np.ndarray:
+        """One pass over the rows that each member visits in order; mean losses (members,)."""
+        import torch
+
+        data, stacked = self._data, self._stacked
+        total = torch.zeros(self._count, dtype=data.y.dtype, device=self._recipe.device)
+        for rows in torch.stack(list(orders)).split(self._recipe.batch_size, dim=1):
+            gradients, losses = self._step(stacked.values, stacked.fixed, *data.batch(rows))
             for name, parameter in stacked.trained.items():
                 parameter.grad = gradients[name]
-            optimiser.step()
+            self.optimiser.step()
             total += losses * rows.shape[1]
-        history.append((total / data.samples).cpu().numpy())
-    stacked.unstack(modules)
-    return np.array(history).reshape(recipe.epochs, len(modules))
+        return np.asarray((total / data.samples).cpu().numpy())
+
+    @contextlib.contextmanager
+    def training(self) -> Iterator[None]:
+        """Nothing has to be set: no random numbers are drawn."""
+        yield
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers by name, stacked over members."""
+        return self._stacked.trained | self._stacked.fixed
+
+    def noise(self) -> list[torch.Tensor]:
+        """States of generators that modules draw from: none."""
+        return []
+
+    def set_noise(self, states: Sequence[torch.Tensor]) -> None:
+        """Go on from `noise`."""
 
 
 def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seed: int) -> str | None:
@@ -81,7 +102,7 @@ def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recip
 
 
 class _Stacked:
-    """The tensors of several modules, stacked; those that are trained are leaves."""
+    """Tensors of several modules, stacked; those that are trained are leaves."""
 
     def __init__(self, modules: Sequence[torch.nn.Module], recipe: Recipe) -> None:
         import torch
@@ -94,7 +115,7 @@ class _Stacked:
         self.fixed: dict[str, torch.Tensor] = buffers | {name: parameters[name].detach() for name in frozen}
 
     @property
-    def gradient(self) -> Callable[..., Any]:
+    def gradient(self) -> Callable[..., tuple[Tensors, torch.Tensor]]:
         """(gradient, loss) of one member."""
         import torch
 
@@ -105,19 +126,10 @@ class _Stacked:
         """What is trained, apart from autograd's records."""
         return {name: p.detach() for name, p in self.trained.items()}
 
-    def unstack(self, modules: Sequence[torch.nn.Module]) -> None:
-        """Write member i's tensors into module i."""
+    def _loss_of(self, trained: Tensors, fixed: Tensors, x: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
         import torch
 
-        with torch.no_grad():
-            for i, module in enumerate(modules):
-                for name, tensor in tensors(module).items():
-                    tensor.copy_((self.trained | self.fixed)[name][i])
-
-    def _loss_of(self, trained: Any, fixed: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        import torch
-
-        return self._loss(torch.func.functional_call(self._template, trained | fixed, (x,)), y)
+        return self._loss(torch.func.functional_call(self._template, trained | fixed, (x,)), *targets)
 
 
 def _gradient_alone(

@@ -1,0 +1,274 @@
+"""Ensembles of finite networks, whichever library trains them: fitting, extending, predicting, saving.
+
+f̄(x) = (1/M) Σ_i f(x; θ_i), member i a function of (seed, i) alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import jax
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from equitangents._protocols import ExecutorLike
+from equitangents._types import AnyAction, AnyModel, FileName, Numbers, Targets
+from equitangents.actions import as_action
+from equitangents.ensembles.deep.predictions import Members
+from equitangents.ensembles.deep.records import Checkpoints, Entry
+from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
+from equitangents.ensembles.parameters import Estimator
+from equitangents.ensembles.storage import persistence
+from equitangents.ensembles.training.fingerprint import check_same
+from equitangents.ensembles.training.jobs import Backend, execute, prepare
+from equitangents.ensembles.training.loop import TrainingState
+from equitangents.ensembles.training.trained import Trained
+from equitangents.ensembles.training.variations import Variation
+from equitangents.errors import InvalidArgumentError
+from equitangents.scale.place import local
+from equitangents.validation import check_whole
+
+_FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
+
+
+class FiniteEnsemble(Members, Estimator):
+    """Finite networks trained from independent initialisations by a backend.
+
+    `DeepEnsemble` and `equitangents.torch.Ensemble`, and their classifiers, are this with parameters of their own.
+    """
+
+    _backend: ClassVar[Backend]
+    _default_loss: ClassVar[str]
+
+    # parameters that all have, whatever else they take
+    augmentation: AnyAction
+    label_action: AnyAction
+    augmentation_mode: str
+    optimizer: Any
+    learning_rate: Any
+    epochs: Any
+    batch_size: Any
+    momentum: Any
+    loss: Any
+    seed: int
+    members: int
+    members_per_chunk: int | None
+    variation: Variation | None
+    zero_output: bool
+    checkpoints: Checkpoints | None
+    callback: Callable[[int, TrainingState], None] | None
+    progress: bool
+    executor: ExecutorLike | None
+    checkpoint_dir, checkpoint_every = Entry("checkpoint_dir"), Entry("checkpoint_every")
+
+    def fit(
+        self,
+        X: Numbers,
+        y: Targets,
+        *,
+        record: Mapping[str, Numbers] | None = None,
+        record_at: Sequence[int] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train all members on X (N, features) or (N, *positions, channels) and y (N,) or (N, outputs).
+
+        Of networks that end on positions y is (N, *positions, outputs), or (N, *positions): the loss is half of the
+        squares' sum over positions and outputs, a mean over samples. Classifiers take labels of any type, (N,) or
+        (N, *positions), at least two different ones.
+
+        Args:
+            X: inputs.
+            y: targets.
+            record: inputs by name whose outputs, of every member, are kept in `recorded_[name]`,
+                (len(recorded_epochs_), members, n, outputs).
+            record_at: the epochs at which they are, 0 for the initialisation; None: all from 0 on.
+            resume: go on from the newest checkpoint in `checkpoints.folder`, if there is one. It must be of the same
+                parameters and data, but `epochs` may have grown.
+
+        Raises:
+            InvalidArgumentError: for bad input; InvalidTypeError likewise.
+            NetworkError: if the network's outputs are not those of y.
+            MemoryLimitError: before allocating too much.
+            MissingLibraryError: without the library that trains.
+        """
+        for name in _FITTED:  # so that a fit that fails leaves nothing to predict with
+            self.__dict__.pop(name, None)
+        x, targets = self._data(X, y, reset=True)
+        self._fit(x, targets, record, record_at, resume)
+        return self
+
+    def extend(
+        self,
+        members: int,
+        X: Numbers,
+        y: Targets,
+        *,
+        record: Mapping[str, Numbers] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train members up to `members` in all on the same data; those that are trained stay as they are.
+
+        The result is what `fit` makes of `members` members. `record` must be what it was in `fit`.
+        """
+        self._check_fitted()
+        x, targets = self._data(X, y, reset=False)
+        self._extend(members, x, targets, record, resume)
+        return self
+
+    def member(self, i: int) -> AnyModel:
+        """Member i as its library has it: a module of PyTorch, Flax nnx or Equinox ready to predict, (module, state) or
+        (module, variables) where these are apart, and (net, params) for networks with init and apply.
+        """
+        self._check_fitted()
+        check_whole("i", i, 0, self._trained - 1)
+        return self._backend.member(self, i)
+
+    def save(self, path: FileName) -> None:
+        """Write parameters and fitted state to a directory `path`, all of it or nothing.
+
+        An ensemble that was saved there is replaced. The folder holds JSON and arrays with checksums, no pickles. The
+        callback, networks of other libraries, functions that make modules, and functions such as optimizers of optax
+        are left out: give them to `load`.
+        """
+        self._check_fitted()
+        persistence.save(self, local("path", path))
+
+    @classmethod
+    def load(cls, path: FileName, *, trust: bool = False, **parameters: Any) -> Self:
+        """What `save` wrote, with `parameters` in place of those that were saved, or could not be.
+
+        It runs no code but that of equitangents and of what is given here, whoever wrote the folder. Folders of older
+        versions hold a pickle, which runs whatever code its author put in: they are refused unless `trust`. Raises
+        StoreError for a folder that is damaged or holds something else.
+        """
+        loaded: Self = persistence.load(cls, local("path", path), parameters, trust, cls._backend.variables)
+        return loaded
+
+    def entries(self, record: str) -> dict[str, Any]:
+        """The entries of one of the records, by their own names; of other parameters none."""
+        return {name: getattr(self, name) for name in self.entry_names(record)}
+
+    @staticmethod
+    def of_older_versions(state: dict[str, Any]) -> dict[str, Any]:
+        """Fitted state that was saved, with the names and parts that it has now."""
+        return state
+
+    @classmethod
+    def entry_names(cls, record: str) -> list[str]:
+        """The own names of a record's entries, where these are parameters too."""
+        return []
+
+    def _fit(
+        self,
+        x: np.ndarray,
+        targets: np.ndarray,
+        record: Mapping[str, Numbers] | None,
+        record_at: Sequence[int] | None,
+        resume: bool,
+    ) -> None:
+        prepared = prepare(self._backend, self, self._loss, x, targets, 0, self.members)
+        run = execute(prepared, self, self._inputs, record, record_at, resume)
+        self.n_outputs_ = targets.shape[-1]
+        self.positions_ = targets.shape[1:-1]
+        self.augmentation_ = as_action("augmentation", self.augmentation, np.shape(x))
+        self.recorded_ = self._recorded(run)
+        self.recorded_epochs_ = np.array(run.recorded_epochs, dtype=int)
+        self.history_ = run.history
+        self.params0_ = run.start
+        self.params_ = run.params
+        self._variation = prepared.variation
+        self._chunk = run.chunk
+        self._fingerprint = prepared.fingerprint
+        self.__dict__.update(prepared.facts)
+        self._warn_if_diverged()
+
+    def _extend(
+        self, members: int, x: np.ndarray, targets: np.ndarray, record: Mapping[str, Numbers] | None, resume: bool
+    ) -> None:
+        check_whole("members", members, self._trained)
+        if members == self._trained:
+            return
+        prepared = prepare(self._backend, self, self._loss, x, targets, self._trained, members - self._trained)
+        check_same(self._fingerprint, prepared.fingerprint, "this fitted ensemble")
+        if len(self.history_) != self.epochs:
+            raise InvalidArgumentError(f"epochs is {self.epochs}; the members so far had {len(self.history_)}")
+        if set(record or {}) != set(self.recorded_):
+            raise InvalidArgumentError(
+                f"record has {sorted(record or {})}, the members so far recorded {sorted(self.recorded_)}; "
+                f"new members need the same inputs"
+            )
+        epochs = self.recorded_epochs_.tolist() if record else None
+        run = execute(prepared, self, self._inputs, record, epochs, resume)
+        append = lambda old, new: np.concatenate([old, new])
+        recorded = self._recorded(run)
+        self.recorded_ = {name: np.concatenate([a, recorded[name]], axis=1) for name, a in self.recorded_.items()}
+        self.history_ = np.concatenate([self.history_, run.history], axis=1)
+        self.params0_ = jax.tree.map(append, self.params0_, run.start)
+        self.params_ = jax.tree.map(append, self.params_, run.params)
+        self.members = members
+        self.__dict__.update(prepared.facts)
+        self._warn_if_diverged()
+
+    def _recorded(self, run: Trained) -> dict[str, np.ndarray]:
+        return {name: self._in_fields(a) for name, a in run.recorded.items()}
+
+    @property
+    def _loss(self) -> str:
+        return self._default_loss if self.loss is None else self.loss
+
+    @property
+    def _trained(self) -> int:
+        return self.history_.shape[1]
+
+    def _inputs(self, X: Numbers) -> np.ndarray:
+        return np.asarray(check_inputs(self, X, self.input_shape, reset=False), self.dtype)
+
+    def _query(self, X: Numbers) -> np.ndarray:
+        self._check_fitted()
+        return self._inputs(X)
+
+    def _ends_on(self, x: Numbers, y: Targets) -> Positions | None:
+        return self._backend.ends_on(self, x, y)
+
+    def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
+        return self._backend.outputs(self, x)
+
+    def _warn_if_diverged(self) -> None:
+        bad = np.flatnonzero(~np.isfinite(self.history_).all(axis=0))
+        if len(bad):
+            epoch = int(np.argmin(np.isfinite(self.history_[:, bad[0]]))) + 1
+            warnings.warn(
+                f"training diverged for {len(bad)} of {self._trained} members (member {bad[0]} in epoch {epoch}); "
+                f"lower learning_rate, which is {self.learning_rate}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _facts(self) -> list[tuple[str, object]]:
+        if not self.__sklearn_is_fitted__():
+            return []
+        augmentation = getattr(self, "augmentation_", None)
+        last = self.history_[-1] if len(self.history_) else np.full(1, np.nan)
+        return [
+            ("networks", f"{self._trained}, trained for {len(self.history_)} epochs"),
+            *self._own_facts(),
+            ("augmentation", "none" if augmentation is None else augmentation),
+            (
+                "training loss at the end",
+                f"{np.mean(last):.3g}, from {np.min(last):.3g} to {np.max(last):.3g} by member",
+            ),
+        ]
+
+    def _own_facts(self) -> list[tuple[str, object]]:
+        """What a notebook shows of members of this backend."""
+        return []
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "params_")

@@ -1,0 +1,176 @@
+"""Members that JAX trains: networks of one architecture, mapped over, chunk by chunk in threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import InputShape, Params, Tree
+from equitangents.ensembles.training.evaluation import baselines, evaluate, outputs, rows_at_once
+from equitangents.ensembles.training.plan import Workers
+from equitangents.ensembles.training.recipe import Members, Own, Recipe, init_members, member_shapes, run_epochs
+from equitangents.ensembles.training.variations import Variation, variation_key
+
+
+@dataclass(frozen=True)
+class NetworkJob:
+    """What a run computes by JAX: members `first` to `first + members − 1`, trained by `recipe` on x, y (augmented).
+
+    `copies` is how many transformed copies of each sample x and y hold, running slowest.
+    """
+
+    recipe: Recipe
+    x: np.ndarray
+    y: np.ndarray
+    first: int
+    members: int
+    seed: int
+    dtype: str
+    copies: int = 1
+
+    stacks_state = True
+    in_pieces = False
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether something is subtracted from a member's outputs."""
+        return self.recipe.variation.has_baseline
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the outputs at an input are."""
+        return int(self.y.shape[1])
+
+    def of(self, first: int, members: int) -> NetworkJob:
+        """The job for some of the members."""
+        return replace(self, first=first, members=members)
+
+    def groups(self, chunk: int) -> list[range]:
+        """Chunk k is always members kc, …, kc + c − 1, whether all of them are wanted or not."""
+        begins = range(self.first // chunk * chunk, self.first + self.members, chunk)
+        return [range(begin, begin + chunk) for begin in begins]
+
+    def workers(self) -> Workers:
+        """Threads that train and evaluate chunks."""
+        return Workers()
+
+    def beginner(self) -> Callable[[range], NetworkChunk]:
+        """A function that makes the chunk of some members, before training."""
+        with precision.scope(self.dtype):
+            x, y = jnp.asarray(self.x, self.dtype), jnp.asarray(self.y, self.dtype)
+        return lambda ids: NetworkChunk(self, ids, x, y)
+
+    @property
+    def input_shape(self) -> InputShape:
+        """The shape of one sample, without the batch axis."""
+        return tuple(self.x.shape[1:])
+
+    def in_blocks(self, rows: int) -> NetworkJob:
+        """This job, computing at most `rows` rows of a batch at once."""
+        recipe = replace(self.recipe, batches=replace(self.recipe.batches, rows=rows))
+        return replace(self, recipe=recipe)
+
+    def member_shapes(self) -> Members:
+        """Shapes of one member's parameters and optimiser state."""
+        return member_shapes(self.recipe, self.input_shape, self.dtype)
+
+    def init(self, ids: Sequence[int]) -> Members:
+        """The members `ids` before training."""
+        return init_members(self.recipe, self.input_shape, self.dtype, self.seed, ids)
+
+    def start(self, ids: Sequence[int], params: Params) -> Tree:
+        """What the baselines of the members `ids` depend on, stacked, given their stacked initial parameters."""
+        variation, net = self.recipe.variation, self.recipe.net
+        starts = [
+            _start_member(variation, net, self.input_shape, self.dtype, variation_key(self.seed, i), part)
+            for i, part in zip(ids, _unstacked(params, len(ids)), strict=True)
+        ]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+
+    def own(self, ids: Sequence[int], params: Params, start: Tree) -> Own:
+        """What the members `ids` have of their own in training, given initial parameters and what baselines need."""
+        variation, net = self.recipe.variation, self.recipe.net
+        keys = [variation_key(self.seed, i) for i in ids]
+        offsets: np.ndarray | None = None
+        if variation.has_baseline:
+            size = rows_at_once(net, params, self.x, self.dtype)
+            offsets = evaluate(partial(baselines, net, variation, start), self.x, self.dtype, size)
+        disturbances = [d for key in keys if (d := variation.disturbance(key, self.y.shape, self.dtype)) is not None]
+        if disturbances:
+            offsets = np.stack(disturbances) + (0 if offsets is None else offsets)
+        samples = len(self.x) // self.copies
+        rows = [r for key in keys if (r := variation.rows(key, samples, self.copies)) is not None]
+        return Own(
+            None if offsets is None else jnp.asarray(offsets, self.dtype),
+            jnp.asarray(np.stack(rows)) if rows else None,
+        )
+
+
+@partial(jax.jit, static_argnames=("variation", "net", "input_shape", "dtype"))
+def _start_member(
+    variation: Variation, net: FiniteNetwork, input_shape: InputShape, dtype: str, key: jax.Array, params: Params
+) -> Tree:
+    return variation.start(key, net, params, input_shape, dtype)
+
+
+def _unstacked(tree: Tree, count: int) -> list[Tree]:
+    return [jax.tree.map(lambda a, i=i: a[i], tree) for i in range(count)]
+
+
+class NetworkChunk:
+    """Members that share a call."""
+
+    def __init__(self, job: NetworkJob, ids: range, x: jax.Array, y: jax.Array) -> None:
+        self._job, self._data = job, (x, y)
+        with precision.scope(job.dtype):  # the scope belongs to a thread
+            self._state = job.init(ids)
+            self.start = job.start(ids, self._state.params)
+            self._own = job.own(ids, self._state.params, self.start)
+
+    def restore(self, params: Sequence[np.ndarray], state: Sequence[np.ndarray]) -> None:
+        """Go on from these leaves of parameters and of optimiser states."""
+        fresh = self._state
+        with precision.scope(self._job.dtype):
+            self._state = Members(
+                fresh.keys,
+                jax.tree.unflatten(jax.tree.structure(fresh.params), [jnp.array(leaf) for leaf in params]),
+                jax.tree.unflatten(jax.tree.structure(fresh.optimizer_state), [jnp.array(leaf) for leaf in state]),
+            )
+
+    def advance(self, first: int, count: int) -> np.ndarray:
+        """Train for the epochs first, …, first + count − 1; losses (count, members)."""
+        with precision.scope(self._job.dtype):
+            state = self._state
+            params, optimizer_state, losses = run_epochs(
+                self._job.recipe,
+                state.keys,
+                state.params,
+                state.optimizer_state,
+                self._own,
+                *self._data,
+                np.int32(first),
+                np.int32(count),
+            )
+            self._state = Members(state.keys, params, optimizer_state)
+            return np.array(losses)[:count]
+
+    def outputs(self, x: np.ndarray) -> np.ndarray:
+        """Outputs (members, N, outputs)."""
+        recipe, params = self._job.recipe, self._state.params
+        size = rows_at_once(recipe.net, params, x, self._job.dtype)
+        return evaluate(partial(outputs, recipe.net, recipe.variation, params, self.start), x, self._job.dtype, size)
+
+    def params(self) -> Params:
+        """Parameters stacked over members."""
+        return self._state.params
+
+    def state(self) -> list[jax.Array]:
+        """What else the members go on from: leaves of the optimisers' states, stacked over members."""
+        return jax.tree.leaves(self._state.optimizer_state)

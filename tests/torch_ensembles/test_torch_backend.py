@@ -1,0 +1,235 @@
+"""Law: ensembles of PyTorch modules are saved on the way, recorded, resampled and written to files as JAX's are."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from test_torch_ensembles import EPOCHS, RATE, SAMPLES, SIZE, ensemble, mlp, with_batch_norm, with_dropout
+
+import equitangents as et
+from equitangents.ensembles import Bootstrap, Checkpoints, NTKPosterior, predict_to_file
+from equitangents.ensembles.storage import estimator_file
+from equitangents.ensembles.training.variations import variation_key
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
+
+FACTORIES = {"mlp": mlp, "batch norm": with_batch_norm, "dropout": with_dropout}
+LONG = 6
+
+
+def data():
+    rng = np.random.default_rng(3)
+    return rng.normal(size=(SAMPLES, 3)).astype(np.float32), rng.normal(size=(SAMPLES, 2)).astype(np.float32)
+
+
+@pytest.fixture
+def xy():
+    return data()
+
+
+def adam(parameters):
+    return torch.optim.Adam(parameters, lr=0.05, amsgrad=True)
+
+
+def model(factory, folder=None, epochs=LONG, **settings):
+    checkpoints = None if folder is None else Checkpoints(folder, every=2)
+    return et.torch.Ensemble(
+        factory,
+        3,
+        epochs=epochs,
+        batch_size=SIZE + 1,
+        seed=5,
+        checkpoints=checkpoints,
+        **{"optimizer": adam} | settings,
+    )
+
+
+def same(a, b):
+    assert a.params_.keys() == b.params_.keys()
+    for name in a.params_:
+        np.testing.assert_array_equal(a.params_[name], b.params_[name])
+    np.testing.assert_array_equal(a.history_, b.history_)
+
+
+def fit_until_killed(name, folder, epoch):
+    """For a process of its own, which gets SIGKILL once it has trained so many epochs."""
+
+    def kill(now, state):
+        if now == epoch:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    model(FACTORIES[name], folder, callback=kill).fit(*data())
+
+
+def killed(name, folder, epoch):
+    here = Path(__file__)
+    code = f"import sys; sys.path.insert(0, {str(here.parent)!r}); import {here.stem} as t; "
+    ran = subprocess.run([sys.executable, "-c", f"{code}t.fit_until_killed({name!r}, {str(folder)!r}, {epoch})"])
+    assert ran.returncode == -signal.SIGKILL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FACTORIES)
+def test_a_run_that_was_killed_goes_on_to_the_same_bits(name, xy, tmp_path):
+    x, y = xy
+    killed(name, tmp_path / "run", epoch=5)
+    whole = model(FACTORIES[name]).fit(x, y)
+    with pytest.raises(InvalidArgumentError, match="resume=True"):
+        model(FACTORIES[name], tmp_path / "run", callback=lambda *_: None).fit(x, y)
+    seen = []
+    resumed = model(FACTORIES[name], tmp_path / "run", callback=lambda epoch, state: seen.append(epoch))
+    same(resumed.fit(x, y, resume=True), whole)
+    assert seen == [5, 6]
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_chunks_that_are_done_are_kept_and_epochs_may_grow(name, xy, tmp_path):
+    x, y = xy
+    factory, folder, calls = FACTORIES[name], tmp_path / "run", {"made": 0}
+
+    def failing():
+        calls["made"] += 1
+        if calls["made"] > 4:  # one that is looked at, two of a trial, the first member
+            raise KeyboardInterrupt
+        return factory()
+
+    with pytest.raises(KeyboardInterrupt):
+        model(failing, folder, epochs=4, members_per_chunk=1).fit(x, y)
+    assert any(folder.glob("members-0-0/4"))
+    again = model(factory, folder, epochs=LONG, members_per_chunk=1).fit(x, y, resume=True)
+    same(again, model(factory, members_per_chunk=1).fit(x, y))
+    with pytest.raises(InvalidArgumentError, match="of another run"):
+        model(factory, folder, members_per_chunk=1, learning_rate=1.0).fit(x, y, resume=True)
+    with pytest.raises(InvalidArgumentError, match="of another run, differing in module"):
+        model(lambda: torch.nn.Linear(3, 2), folder, members_per_chunk=1, method="in turn").fit(x, y, resume=True)
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_outputs_are_recorded_at_chosen_epochs_without_a_change_to_training(name, xy, tmp_path):
+    x, y = xy
+    factory, plain = FACTORIES[name], model(FACTORIES[name]).fit(x, y)
+    found = model(factory).fit(x, y, record={"new": x[:4]}, record_at=[0, 3, LONG])
+    same(found, plain)
+    assert found.recorded_epochs_.tolist() == [0, 3, LONG]
+    for place, epochs in enumerate((0, 3, LONG)):
+        expected = model(factory, epochs=epochs).fit(x, y).predict_members(x[:4])
+        np.testing.assert_array_equal(found.recorded_["new"][place], expected)
+    found.save(tmp_path / "saved")
+    again = et.torch.Ensemble.load(tmp_path / "saved", factory=factory, optimizer=adam)
+    np.testing.assert_array_equal(again.recorded_["new"], found.recorded_["new"])
+    found.members = 5
+    with pytest.raises(InvalidArgumentError, match="record has"):
+        found.extend(5, x, y)
+    assert found.extend(5, x, y, record={"new": x[:4]}).recorded_["new"].shape == (3, 5, 4, 2)
+
+
+def test_states_of_optimizers_that_hold_objects_are_refused_in_words(xy, tmp_path):
+    class Holding(torch.optim.SGD):
+        def step(self, closure=None):
+            super().step(closure)
+            self.state["mine"] = {"object": Path("x")}
+
+    settings = {"optimizer": lambda p: Holding(p, lr=RATE), "epochs": 2}
+    model(mlp, tmp_path / "run", **settings).fit(*xy)
+    with pytest.raises(StoreError, match="state in a checkpoint cannot be read"):
+        model(mlp, tmp_path / "run", **settings).fit(*xy, resume=True)
+
+
+def test_a_callback_sees_all_members_after_every_epoch(xy):
+    x, y = xy
+    seen = {}
+    found = model(
+        mlp, members_per_chunk=2, callback=lambda epoch, state: seen.update({epoch: state.predict_members(x)})
+    )
+    found.fit(x, y)
+    assert list(seen) == list(range(1, LONG + 1))
+    np.testing.assert_array_equal(seen[LONG], found.predict_members(x))
+    same(found, model(mlp, members_per_chunk=2).fit(x, y))
+
+
+@pytest.mark.parametrize("factory", [mlp, with_batch_norm])
+def test_bagged_members_are_trained_on_their_own_resample(factory, xy):
+    x, y = xy
+    found = ensemble(factory, variation=Bootstrap(), batch_size=SIZE + 1).fit(x, y)
+    for member in range(2):
+        rows = Bootstrap().rows(variation_key(5, member), SAMPLES, 1)
+        assert len(set(rows.tolist())) < SAMPLES
+        alone = et.torch.Ensemble(
+            factory, 2, optimizer="sgd", learning_rate=RATE, epochs=EPOCHS, batch_size=SIZE + 1, seed=5
+        ).fit(x[rows], y[rows])
+        np.testing.assert_allclose(
+            found.predict_members(x)[member], alone.predict_members(x)[member], rtol=1e-4, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("method", ["torch.func", "in turn"])
+def test_zero_output_trains_what_is_left_of_the_targets(method, xy, tmp_path):
+    """f − f_0 on y is f on y + f_0."""
+    x, y = xy
+    settings = {"optimizer": "sgd", "learning_rate": RATE, "method": method}
+    assert np.max(np.abs(model(mlp, epochs=0, zero_output=True, **settings).fit(x, y).predict_members(x))) == 0
+    found = model(mlp, zero_output=True, **settings).fit(x, y)
+    start = model(mlp, epochs=0, **settings).fit(x, y).predict_members(x)
+    for member in range(3):
+        moved = model(mlp, **settings).fit(x, y + start[member]).predict_members(x)[member] - start[member]
+        np.testing.assert_allclose(found.predict_members(x)[member], moved, rtol=1e-4, atol=1e-5)
+    found.save(tmp_path / "saved")
+    again = et.torch.Ensemble.load(tmp_path / "saved", factory=mlp)
+    np.testing.assert_array_equal(again.predict_members(x), found.predict_members(x))
+
+
+def test_what_pytorchs_members_cannot_have_is_refused_by_name(xy):
+    for settings, error, said in (
+        ({"variation": NTKPosterior(0.1)}, NetworkError, "variation is NTKPosterior"),
+        ({"variation": "bootstrap"}, InvalidTypeError, "variation is 'bootstrap'"),
+        ({"checkpoints": "folder"}, InvalidTypeError, "checkpoints is 'folder'"),
+        ({"callback": 3}, InvalidTypeError, "callback is 3"),
+    ):
+        with pytest.raises(error, match=said):
+            ensemble(mlp).set_params(**settings).fit(*xy)
+
+
+def test_folders_of_before_records_and_variations_are_read_and_extended(xy, tmp_path):
+    x, y = xy
+    found, own = ensemble(mlp, 2).fit(x, y), ensemble(mlp, 2).get_params(deep=False)
+    state = {name: value for name, value in vars(found).items() if name not in own}
+    for name in ("params0_", "recorded_", "recorded_epochs_", "_variation", "_chunk"):
+        del state[name]
+    later = ("variation", "module", "trained by")
+    kept = {name: value for name, value in state.pop("_fingerprint").items() if name not in later}
+    given = {name: own[name] for name in own if name not in ("variation", "zero_output", "checkpoints", "callback")}
+    estimator_file.write(found, tmp_path / "saved", given, (), state | {"_depends_on": kept | {"epochs": str(EPOCHS)}})
+    again = et.torch.Ensemble.load(tmp_path / "saved", factory=mlp)
+    np.testing.assert_array_equal(again.predict_members(x), found.predict_members(x))
+    np.testing.assert_array_equal(again.extend(3, x, y).params_["0.weight"], found.extend(3, x, y).params_["0.weight"])
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_predictions_go_to_a_file_in_parts(suffix, xy, tmp_path):
+    x, y = xy
+    found, new = ensemble(mlp).fit(x, y), np.tile(xy[0], (20, 1))
+    path = predict_to_file(found, new, tmp_path / f"new{suffix}", return_std=True, rows=16)
+    mean, std = found.predict(new, return_std=True)
+    if suffix == ".npz":
+        with np.load(path) as arrays:
+            written = arrays["mean"], arrays["std"]
+    else:
+        written = np.load(path), np.load(tmp_path / "new-std.npy")
+    np.testing.assert_allclose(written[0], mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(written[1], std, rtol=1e-4, atol=1e-6)
+
+
+def test_classes_go_to_a_file_with_their_probabilities(rng, tmp_path):
+    x, labels = rng.normal(size=(9, 3)), list("abcabcabc")
+    found = et.torch.EnsembleClassifier(lambda: torch.nn.Linear(3, 3), 3, epochs=2).fit(x, labels)
+    with np.load(predict_to_file(found, x, tmp_path / "new.npz", rows=4)) as arrays:
+        np.testing.assert_array_equal(arrays["label"], found.predict(x))
+        np.testing.assert_allclose(arrays["mean"], found.predict_proba(x), rtol=1e-5)
+    with pytest.raises(InvalidArgumentError, match="return_std is True"):
+        predict_to_file(found, x, tmp_path / "other.npz", return_std=True)
+    with pytest.raises(InvalidArgumentError, match="time is 2"):
+        predict_to_file(found, x, tmp_path / "other.npz", time=2.0)
