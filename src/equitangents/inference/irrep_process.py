@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,6 @@ class IrrepBlock:
     """One irrep's share of the training problem; `labelled` says whether labels have a part in it."""
 
     irrep: FourierIrrep
-    embedding: Any
     process: TrainedProcess
     labelled: bool
 
@@ -115,7 +115,7 @@ class IrrepProcess:
                 shared.dynamics,
                 prior=None if priors is None else embed(priors[i], E),
             )
-            blocks.append(IrrepBlock(irrep, E, process, labelled))
+            blocks.append(IrrepBlock(irrep, process, labelled))
         self.blocks = tuple(blocks)
 
     @property
@@ -167,10 +167,15 @@ class IrrepProcess:
     ) -> IrrepProjection:
         """Ask at m inputs: the transforms Ĉ of Θ(x, ρ_X(·) x_o), and those of K if variances are wanted."""
         projections = []
-        for i, block in enumerate(self.blocks):
-            prior = None if prior_cross is None else _rows(prior_cross[i], block.embedding)
-            projections.append(block.process.project(_rows(cross[i], block.embedding), prior))
+        for i, (block, E) in enumerate(zip(self.blocks, self._embeddings, strict=True)):
+            prior = None if prior_cross is None else _rows(prior_cross[i], E)
+            projections.append(block.process.project(_rows(cross[i], E), prior))
         return IrrepProjection(self, tuple(projections))
+
+    @cached_property
+    def _embeddings(self) -> tuple[Any, ...]:
+        """From each block's reduced basis; sparse, and made anew where a process was saved."""
+        return tuple(embedding(self.shared.orbits, block.irrep) for block in self.blocks)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.conjugate_gradients import DIVERGED, LowRank
 from equitangents.solvers.definiteness import refused
 from equitangents.solvers.direct import largest_eigenvalue
-from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
+from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time
 from equitangents.solvers.low_rank_factors import nystrom_sketch
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
