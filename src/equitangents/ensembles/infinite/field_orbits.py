@@ -6,14 +6,41 @@ that turn have no such points; their orbits are inputs like any others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from equitangents.ensembles.infinite.field_source import FieldSource
+from equitangents.groups import Group
 
-if TYPE_CHECKING:
-    from equitangents.ensembles.infinite.training_problem import Training
+
+class Training(Protocol):
+    """What is asked of a training: answers at inputs, as fields, and on the orbits of its rows, as they are."""
+
+    @property
+    def augmentation(self) -> Any:
+        """The action on rows."""
+
+    def orbit_group(self) -> Group:
+        """The augmentation's group."""
+
+    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t(x) at every time."""
+
+    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """Σ_t of one output at every time."""
+
+    def sample(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+        """Draws of one network jointly over all inputs."""
+
+    def row_orbit_means(self, x: Any, order: int, times: np.ndarray) -> np.ndarray:
+        """μ_t on the orbit of each row."""
+
+    def row_joint_orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means on the orbits of rows, and the covariance between all of them."""
+
+    def row_sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+        """Draws of one network jointly over the orbits of rows."""
 
 
 def means(training: Training, source: FieldSource, x: Any, times: np.ndarray) -> np.ndarray:
