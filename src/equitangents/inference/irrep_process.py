@@ -152,7 +152,7 @@ class IrrepProcess:
         return self.shared.dynamics.samples
 
     def retuned(self, ridge: float, dynamics: Dynamics) -> IrrepProcess:
-        """The same data with another ridge or learning rate, from the same decompositions."""
+        """This process with another ridge or learning rate, from the decompositions that are there."""
         process = copy.copy(self)
         process.shared = replace(self.shared, ridge=ridge, dynamics=dynamics)
         if self.bound:

@@ -237,7 +237,7 @@ def solve(
 def _spectra(
     shared: Augmented, irreps: Sequence[FourierIrrep], grams: list[np.ndarray], solved: IrrepProblem | None
 ) -> list[Spectrum]:
-    """Of every irrep: that of `solved` where it is there, else of its matrix, which is then let go."""
+    """Every irrep's spectrum: taken from `solved` where it is there, else from its matrix, which is then let go."""
     there = {} if solved is None else {id(block.irrep): block.process.spectrum for block in solved.process.blocks}
     spectra = []
     for i, irrep in enumerate(irreps):

@@ -274,7 +274,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         return mean[0], covariance[0]
 
     def predict_joint_orbits(self, x: Numbers, time: Times | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """As `predict_orbits`, the covariance between all orbits: (M, |G|, M, |G|)."""
+        """Mean (M, |G|, outputs), and covariance (M, |G|, M, |G|) of one output between all orbits."""
         x, times, single = self._check_query(x, time)
         if not single:
             raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")

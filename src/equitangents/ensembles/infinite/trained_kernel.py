@@ -58,7 +58,7 @@ class TrainedKernel(Protocol):
         """How it was solved."""
 
     def retuned(self, settings: Any) -> TrainedKernel:
-        """The same data with the ridge, dynamics and learning rate of other settings."""
+        """This training with the ridge, dynamics and learning rate of other settings."""
 
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
