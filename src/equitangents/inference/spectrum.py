@@ -49,7 +49,7 @@ class Spectrum:
         return self.ridge * self.ridge_unit
 
     def with_ridge(self, ridge: float) -> Spectrum:
-        """This spectrum with another ridge; NotPositiveDefiniteError where that leaves the matrix clearly indefinite."""
+        """This spectrum with another ridge; NotPositiveDefiniteError if that leaves the matrix clearly indefinite."""
         if ridge == self.ridge:
             return self
         more = ridge * self.ridge_unit - self.delta

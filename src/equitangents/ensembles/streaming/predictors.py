@@ -43,7 +43,7 @@ class Predictor:
 
 
 def predictor(model: Any, time: Any, return_std: bool, net: Network) -> Predictor:
-    """The predictor of a fitted infinite ensemble, or of one saved in a folder, of which only what is needed is loaded."""
+    """What a fitted infinite ensemble predicts, or one saved in a folder, of which only what is needed is loaded."""
     if isinstance(model, InfiniteEnsembleBase):
         model._check_fitted()
         facts, fingerprint, folder, about = saving.facts(model), saving.fingerprint(model), None, {}
