@@ -20,7 +20,7 @@ from equitangents.ensembles.infinite.densities import target_evidence
 from equitangents.ensembles.infinite.gradients import SCALES, likelihood_gradient
 from equitangents.ensembles.infinite.held_out import held_out_predictions, original_labels
 from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, predictor_name
-from equitangents.ensembles.infinite.making import make_training
+from equitangents.ensembles.infinite.make_training import make_training
 from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.inputs import check_fields, check_inputs, check_network, check_targets
 from equitangents.ensembles.scores import FieldRegressorMixin

@@ -21,7 +21,7 @@ import numpy as np
 from equitangents.actions import Action, ActionSubset
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.fields.invariance import KernelSymmetry
-from equitangents.ensembles.infinite import field_orbits, irrep_problem, problem
+from equitangents.ensembles.infinite import irrep_problem, problem
 from equitangents.ensembles.infinite.field_source import FieldSource, Given
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Settings
@@ -182,77 +182,93 @@ class Training:
             training.__dict__[name] = value
         return training
 
-    def rows(self, x: Any) -> Any:
+    def _rows(self, x: Any) -> Any:
         """The rows of inputs x (M, …): themselves, or all points of their fields, signal by signal."""
         return x if self.source is None else self.source.points(x)
 
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, *positions, outputs)."""
-        means = self.mean_problem.means(self.rows(x), times)
+        means = self.mean_problem.means(self._rows(x), times)
         return means.reshape(len(times), len(x), *self.grid, means.shape[-1])
 
     def sample(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Draws of one network jointly over all inputs and positions: (draws, M, *positions, outputs)."""
-        times, rows = np.array([time]), self.rows(x)
+        times, rows = np.array([time]), self._rows(x)
         covariance = self._covariance_problem_at(times, points=len(rows)).covariances(rows, times)[0]
         found = sample_gaussian(self.mean_problem.means(rows, times)[0], covariance, draws, key=key)
         return found.reshape(draws, len(x), *self.grid, found.shape[-1])
 
     def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M, *positions)."""
-        found = self._covariance_problem_at(times, points=0).variances(self.rows(x), times)
+        found = self._covariance_problem_at(times, points=0).variances(self._rows(x), times)
         return found.reshape(len(times), len(x), *self.grid)
 
     def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, *positions, M, *positions)."""
-        rows = self.rows(x)
+        rows = self._rows(x)
         found = self._covariance_problem_at(times, points=len(rows)).covariances(rows, times)
         return found.reshape(len(times), *((len(x), *self.grid) * 2))
 
     def orbit_means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
         order = self.orbit_group().order
-        if self.source is not None:
-            return field_orbits.means(self, self.source, x, times)
-        return self.row_orbit_means(x, order, times)
-
-    def row_orbit_means(self, x: Any, order: int, times: np.ndarray) -> np.ndarray:
-        """μ_t on the orbit of each row: (T, rows, |G|, outputs)."""
-        solved = self.mean_problem
+        if self._turning is not None:
+            found = self.means(self._turning.orbits(x), times)
+            return found.reshape(len(times), len(x), order, *found.shape[2:])
+        rows, solved = self._rows(x), self.mean_problem
         if self.reason is None and self.invariant_labels:
-            return np.repeat(solved.means(x, times)[:, :, None], order, axis=2)
-        return solved.orbit_means(self.augmentation, x, times)
+            return self._by_element(np.repeat(solved.means(rows, times)[:, :, None], order, axis=2))
+        return self._by_element(solved.orbit_means(self.augmentation, rows, times))
 
     def orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means (T, M, |G|, *positions, outputs) and covariances along orbits, over (|G|, *positions) twice."""
         group = self.orbit_group()
-        if self.source is not None:
-            return field_orbits.moments(self, self.source, x, times)
-        solved = self._covariance_problem_at(times, points=group.order, blocks=len(x))
-        return solved.orbit_moments(self.augmentation, x, times)
+        if self.source is None:
+            solved = self._covariance_problem_at(times, points=group.order, blocks=len(x))
+            return solved.orbit_moments(self.augmentation, x, times)
+        parts = [self.joint_orbits(x[m : m + 1], times) for m in range(len(x))]
+        covariances = [c.reshape(len(times), 1, *((group.order, *self.grid) * 2)) for _, c in parts]
+        return np.concatenate([m for m, _ in parts], axis=1), np.concatenate(covariances, axis=1)
 
     def joint_orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means as of `orbits`, and the covariance between all of them: over (M, |G|, *positions) twice."""
+        """Means (T, M, |G|, *positions, outputs), and covariances between orbits, over (M, |G|, *positions) twice."""
+        grid = len(x), self.orbit_group().order, *self.grid
+        if self._turning is not None:
+            between = self.covariances(self._turning.orbits(x), times)
+            return self.orbit_means(x, times), between.reshape(len(times), *grid, *grid)
+        rows = self._rows(x)
+        solved = self._covariance_problem_at(times, points=len(rows) * self.orbit_group().order)
+        means, between = solved.joint_orbit_moments(self.augmentation, rows, times)
         if self.source is not None:
-            return field_orbits.joint_moments(self, self.source, x, times)
-        return self.row_joint_orbits(x, times)
-
-    def row_joint_orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means on the orbits of rows, (T, rows, |G|, outputs), and the covariance between all of them."""
-        solved = self._covariance_problem_at(times, points=len(x) * self.orbit_group().order)
-        return solved.joint_orbit_moments(self.augmentation, x, times)
+            shape = len(x), len(rows) // len(x), self.orbit_group().order
+            between = np.moveaxis(between.reshape(len(times), *shape, *shape), (3, 6), (2, 5)).copy()
+            between = self.augmentation.at_positions(self.augmentation.at_positions(between, 2), 5)
+        return self._by_element(means), between.reshape(len(times), *grid, *grid)
 
     def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
-        self.orbit_group()
-        if self.source is not None:
-            return field_orbits.sample(self, self.source, x, draws, time, key=key)
-        return self.row_sample_orbits(x, draws, time, key=key)
-
-    def row_sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
-        """Draws of one network jointly over the orbits of rows: (draws, rows, |G|, outputs)."""
+        order = self.orbit_group().order
+        if self._turning is not None:
+            found = self.sample(self._turning.orbits(x), draws, time, key=key)
+            return found.reshape(draws, len(x), order, *found.shape[2:])
         solved = self._covariance_problem_at(np.array([time]), points=0)
-        return solved.sample_orbits(self.augmentation, x, draws, time, key=key, limit=self.settings.memory_limit)
+        limit = self.settings.memory_limit
+        return self._by_element(
+            solved.sample_orbits(self.augmentation, self._rows(x), draws, time, key=key, limit=limit)
+        )
+
+    @property
+    def _turning(self) -> FieldSource | None:
+        """The source of outputs that turn, no copies of which are points of others: orbits are inputs like any."""
+        return self.source if self.source is not None and self.source.positions.turning else None
+
+    def _by_element(self, values: np.ndarray) -> np.ndarray:
+        """Values at g (x, p) = (ρ_X(g) x, π_g p), (·, rows, |G|, outputs), as those at (ρ_X(g) x, p)."""
+        if self.source is None:
+            return values
+        first, _, order, outputs = values.shape
+        values = values.reshape(first, -1, self.source.positions.count, order, outputs).swapaxes(2, 3).copy()
+        return self.augmentation.at_positions(values, 2).reshape(first, -1, order, *self.grid, outputs)
 
     def orbit_group(self) -> Group:
         """The augmentation's group; InvalidArgumentError where there is none."""

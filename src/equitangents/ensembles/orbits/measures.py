@@ -45,7 +45,7 @@ def same_predictions(z: Float[np.ndarray, "*draws n order outputs"], identity: i
 def same_predictions_at_positions(
     z: Float[np.ndarray, "*draws n order numbers"], identity: int, outputs: int
 ) -> Float[np.ndarray, "*draws n"]:
-    """How many points of an orbit have x's predicted class, a mean over positions: fields in rows, `outputs` at each."""
+    """How many points of an orbit have x's predicted class, a mean over positions; rows hold `outputs` at each."""
     classes = predicted_classes(z.reshape(*z.shape[:-1], -1, outputs))
     return (classes == classes[..., [identity], :]).sum(axis=-2).mean(axis=-1)
 

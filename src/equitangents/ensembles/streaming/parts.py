@@ -21,6 +21,7 @@ from equitangents.claims import read_json
 from equitangents.errors import StoreError
 from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
 from equitangents.scale.place import ObjectPath, Place
+from equitangents.scale.record import differing
 from equitangents.scale.whole import write_whole
 
 _KEY = "equitangents"
@@ -94,10 +95,9 @@ class Parts:
         there = read_record(self.folder)
         if there is None:
             raise FileNotFoundError(errno.ENOENT, "what was predicted is gone", str(self.folder))
-        told = [words for name, words in _WORDS.items() if there.get(name) != self.record[name]]
-        if told:
+        if told := differing(_WORDS, there, self.record):
             raise OtherPredictionsError(
-                f"{self.folder} holds parts of other predictions, which differ in {', '.join(told)}; nothing is "
+                f"{self.folder} holds parts of other predictions, which differ in {told}; nothing is "
                 "mixed: give another path, or restart=True (--restart) to remove them"
             )
 
