@@ -103,7 +103,7 @@ class IrrepProcess:
         self.shared = shared
         self.bound = bound
         self.consistent = consistent
-        blocks = []
+        blocks, embeddings = [], []
         for i, (irrep, spectrum) in enumerate(zip(irreps, spectra, strict=True)):
             E = embedding(shared.orbits, irrep)
             labelled = holds_labels(labels[i], label_size)
@@ -116,7 +116,9 @@ class IrrepProcess:
                 prior=None if priors is None else embed(priors[i], E),
             )
             blocks.append(IrrepBlock(irrep, process, labelled))
+            embeddings.append(E)
         self.blocks = tuple(blocks)
+        vars(self)["_embeddings"] = tuple(embeddings)
 
     @property
     def outputs(self) -> int:
