@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from equitangents.scale.whole import write_whole
 
 _KEY = "equitangents"
 RECORD = "zarr.json"
+_GROUP = re.compile("[0-9a-f]{16}")  # the name of a group: the first digits of its record's checksum
 _WORDS = {
     "fingerprint": "the model",
     "inputs": "the inputs",
@@ -175,10 +177,10 @@ def read_record(folder: Place) -> dict[str, Any] | None:
 
 
 def _is_empty(folder: Place) -> bool:
-    """Whether nothing is in a folder but what was being written first when its process died."""
+    """Whether nothing is in a folder but what processes left that died, or whose record was removed by another."""
     if isinstance(folder, ObjectPath):  # objects that died processes wrote late, after others had removed the parts
         return not folder.is_file()
-    return folder.is_dir() and all(path.name == PARTIAL for path in folder.iterdir())
+    return folder.is_dir() and all(path.name == PARTIAL or _GROUP.fullmatch(path.name) for path in folder.iterdir())
 
 
 def _checksum(record: Mapping[str, Any]) -> str:
