@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from equitangents.errors import StoreError
@@ -201,22 +201,35 @@ def _lease(path: Path) -> Iterator[None]:
     logger.warning(
         "the file system of %s has no locks: the lock of a process that dies there counts for %.0f s", path, LEASE
     )
-    ended = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(lease, ended), daemon=True)
-    renewing.start()
     try:
-        yield
+        with renewed(lambda: os.utime(lease), LEASE / 6):
+            yield
     finally:
-        ended.set()
-        renewing.join()
         with contextlib.suppress(OSError):
             lease.unlink()
 
 
-def _renew(lease: Path, ended: threading.Event) -> None:
-    while not ended.wait(LEASE / 6):
-        with contextlib.suppress(OSError):
-            os.utime(lease)
+@contextlib.contextmanager
+def renewed(renew: Callable[[], object], seconds: float) -> Iterator[None]:
+    """Have a thread call `renew` every so many seconds until the end, or until it returns False.
+
+    After an OSError it tries again: the next renewal may arrive.
+    """
+    ended = threading.Event()
+
+    def renewing() -> None:
+        while not ended.wait(seconds):
+            with contextlib.suppress(OSError):
+                if renew() is False:
+                    return
+
+    thread = threading.Thread(target=renewing, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _remove_stale(path: Path, lease: Path) -> None:

@@ -42,6 +42,42 @@ def test_a_saved_ensemble_predicts_the_same_to_the_last_bit(tmp_path, settings):
     np.testing.assert_array_equal(model.predict(NEW, time=4), loaded.predict(NEW, time=4))
 
 
+FIELDS = nn.Sequential(nn.Conv(1, 3, padding="circular"), nn.Relu(), nn.Conv(1, 3, padding="circular"))
+TWICE = np.concatenate([X, X[:2]])
+
+
+@pytest.mark.parametrize(
+    ("net", "x", "y", "settings"),
+    [
+        (NET, X, RNG.normal(size=(4, 6, 2)), {}),
+        (NET, TWICE, RNG.normal(size=(8, 2)), {"label_action": LABELS_MOVE["label_action"]}),
+        (FIELDS, X[:3], RNG.normal(size=(4, 3, 3, 3, 1)), {}),
+    ],
+    ids=["labels of copies", "irreps of equal inputs", "fields of copies"],
+)
+def test_copies_labels_and_equal_inputs_are_saved_with_the_rest(tmp_path, net, x, y, settings):
+    model = et.InfiniteEnsemble(net, ridge=1e-2, time=5.0, augmentation="C4", **settings).fit(x, y)
+    expected = model.predict(NEW, return_std=True)
+    model.save(tmp_path / "m")
+    for one, two in zip(et.InfiniteEnsemble.load(tmp_path / "m").predict(NEW, return_std=True), expected, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_kinds_that_have_moved_are_known_by_their_older_names():
+    at = "equitangents.ensembles.infinite"
+    training = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)._training
+    fields = et.InfiniteEnsemble(FIELDS, ridge=1e-2).fit(X, RNG.normal(size=(6, 3, 3)))._training
+    one, many = Described(training), Described(fields)
+    older = json.dumps(one.tree).replace(f"{at}.training_problem:Training", f"{at}.solvers:Training")
+    points = json.dumps(many.tree).replace(f"{at}.training_problem:Training", f"{at}.point_training:PointTraining")
+    points = points.replace(f"{at}.field_source:FieldSource", f"{at}.point_training:FieldSource")
+    whole = {"is": "object", "number": 99, "class": f"{at}.field_training:FieldTraining"}
+    whole["state"] = [["points", json.loads(points)], ["positions", None]]
+    times = np.array([2.0])
+    for made, known in ((build(json.loads(older), one.arrays), training), (build(whole, many.arrays), fields)):
+        np.testing.assert_array_equal(made.means(NEW, times), known.means(NEW, times))
+
+
 def test_a_saved_ensemble_is_loaded_where_nothing_may_be_written():
     with public_folder() as folder:
         model = et.InfiniteEnsemble(NET, ridge=1e-3, store=folder / "kernel").fit(X, Y)

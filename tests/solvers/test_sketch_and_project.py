@@ -180,6 +180,20 @@ def test_what_diverges_stops_once_its_residual_has_grown_a_thousandfold(rng):
     assert int(sweeps) < 200
 
 
+def test_what_stands_still_stops_after_200_sweeps_without_a_fall(rng, caplog):
+    """Blocks of an eighth of the rows at such a ridge neither fall nor grow; those of a twentieth fall, and go on."""
+    x, y = rng.normal(size=(400, 5)), rng.normal(size=400)
+    theta = np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 10)
+    with pytest.raises(InvalidArgumentError, match=r"stands still and stops at .* solver='pcg'") as caught:
+        solvers.solve(theta, y, ridge=1e-5, solver=solvers.SketchAndProject(block=50))
+    residual, sweeps = re.search(r"residual of (\S+) after (\d+) sweeps", str(caught.value)).groups()
+    assert 1 < float(residual) < 1e3
+    assert 200 <= int(sweeps) < 500
+    assert f"stands still and stops: relative residual {residual} after {sweeps} sweeps" in caplog.text
+    with pytest.raises(InvalidArgumentError, match="after 300 sweeps"):
+        solvers.solve(theta, y, ridge=1e-5, solver=solvers.SketchAndProject(block=20, max_sweeps=300))
+
+
 def test_conjugate_gradients_that_diverge_stop(rng):
     """By a product that is not symmetric, which pᵀAp > 0 does not show: every step multiplies the residual."""
     X = rng.normal(size=(50, 50))

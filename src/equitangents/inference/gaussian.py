@@ -100,7 +100,7 @@ class TrainedProcess:
         return self.dynamics.samples
 
     def retuned(self, ridge: float, dynamics: Dynamics) -> TrainedProcess:
-        """The same data with another ridge or learning rate, from the same decomposition."""
+        """This process with another ridge or learning rate, from the decomposition that is there."""
         process = copy.copy(self)
         process.spectrum = self.spectrum.with_ridge(ridge)
         process.dynamics = dynamics

@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,6 @@ class IrrepBlock:
     """One irrep's share of the training problem; `labelled` says whether labels have a part in it."""
 
     irrep: FourierIrrep
-    embedding: Any
     process: TrainedProcess
     labelled: bool
 
@@ -103,7 +103,7 @@ class IrrepProcess:
         self.shared = shared
         self.bound = bound
         self.consistent = consistent
-        blocks = []
+        blocks, embeddings = [], []
         for i, (irrep, spectrum) in enumerate(zip(irreps, spectra, strict=True)):
             E = embedding(shared.orbits, irrep)
             labelled = holds_labels(labels[i], label_size)
@@ -115,8 +115,10 @@ class IrrepProcess:
                 shared.dynamics,
                 prior=None if priors is None else embed(priors[i], E),
             )
-            blocks.append(IrrepBlock(irrep, E, process, labelled))
+            blocks.append(IrrepBlock(irrep, process, labelled))
+            embeddings.append(E)
         self.blocks = tuple(blocks)
+        vars(self)["_embeddings"] = tuple(embeddings)
 
     @property
     def outputs(self) -> int:
@@ -152,7 +154,7 @@ class IrrepProcess:
         return self.shared.dynamics.samples
 
     def retuned(self, ridge: float, dynamics: Dynamics) -> IrrepProcess:
-        """The same data with another ridge or learning rate, from the same decompositions."""
+        """This process with another ridge or learning rate, from the decompositions that are there."""
         process = copy.copy(self)
         process.shared = replace(self.shared, ridge=ridge, dynamics=dynamics)
         if self.bound:
@@ -167,10 +169,15 @@ class IrrepProcess:
     ) -> IrrepProjection:
         """Ask at m inputs: the transforms Ĉ of Θ(x, ρ_X(·) x_o), and those of K if variances are wanted."""
         projections = []
-        for i, block in enumerate(self.blocks):
-            prior = None if prior_cross is None else _rows(prior_cross[i], block.embedding)
-            projections.append(block.process.project(_rows(cross[i], block.embedding), prior))
+        for i, (block, E) in enumerate(zip(self.blocks, self._embeddings, strict=True)):
+            prior = None if prior_cross is None else _rows(prior_cross[i], E)
+            projections.append(block.process.project(_rows(cross[i], E), prior))
         return IrrepProjection(self, tuple(projections))
+
+    @cached_property
+    def _embeddings(self) -> tuple[Any, ...]:
+        """From each block's reduced basis; sparse, and made anew where a process was saved."""
+        return tuple(embedding(self.shared.orbits, block.irrep) for block in self.blocks)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Spectrum:
         return self.ridge * self.ridge_unit
 
     def with_ridge(self, ridge: float) -> Spectrum:
-        """The same matrix with another ridge; raises NotPositiveDefiniteError if that leaves it clearly indefinite."""
+        """This spectrum with another ridge; NotPositiveDefiniteError if that leaves the matrix clearly indefinite."""
         if ridge == self.ridge:
             return self
         more = ridge * self.ridge_unit - self.delta

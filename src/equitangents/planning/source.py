@@ -268,7 +268,7 @@ def _copy(ensemble: Any) -> Any:
 def _samples(theory: Any) -> int | None:
     """How many it was trained on."""
     training = getattr(theory, "_training", None)
-    return None if training is None else len(training.x)
+    return None if training is None else len(training.given.x)
 
 
 def _truth(ensemble: Any, x: Any, y: Any) -> np.ndarray | None:

@@ -16,23 +16,23 @@ class CheckedArray(zarr.Array[Any]):
     """A Zarr array that is read; StoreError for a chunk that is damaged, as for anything else that is."""
 
     def get_basic_selection(self, *args: Any, **kwargs: Any) -> Any:
-        """As Zarr reads it; StoreError for a damaged chunk."""
+        """Numbers at slices and single places; StoreError for a damaged chunk."""
         return _checked(self, super().get_basic_selection, *args, **kwargs)
 
     def get_orthogonal_selection(self, *args: Any, **kwargs: Any) -> Any:
-        """As Zarr reads it; StoreError for a damaged chunk."""
+        """Numbers at the crossings of rows and columns; StoreError for a damaged chunk."""
         return _checked(self, super().get_orthogonal_selection, *args, **kwargs)
 
     def get_coordinate_selection(self, *args: Any, **kwargs: Any) -> Any:
-        """As Zarr reads it; StoreError for a damaged chunk."""
+        """Numbers at single places; StoreError for a damaged chunk."""
         return _checked(self, super().get_coordinate_selection, *args, **kwargs)
 
     def get_mask_selection(self, *args: Any, **kwargs: Any) -> Any:
-        """As Zarr reads it; StoreError for a damaged chunk."""
+        """Numbers where a mask is True; StoreError for a damaged chunk."""
         return _checked(self, super().get_mask_selection, *args, **kwargs)
 
     def get_block_selection(self, *args: Any, **kwargs: Any) -> Any:
-        """As Zarr reads it; StoreError for a damaged chunk."""
+        """Whole chunks by their numbers; StoreError for a damaged one."""
         return _checked(self, super().get_block_selection, *args, **kwargs)
 
 

@@ -57,7 +57,7 @@ class Chunks:
 
     @property
     def _counts(self) -> tuple[int, ...]:
-        """Of the chunks within a shard, along every axis."""
+        """How many chunks a shard has, along every axis."""
         return tuple(whole // part for whole, part in zip(self.shape, self.inner or self.shape, strict=True))
 
     def _parts(self) -> Iterator[tuple[slice, tuple[slice, ...]]]:
@@ -80,7 +80,7 @@ class Chunks:
         write_together([self.file(index, values)])
 
     def file(self, index: Sequence[int], values: np.ndarray, into: memoryview | None = None) -> File:
-        """The same as a file that is still to be written; what it holds is made in the memory `into`, if there is any.
+        """A chunk as a file that is still to be written; what it holds is made in the memory `into`, if there is any.
 
         The folder that it will lie in is made now, within the array's; FileNotFoundError where that is gone.
         """

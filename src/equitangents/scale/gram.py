@@ -143,7 +143,7 @@ class GramStore(CheckedKeywords):
 
     @property
     def array(self) -> Any:
-        """The same as `ntk`."""
+        """The NTK, as `ntk`: what solvers take where no field is named."""
         return self.ntk
 
     @property

@@ -42,7 +42,7 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the whole matrix."""
+        """The shape of the whole matrix, (N1, N2) or (|G|, N1, N2)."""
         elements = () if self.inverses is None else (len(self.inverses),)
         return (*elements, self.rows[-1], (self.columns or self.rows)[-1])
 

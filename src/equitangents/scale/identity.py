@@ -29,12 +29,12 @@ _HASHED = 2**26  # bytes of the data that are read at once
 
 
 def network_hash(kernel: Any, shape: tuple[int, ...]) -> str:
-    """Of a network or an orbit average of one, for inputs of `shape`; InvalidTypeError for other kernels."""
+    """SHA-256 of a network or an orbit average of one, for inputs of `shape`; InvalidTypeError for other kernels."""
     return hashlib.sha256(_description(kernel, shape).encode()).hexdigest()
 
 
 def action_hash(action: Action, shape: tuple[int, ...]) -> str:
-    """Of what `action` does to inputs of `shape`."""
+    """SHA-256 of what `action` does to inputs of `shape`."""
     return hashlib.sha256(described(np.asarray(action.orbit(_probe(shape)))).encode()).hexdigest()
 
 

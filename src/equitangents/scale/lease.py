@@ -38,25 +38,19 @@ def _leased(path: ObjectPath, otherwise: str) -> Iterator[None]:
     tag = path.put_if(_content(owner, 0), None) or _taken_over(path, owner)
     if tag is None:
         raise StoreError(otherwise)
-    ended = threading.Event()
+    held, counted = tag, itertools.count(1)
 
-    def renew() -> None:
-        held: str | None = tag
-        for count in itertools.count(1):
-            if held is None or ended.wait(LEASE / _RENEWALS):
-                return
-            try:
-                held = path.put_if(_content(owner, count), held)
-            except OSError:  # the next one may arrive
-                continue
+    def renew() -> bool:
+        nonlocal held
+        now = path.put_if(_content(owner, next(counted)), held)
+        if now is not None:
+            held = now
+        return now is not None
 
-    renewing = threading.Thread(target=renew, daemon=True)
-    renewing.start()
     try:
-        yield
+        with locks.renewed(renew, LEASE / _RENEWALS):
+            yield
     finally:
-        ended.set()
-        renewing.join()
         if _is_of(path, owner):
             path.unlink()
 

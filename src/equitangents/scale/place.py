@@ -42,31 +42,31 @@ class ObjectPath:
         return ObjectPath(self.root, posixpath.join(self.key, part))
 
     def joinpath(self, *parts: str) -> ObjectPath:
-        """As that of `Path`."""
+        """The place below it by these parts."""
         return ObjectPath(self.root, posixpath.join(self.key, *parts))
 
     @property
     def name(self) -> str:
-        """As that of `Path`."""
+        """The last part of its key."""
         return posixpath.basename(self.key)
 
     @property
     def stem(self) -> str:
-        """As that of `Path`."""
+        """The last part of its key, without its suffix."""
         return posixpath.splitext(self.name)[0]
 
     @property
     def suffix(self) -> str:
-        """As that of `Path`."""
+        """How its last part ends, from the last dot on."""
         return posixpath.splitext(self.name)[1]
 
     @property
     def parent(self) -> ObjectPath:
-        """As that of `Path`."""
+        """The place that it lies in."""
         return ObjectPath(self.root, posixpath.dirname(self.key))
 
     def with_name(self, name: str) -> ObjectPath:
-        """As that of `Path`."""
+        """The place beside it of this name."""
         return self.parent / name
 
     def resolve(self) -> ObjectPath:
@@ -102,7 +102,7 @@ class ObjectPath:
                 yield from ((each["path"][start:], each["size"]) for each in some)
 
     def read_bytes(self) -> bytes:
-        """As that of `Path`."""
+        """What the object holds; FileNotFoundError where there is none."""
         return self.tagged()[0]
 
     def tagged(self) -> tuple[bytes, str | None]:
@@ -144,7 +144,7 @@ class ObjectPath:
             file.close()
 
     def attributes(self) -> dict[str, Any]:
-        """Of the object, as `writer` was given them; none where there is no object."""
+        """What `writer` was given with the object; nothing where there is no object."""
         with _requests(self), suppress(FileNotFoundError):
             return dict(bucket(self.root).get(self.key, options={"head": True}).attributes)
         return {}

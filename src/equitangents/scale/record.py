@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,6 +137,11 @@ def differences(stored: Record, asked: Record) -> list[str]:
         if x is not None and y is not None and x.shape != y.shape:
             told.append(f"the inputs {name}: of shape {x.shape} there, {y.shape} here")
     return told
+
+
+def differing(words: Mapping[str, str], held: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    """What is not the same in two records, by the `words` for their entries; empty where nothing differs."""
+    return ", ".join(said for name, said in words.items() if held.get(name) != asked[name])
 
 
 def _checksum(content: dict[str, Any]) -> str:

@@ -41,7 +41,7 @@ def side_of_tile(
 
 
 def side_of_part(tile: int) -> int | None:
-    """Of the parts of a shard of side `tile`, the largest that divide it; None where it is one.
+    """The side of the largest parts that divide a shard of side `tile`; None where it is one part.
 
     >>> side_of_part(4096), side_of_part(1500), side_of_part(1000), side_of_part(1511)
     (1024, 750, None, None)

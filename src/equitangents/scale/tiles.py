@@ -65,7 +65,7 @@ class Work:
         _checked[self._key] = time.monotonic()
 
     def check_now_and_then(self) -> None:
-        """The same, where this process has not done so for a minute: a thousand workers ask one file."""
+        """Check where this process has not done so for a minute: a thousand workers ask one file."""
         if time.monotonic() - _checked.get(self._key, -np.inf) > _CHECKED:
             self.check()
 
@@ -75,7 +75,7 @@ class Work:
         return str(self.path), record.network_hash, (*record.x1.rows, *(record.x2.rows if record.x2 else ()))
 
     def missing(self, tiles: Sequence[Tile]) -> list[Tile]:
-        """Those of `tiles` that are not there; objects are listed in place of asking for each."""
+        """Which of `tiles` are not there; objects are listed in place of asking for each."""
         grid = self.record.grid
         listed = [self.arrays[name].there(grid.counts) for name in FIELDS]
         whole = [there for there in listed if there is not None]
@@ -203,7 +203,7 @@ def compute_tiles(work: Work, tiles: Sequence[Tile]) -> Done:
 
 
 def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[Done]:
-    """The same tile by tile, in order, each when it is on disk; one is written while the next one is computed."""
+    """What `compute_tiles` does, tile by tile, in order: one is written while the next one is computed."""
     try:
         with ThreadPoolExecutor(1) as writer:
             before: tuple[Tile, Future[None], float] | None = None

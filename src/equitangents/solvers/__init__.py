@@ -3,7 +3,7 @@
 from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.choosing import SOLVERS, Plan, plan
 from equitangents.solvers.eigh import Eigh
-from equitangents.solvers.in_time import Lanczos
+from equitangents.solvers.finite_time import Lanczos
 from equitangents.solvers.low_rank import Nystrom, SubsetOfRegressors
 from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix
 from equitangents.solvers.method import Method

@@ -15,7 +15,7 @@ import scipy.linalg
 from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.definiteness import refused
 from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
-from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
+from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System

@@ -10,7 +10,7 @@ from equitangents.formatting import duration, memory_size
 from equitangents.memory import default_memory_limit
 from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.eigh import Eigh
-from equitangents.solvers.in_time import Lanczos
+from equitangents.solvers.finite_time import Lanczos
 from equitangents.solvers.low_rank import Nystrom, SubsetOfRegressors
 from equitangents.solvers.method import Method, Task
 from equitangents.solvers.multi_gpu import MultiGPU

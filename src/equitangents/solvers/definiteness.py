@@ -26,7 +26,7 @@ def check_positive(system: System, smallest: float, largest: float, factor: str 
 
 
 def raise_if_not_positive(system: System) -> None:
-    """As `check_positive`, with the extreme eigenvalues that Lanczos finds: why a solver may have diverged."""
+    """Refuse a matrix whose extreme eigenvalues, found by Lanczos, say why a solver diverged."""
     check_positive(system, *extremes(system, _STEPS))
 
 

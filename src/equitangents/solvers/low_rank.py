@@ -87,7 +87,7 @@ class Nystrom(_LowRank):
 
 @dataclass(frozen=True)
 class SubsetOfRegressors(_LowRank):
-    """The same predictor on training inputs that are drawn uniformly: nothing is computed to choose them.
+    """Nyström's predictor on training inputs that are drawn uniformly: nothing is computed to choose them.
 
     rank, seed: as for `Nystrom`.
     """

@@ -183,7 +183,7 @@ class StoreMatrix(ArrayMatrix):
         return getattr(self.store, self._field)
 
     def fingerprint(self) -> str:
-        """That of the store's record, on which its numbers depend; tiles have checksums of their own."""
+        """The hash of the store's record, on which its numbers depend; tiles have checksums of their own."""
         return f"{self._field} {self.store.fingerprint}"
 
 
@@ -263,7 +263,7 @@ class ScaledMatrix(SymmetricMatrix):
         return self.matrix.block(rows, columns) * np.outer(self.scale[rows], self.scale[columns])
 
     def fingerprint(self) -> str:
-        """That of the matrix, and a hash of the scales."""
+        """The fingerprint of the matrix, and a hash of the scales."""
         return f"{self.matrix.fingerprint()} {hashlib.sha256(self.scale.tobytes()).hexdigest()}"
 
     def diagonal(self) -> np.ndarray:
@@ -279,7 +279,7 @@ class ScaledMatrix(SymmetricMatrix):
         return self.matrix.columns(indices) * np.outer(self.scale, self.scale[indices])
 
     def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
-        """Those of the matrix."""
+        """The rows from which the matrix draws landmarks; scales do not change them."""
         return self.matrix.landmark_rows(count, rng)
 
     def product(self, vectors: np.ndarray) -> np.ndarray:

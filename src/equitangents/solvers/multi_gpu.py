@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from equitangents.errors import EquitangentsError, InvalidArgumentError, MemoryLimitError, MissingLibraryError
 from equitangents.formatting import memory_size
 from equitangents.solvers.definiteness import check_positive, lost_in_factor
-from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
+from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time
 from equitangents.solvers.lanczos import extremes
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System

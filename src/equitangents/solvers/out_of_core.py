@@ -26,7 +26,7 @@ from equitangents.scale.place import ObjectPath, Place, free_space, place
 from equitangents.scale.whole import sweep, write_whole
 from equitangents.solvers.definiteness import blur, lost_in_factor, refused
 from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
-from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
+from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
 from equitangents.validation import check_whole

@@ -11,7 +11,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.conjugate_gradients import LowRank, Preconditioner, Unchanged, conjugate_gradients
 from equitangents.solvers.definiteness import check_positive, raise_if_not_positive, refused
 from equitangents.solvers.direct import largest_eigenvalue
-from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time, tile_bytes
+from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time, tile_bytes
 from equitangents.solvers.lanczos import extremes
 from equitangents.solvers.low_rank_factors import factor_on, held_part, nystrom_sketch, pivoted_cholesky
 from equitangents.solvers.matrices import SymmetricMatrix

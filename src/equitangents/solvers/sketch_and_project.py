@@ -21,7 +21,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.conjugate_gradients import DIVERGED, LowRank
 from equitangents.solvers.definiteness import refused
 from equitangents.solvers.direct import largest_eigenvalue
-from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
+from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time
 from equitangents.solvers.low_rank_factors import nystrom_sketch
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
@@ -36,6 +36,7 @@ _PARTS = 20  # blocks that N rows make, between these bounds
 _EXPECTED = 60  # sweeps that forecasts assume
 _POWERS = 10  # steps of the power iteration for the step size
 _RESTARTED = 100.0  # growth of the residual in a sweep at which the momentum is dropped
+_STALLED, _FALL = 200, 0.99  # sweeps over which the lowest residual must fall below this part of itself
 
 Project = Callable[[np.ndarray], np.ndarray]
 
@@ -47,7 +48,8 @@ class SketchAndProject(Method):
     block: rows of a block; None, a twentieth of N, from 128 to 4,096. rank: None, blocks are solved exactly by
     Cholesky; else by a Nyström approximation of this rank, as in ASkotch, for blocks that are too large for it.
     tolerance: of the relative residual |Y − (Θ+δ)α|/|Y| of every right-hand side, checked by a product with all of Θ.
-    max_sweeps: passes over the rows at most. seed: of the order of rows. It needs a ridge, which sets its speed.
+    max_sweeps: passes over the rows at most; it ends before where the lowest residual has not fallen by 1 % in 200
+    sweeps. seed: of the order of rows. It needs a ridge, which sets its speed.
     """
 
     block: int | None = None
@@ -102,7 +104,8 @@ class _Sweeping(Prepared):
         found = _sweep(system, targets, m, 4 * float(np.finfo(np.float64).eps) * self._largest)
         worst = float(np.max(found.residuals))
         if not found.solved:
-            verb = "diverges and stops" if worst > DIVERGED else "ends"
+            verb = "diverges and stops" if worst > DIVERGED else "stands still and stops" if found.stalled else "ends"
+            logger.warning("sketch-and-project %s: relative residual %.1e after %d sweeps", verb, worst, found.sweeps)
             raise InvalidArgumentError(
                 f"sketch-and-project {verb} at a relative residual of {worst:.1e} after {found.sweeps} sweeps, above "
                 f"the tolerance {m.tolerance:g}; raise the ridge (now {system.ridge:g}), block (now "
@@ -127,7 +130,10 @@ class _Sweeping(Prepared):
 
 @dataclass(frozen=True)
 class _Swept:
-    """A solution, its relative residuals computed anew, whether it is solved, and what that took."""
+    """A solution, its relative residuals computed anew, whether it is solved, and what that took.
+
+    stalled: whether it was given up, as the residual had not fallen for many sweeps.
+    """
 
     solution: np.ndarray
     residuals: np.ndarray
@@ -135,6 +141,7 @@ class _Swept:
     sweeps: int
     steps: int
     checks: int
+    stalled: bool = False
 
 
 def _sweep(system: System, targets: np.ndarray, method: SketchAndProject, floor: float) -> _Swept:
@@ -149,6 +156,7 @@ def _sweep(system: System, targets: np.ndarray, method: SketchAndProject, floor:
     divisor = np.where(norms > 0, norms, 1.0)
     z, v, w = (np.zeros_like(targets) for _ in range(3))
     steps = checks = 0
+    lowest, fell = math.inf, 0  # of residuals, and the sweep in which they last fell
     before, wanted, relative = math.inf, 1.0, np.full(len(norms), math.inf)
     for sweep in range(1, method.max_sweeps + 1):
         squares = np.zeros(len(norms))
@@ -171,15 +179,20 @@ def _sweep(system: System, targets: np.ndarray, method: SketchAndProject, floor:
         if size > _RESTARTED * before:
             v, z = w.copy(), w.copy()
         before = size
+        if size < _FALL * lowest:
+            lowest, fell = size, sweep
+        stalled = sweep - fell >= _STALLED
         if sweep % 10 == 0:
             logger.info("sketch-and-project: %d sweeps, relative residual about %.1e", sweep, size)
         bound = np.maximum(method.tolerance * norms, floor * np.linalg.norm(w, axis=0))
-        if (met <= wanted * np.maximum(bound, np.finfo(float).tiny)).all() or sweep == method.max_sweeps:
+        if (met <= wanted * np.maximum(bound, np.finfo(float).tiny)).all() or stalled or sweep == method.max_sweeps:
             left = np.linalg.norm(targets - system.product(w), axis=0)
             checks += 1
             relative = left / divisor
             if (left <= bound).all():
                 return _Swept(w, relative, True, sweep, steps, checks)
+            if stalled:
+                return _Swept(w, relative, False, sweep, steps, checks, stalled)
             wanted /= 2
     return _Swept(w, relative, False, method.max_sweeps, steps, checks)
 

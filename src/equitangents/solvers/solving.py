@@ -56,7 +56,7 @@ class Solver:
         return self._method is None or self._method.exact
 
     def of(self, system: System) -> Solver:
-        """The same method for another system."""
+        """The solver of another system by this one's method."""
         return Solver(system, self._method, limit=self._limit)
 
     def plan(self, outputs: int, time: float) -> Plan:

@@ -8,7 +8,7 @@ import pytest
 
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.ensembles.infinite import solvers
+from equitangents.ensembles.infinite import training_problem
 from equitangents.ensembles.infinite.densities import sample_evidence
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, NotPositiveDefiniteError
 from oracles.literal_network import LiteralNetwork
@@ -41,6 +41,20 @@ class TestItChoosesWhatRefitsChoose:
         assert found.best_params == dict(found.candidates[np.argmin(scores)].params)
         assert found.best_score == found.candidates[np.argmin(scores)].score
         assert found.matrices == 2
+
+    @pytest.mark.parametrize("dynamics", ["flow", "discrete"])
+    def test_of_fields_whose_loss_is_a_mean_over_samples_not_points(self, rng, dynamics):
+        net = nn.Sequential(nn.Conv(1, 3, padding="circular"), nn.Relu(), nn.Conv(1, 3, padding="circular"))
+        x, y = rng.normal(size=(5, 3, 3, 1)), rng.normal(size=(5, 3, 3))
+        times = [1.0, math.inf] if dynamics == "flow" else [math.inf]
+        grid = {"ridge": [1e-2, 1e-1], "time": times, "learning_rate": [0.05, 0.1]}
+        found = InfiniteEnsemble(net, dynamics=dynamics).tune(grid, x, y)
+        models = [InfiniteEnsemble(net, dynamics=dynamics, **c.params).fit(x, y) for c in found.candidates]
+        scores = [m.leave_one_out_.mean_squared_error for m in models]
+        np.testing.assert_allclose([c.score for c in found.candidates], scores, rtol=1e-9)
+        assert found.matrices == 1
+        tuned = models[-1]._training.with_settings(replace(models[0]._training.settings, points=1))
+        np.testing.assert_allclose(tuned.means(x, np.array([1.0]))[0], models[0].predict(x, time=1.0)[..., None])
 
     @pytest.mark.parametrize("augmentation", [None, "C4"])
     def test_by_marginal_likelihood(self, augmentation, data):
@@ -105,7 +119,7 @@ class TestOneDecompositionServesEveryRidgeTimeAndLearningRate:
 
     def test_settings_change_without_another_decomposition(self, data, monkeypatch):
         model = InfiniteEnsemble(literal, ridge=0.1).fit(*data)
-        monkeypatch.setattr(solvers.problem, "decompose", None)
+        monkeypatch.setattr(training_problem.problem, "decompose", None)
         assert len(model._training.with_settings(model._training.settings).means(data[0], np.array([1.0]))) == 1
 
 

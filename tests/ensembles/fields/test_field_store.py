@@ -85,6 +85,10 @@ def test_other_fields_networks_and_folders_are_refused(tmp_path):
     with pytest.raises(InvalidTypeError, match="no description"):
         et.InfiniteEnsemble(PatchKernels(), ridge=1e-2, store=tmp_path / "own").fit(X, Y)
     about = tmp_path / "k" / "about.json"
+    for wrong in ("[1, 2]", "[" * 5000, '{"network"'):
+        about.write_text(wrong)
+        with pytest.raises(StoreError, match=r"about\.json cannot be read: .*; remove the folder, or give another"):
+            et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "k").fit(X, Y)
     about.write_text(json.dumps({}))
     with pytest.raises(StoreError, match="differs in the network"):
         et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "k").fit(X, Y)

@@ -40,6 +40,13 @@ class PointAction(Action):
         moved = signals.reshape(-1, *signals.shape[2:])
         return FieldPoints(moved, image, self.table[chosen][:, x.position], x.count)
 
+    def at_positions(self, values: np.ndarray, elements: int) -> np.ndarray:
+        """Entry (g, p) from entry (g, π_g⁻¹ p): `elements` is the axis of g, and that of positions is the next one."""
+        back = np.argsort(self.table, axis=1)
+        moved = np.moveaxis(values, (elements, elements + 1), (0, 1))
+        moved = moved[np.arange(len(self.table))[:, None], back]
+        return np.moveaxis(moved, (0, 1), (elements, elements + 1))
+
     def data_orbits(self, x: FieldPoints) -> DataOrbits:
         """Which points lie on one orbit, from the orbits of their signals: no kernel and no copy of signals is needed.
 

@@ -39,7 +39,7 @@ class KernelSymmetry:
 
 
 def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) -> KernelSymmetry:
-    """Of the kernel of points x under a group, NNGP and NTK, on a sample of signals, positions and elements."""
+    """How NNGP and NTK of points x change under a group, on a sample of signals, positions and elements."""
     signals = np.asarray(moving_sample(action.action, np.asarray(x.signals)))
     some = np.unique(np.linspace(0, x.count - 1, min(x.count, _POSITIONS)).astype(int))
     every = FieldPoints.of(signals, x.count)

@@ -35,12 +35,12 @@ class FieldPoints:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of an array that holds a signal for every point."""
+        """The shape of an array that holds a signal for every point."""
         return (*self.image.shape, *self.signals.shape[1:])
 
     @property
     def dtype(self) -> np.dtype:
-        """That of the signals."""
+        """The type of the signals' numbers."""
         return np.dtype(self.signals.dtype)
 
     def __len__(self) -> int:

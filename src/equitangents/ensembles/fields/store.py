@@ -23,6 +23,7 @@ import numpy as np
 
 from equitangents._types import FileName
 from equitangents._version import __version__
+from equitangents.claims import read_json
 from equitangents.ensembles.fields.action import PointAction
 from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
@@ -36,6 +37,7 @@ from equitangents.nn import Sequential
 from equitangents.nn.kernel_fields import described_field
 from equitangents.scale.identity import action_hash, engine_of, network_hash
 from equitangents.scale.place import local
+from equitangents.scale.record import differing
 
 logger = logging.getLogger("equitangents")
 
@@ -228,9 +230,8 @@ class FieldStore:
         about = self.path / _ABOUT
         if about.is_file():
             held = _read(about)
-            differ = [words for name, words in _WORDS.items() if held.get(name) != record[name]]
-            if differ:
-                raise StoreError(f"{self.path} holds a field kernel that differs in {', '.join(differ)}; give another")
+            if differ := differing(_WORDS, held, record):
+                raise StoreError(f"{self.path} holds a field kernel that differs in {differ}; give another")
             return
         if self.path.exists() and not (self.path.is_dir() and _unfinished(self.path)):
             raise StoreError(f"path is {str(self.path)!r}, which holds something else; give another folder")
@@ -293,7 +294,9 @@ def _checksum(values: np.ndarray) -> int:
 
 def _read(about: Path) -> dict[str, Any]:
     try:
-        held: dict[str, Any] = json.loads(about.read_bytes())
+        held = read_json(about.read_bytes())
+        if not isinstance(held, dict):
+            raise ValueError("it holds no record")
     except ValueError as error:
         raise StoreError(f"{about} cannot be read: {error}; remove the folder, or give another") from None
     return held

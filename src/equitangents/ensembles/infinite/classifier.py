@@ -81,12 +81,12 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
 
     @property
     def log_marginal_likelihood_(self) -> float:
-        """That of the regression on one-hot targets minus 1/K (`ensemble_.log_marginal_likelihood_`)."""
+        """log p of the one-hot targets minus 1/K, by their regression (`ensemble_.log_marginal_likelihood_`)."""
         self._check_fitted()
         return self.ensemble_.log_marginal_likelihood_
 
     def log_marginal_likelihood_gradient(self, *names: str) -> dict[str, float]:
-        """That of the regression on one-hot targets minus 1/K."""
+        """Derivatives of `log_marginal_likelihood_` by the names given, as `InfiniteEnsemble` has them."""
         self._check_fitted()
         return self.ensemble_.log_marginal_likelihood_gradient(*names)
 

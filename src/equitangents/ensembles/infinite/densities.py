@@ -5,12 +5,13 @@ Its prior covariance is the kernel that trains, its noise δ = ridge · (mean di
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem
-from equitangents.ensembles.infinite.solved_problem import SolvedProblem
-from equitangents.ensembles.infinite.solvers import Training
+from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import decompose
 from equitangents.inference.evidence import Evidence, check_density, evidence, noise
@@ -20,12 +21,11 @@ _ORTHOGONAL = 1e-6
 
 
 def target_evidence(training: Training) -> Evidence:
-    """That of N(Y; 0, Θ + δ) for all targets that are trained on, augmented copies included."""
+    """The density N(Y; 0, Θ + δ) of all targets that are trained on, augmented copies included."""
     training = training.decomposed
-    problem = training.covariance_problem
-    assert not isinstance(problem, SolvedProblem)
-    if isinstance(problem, Problem):
-        return _of_rows(problem)
+    if not training.covaries_by_irreps:
+        return _of_rows(cast(Problem, training.covariance_problem))
+    problem = cast(IrrepProblem, training.covariance_problem)
     outputs = problem.process.outputs
     repeats = [block.irrep.count * block.irrep.dimension * outputs for block in problem.process.blocks]
     targets = training.augmented_labels()
@@ -33,7 +33,7 @@ def target_evidence(training: Training) -> Evidence:
 
 
 def sample_evidence(training: Training) -> Evidence:
-    """The same of the N targets as they are given, so that different augmentations compare on the same numbers.
+    """The density of the N targets as they are given, so that different augmentations compare on the same numbers.
 
     With augmentation: the density, under the same process, of each sample's mean over its copies, labels moved back.
     The differences between copies, which say nothing of the data, are left out. Where the kernel is invariant this is
@@ -45,8 +45,7 @@ def sample_evidence(training: Training) -> Evidence:
     if training.reason is not None:
         return _of_means(training)
     if training.invariant_labels:
-        assert isinstance(training.mean_problem, Problem)
-        return _of_rows(training.mean_problem)
+        return _of_rows(cast(Problem, training.mean_problem))
     return _of_equivariant(training)
 
 
@@ -77,8 +76,7 @@ def _of_blocks(problem: IrrepProblem, repeats: list[int], targets: np.ndarray, n
 
 def _of_equivariant(training: Training) -> Evidence:
     """N·outputs targets under (1/|G|) Σ_q Θ(x, ρ_X(q) x′) ρ_Y(q): blocks as often as ρ_Y holds their irreps."""
-    problem = training.mean_problem
-    assert isinstance(problem, IrrepProblem)
+    problem = cast(IrrepProblem, training.mean_problem)
     n, outputs = training.labels.shape
     moved = np.stack([np.asarray(training.label_action(g, np.eye(outputs))) for g in training.augmentation.group])
     if not np.abs(moved @ moved.swapaxes(1, 2) - np.eye(outputs)).max() <= _ORTHOGONAL:
@@ -91,8 +89,8 @@ def _of_equivariant(training: Training) -> Evidence:
         sum(_multiplicity(b.irrep, characters) * b.irrep.dimension * b.irrep.count for b in problem.process.blocks)
         < outputs
     ):
-        assert isinstance(training.covariance_problem, IrrepProblem)
-        problem = training.covariance_problem  # labels that vanish in an irrep have a density all the same
+        # labels that vanish in an irrep have a density all the same
+        problem = cast(IrrepProblem, training.covariance_problem)
     repeats = [block.irrep.count * _multiplicity(block.irrep, characters) for block in problem.process.blocks]
     return _of_blocks(problem, repeats, training.augmented_labels(), n * outputs, unit=len(moved))
 
@@ -104,8 +102,7 @@ def _multiplicity(irrep: FourierIrrep, characters: np.ndarray) -> int:
 
 def _of_means(training: Training) -> Evidence:
     """The explicit problem: means over copies have the mean kernel over both orbits, and noise δ over their number."""
-    problem = training.covariance_problem
-    assert isinstance(problem, Problem)
+    problem = cast(Problem, training.covariance_problem)
     if not training.invariant_labels:
         raise InvalidArgumentError(
             f"labels move with the inputs and the problem is solved as {training.solver}; then augmentations can be "

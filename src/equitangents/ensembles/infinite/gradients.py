@@ -14,7 +14,7 @@ import numpy as np
 
 from equitangents.ensembles.infinite.densities import target_evidence
 from equitangents.ensembles.infinite.problem import Problem
-from equitangents.ensembles.infinite.solvers import Training
+from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.evidence import check_density
 from equitangents.kernels import KernelFunction
@@ -53,8 +53,13 @@ def _plain(training: Training) -> Problem:
             "gradients by W_std and b_std are those of problems without augmentation; tune(grid) compares their "
             "values, and log_marginal_likelihood_slope_ is the derivative by ridge"
         )
-    problem = training.decomposed.covariance_problem
-    assert isinstance(problem, Problem)
+    if training.source is not None:
+        raise InvalidArgumentError(
+            "gradients by W_std and b_std are those of networks that end on one position, and this one's outputs are "
+            "fields or turn; tune(grid) compares their values, and log_marginal_likelihood_slope_ is the derivative by "
+            "ridge"
+        )
+    problem = cast(Problem, training.decomposed.covariance_problem)
     check_density(problem.process.spectrum)
     if len(problem.process.spectrum.eigenvalues) != len(training.x) or problem.process.scale is not None:
         raise InvalidArgumentError("some training inputs are equal; gradients by W_std and b_std need distinct ones")

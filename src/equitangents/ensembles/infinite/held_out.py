@@ -10,68 +10,66 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from equitangents.actions.subset import augmenting_elements, whole_action
-from equitangents.ensembles.infinite.field_training import FieldTraining, PerSample, points_of
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem
-from equitangents.ensembles.infinite.solved_problem import SolvedProblem
-from equitangents.ensembles.infinite.solvers import Training
+from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow, TrainedProcess
 from equitangents.inference.leave_out import errors_without, flow_ridges
 
 
-def held_out_predictions(training: Training | FieldTraining, time: float) -> np.ndarray:
+def held_out_predictions(training: Training, time: float) -> np.ndarray:
     """Prediction at x_i after training for `time` without sample i and its augmented copies: (N, *positions, outputs).
 
     Raises InvalidArgumentError where that is not known in closed form, NotPositiveDefiniteError as a fit does.
     """
-    n = len(training.x)
+    n = len(training.given.x)
     if n < 2:
         raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
-    dynamics = training.settings.dynamics
-    dynamics = dynamics.kind if isinstance(dynamics, PerSample) else dynamics
-    if dynamics is not Flow and 0 < time < math.inf:
+    if training.settings.dynamics is not Flow and 0 < time < math.inf:
         raise InvalidArgumentError(
             f"leaving samples out after {time:g} steps of gradient descent has no closed form from one "
             "decomposition; take dynamics='flow' or time=inf"
         )
     labels = original_labels(training)
     training = training.decomposed
-    problem, points = training.mean_problem, points_of(training)
-    assert not isinstance(problem, SolvedProblem)
-    problem.process.check(time)
+    training.mean_problem.process.check(time)
     if time == 0:
         return np.zeros(labels.shape)
-    if isinstance(problem, Problem):
-        errors = _errors_of_rows(problem, n, len(points.x) // n, _original(training), time)
+    if not training.solved_by_irreps:
+        rows = cast(Problem, training.mean_problem)
+        errors = _errors_of_rows(rows, n, len(training.x) // n, _original(training), time)
         return labels - errors.reshape(labels.shape)
-    if isinstance(training, FieldTraining):
+    if training.source is not None:
         raise InvalidArgumentError(
             f"leaving whole fields out has no closed form where they are trained by {training.solver}; hold samples "
             "back, or compare ensembles by log_marginal_likelihood_"
         )
+    problem = cast(IrrepProblem, training.mean_problem)
     if not problem.process.consistent:
-        assert isinstance(training.covariance_problem, IrrepProblem)
-        problem = training.covariance_problem  # irreps in which labels cancel only as long as all are there
+        # irreps in which labels cancel only as long as all are there
+        problem = cast(IrrepProblem, training.covariance_problem)
     return _by_irreps(problem, training.augmented_labels(), labels, time)
 
 
-def original_labels(training: Training | FieldTraining) -> np.ndarray:
+def original_labels(training: Training) -> np.ndarray:
     """The labels of the samples themselves, (N, *positions, outputs), also where every augmented copy has its own."""
-    positions = training.positions.shape if isinstance(training, FieldTraining) else ()
-    return training.labels if training.labels.ndim == 2 + len(positions) else training.labels[_original(training)]
+    given = training.given
+    return given.y[_original(training)] if given.each_copy else given.y
 
 
-def _original(training: Training | FieldTraining) -> int:
+def _original(training: Training) -> int:
     """Which augmented copy is the sample itself."""
-    if training.augmentation is None:
+    augmentation = training.given.augmentation
+    if augmentation is None:
         return 0
-    identity = whole_action(training.augmentation).group.identity
-    for i, g in enumerate(augmenting_elements(training.augmentation)):
+    identity = whole_action(augmentation).group.identity
+    for i, g in enumerate(augmenting_elements(augmentation)):
         if np.ndim(g) == np.ndim(identity) and np.allclose(g, identity, rtol=0, atol=1e-9):
             return i
     raise InvalidArgumentError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from equitangents.ensembles.infinite.kernel_transforms import (
     orbit_kernels,
     tile_bytes,
 )
-from equitangents.ensembles.infinite.problem import Field, Settings, diagonal
+from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.rows import blocks, data_orbits
 from equitangents.ensembles.infinite.spectral_report import spectral_report
+from equitangents.ensembles.infinite.trained_kernel import Field, kernel_diagonal
 from equitangents.groups import Group
 from equitangents.inference import check_memory
 from equitangents.inference.data_orbits import DataOrbits
@@ -40,8 +41,10 @@ _ROW_ENTRIES = 2**24  # of a block of test rows against the orbits of the traini
 class IrrepProblem:
     """A solved problem: `inputs` are the orbits' representatives, `irreps` all that were asked for.
 
-    The process has a block for each irrep that is not empty of data.
+    The process has a block for each irrep that is not empty of data. Orbits are those of its own action.
     """
+
+    decomposed: ClassVar[bool] = True
 
     kernel: KernelFunction
     action: Action
@@ -56,6 +59,10 @@ class IrrepProblem:
         """How `solver_` calls it."""
         return name_of(self.action, [block.irrep for block in self.process.blocks])
 
+    @property
+    def kernels(self) -> None:
+        """None: nothing is solved anew."""
+
     def report(self, time: float) -> Report:
         """How it was solved: one decomposition for each irrep."""
         spectra = [block.process.spectrum for block in self.process.blocks]
@@ -67,7 +74,7 @@ class IrrepProblem:
         return GroupFourier(tuple(block.irrep for block in self.process.blocks))
 
     def retuned(self, settings: Settings) -> IrrepProblem:
-        """The same problem with another ridge or learning rate, without another decomposition."""
+        """This problem with another ridge or learning rate, without another decomposition."""
         dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
         return replace(self, process=self.process.retuned(settings.ridge, dynamics))
 
@@ -80,7 +87,7 @@ class IrrepProblem:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
         blocks = []
         for rows in self._row_blocks(x):
-            at, prior = self._project(rows, prior=True), diagonal(self.kernel, rows, "nngp")
+            at, prior = self._project(rows, prior=True), kernel_diagonal(self.kernel, rows, "nngp")
             blocks.append(np.stack([at.variance(prior, t) for t in times]))
         return np.concatenate(blocks, axis=1)
 
@@ -90,12 +97,15 @@ class IrrepProblem:
         prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
         return np.stack([at.covariance(prior, t) for t in times])
 
-    def orbit_means(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def weights(self, time: float) -> None:
+        """None: the mean takes the kernels with whole orbits."""
+
+    def orbit_means(self, action: Action, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
         blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
         return np.concatenate([self._orbit_means(at, times) for at in blocks], axis=1)
 
-    def orbit_moments(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def orbit_moments(self, action: Action, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
         group, transform = self.action.group, self.transform
         means, covariances = [], []
@@ -108,8 +118,8 @@ class IrrepProblem:
             covariances.append(along[..., relative_elements(group)])
         return np.concatenate(means, axis=1), np.concatenate(covariances, axis=1)
 
-    def joint_orbit_moments(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As `orbit_moments`, the covariance between all orbits: (T, M, |G|, M, |G|)."""
+    def joint_orbit_moments(self, action: Action, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (T, M, |G|, outputs), and the covariance of one output between all orbits, (T, M, |G|, M, |G|)."""
         group, transform = self.action.group, self.transform
         at = self._project(x, prior=True)
         prior = orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0].transpose(0, 2, 1)
@@ -121,11 +131,19 @@ class IrrepProblem:
             covariance[i] = between[:, :, relative_elements(group)].transpose(0, 2, 1, 3)
         return mean, covariance
 
-    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+    def sample_orbits(
+        self, action: Action, x: Any, draws: int, time: float, *, key: Any, limit: int | None
+    ) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs).
 
         By irreps, without the covariance of all M|G| points.
         """
+        check_memory(
+            f"{draws} draws on the orbits of {len(x)} inputs",
+            self._orbit_sample_bytes(len(x), draws),
+            limit,
+            "ask for fewer inputs or draws at once",
+        )
         at = self._project(x, prior=True)
         blocks = gram_transforms(self.kernel, self.action, x, self.irreps, ("nngp",))[0]
         where = {id(irrep): i for i, irrep in enumerate(self.irreps)}
@@ -135,7 +153,7 @@ class IrrepProblem:
         mean = self._orbit_means(at, np.array([time]))[0]
         return mean + sample_on_orbits(self.irreps, blocks, draws, mean.shape[-1], key=key)
 
-    def orbit_sample_bytes(self, m: int, draws: int) -> int:
+    def _orbit_sample_bytes(self, m: int, draws: int) -> int:
         """Bytes that `sample_orbits` takes."""
         order, outputs = self.action.group.order, self.process.outputs
         return self.query_bytes(m, 1) + 8 * (6 * m * m * order + 4 * draws * m * order * outputs)
@@ -194,10 +212,10 @@ def solve(
     needed = solve_bytes([*blocks_of, *bounding], len(orbits.first), prior=prior)
     _check_memory(action, x, settings, needed, labelled_only)
     inputs = x[orbits.first]
-    self_kernels = diagonal(kernel, inputs, settings.field)
+    self_kernels = kernel_diagonal(kernel, inputs, settings.field)
     shared = Augmented(
         orbits=orbits,
-        dynamics=settings.dynamics(settings.learning_rate, len(x) * action.group.order),
+        dynamics=settings.dynamics_of(len(x) * action.group.order),
         ridge=settings.ridge,
         mean_diagonal=float(orbits.copies @ self_kernels) / len(x),
         precision=inputs.dtype,
@@ -219,7 +237,7 @@ def solve(
 def _spectra(
     shared: Augmented, irreps: Sequence[FourierIrrep], grams: list[np.ndarray], solved: IrrepProblem | None
 ) -> list[Spectrum]:
-    """Of every irrep: that of `solved` where it is there, else of its matrix, which is then let go."""
+    """Every irrep's spectrum: taken from `solved` where it is there, else from its matrix, which is then let go."""
     there = {} if solved is None else {id(block.irrep): block.process.spectrum for block in solved.process.blocks}
     spectra = []
     for i, irrep in enumerate(irreps):

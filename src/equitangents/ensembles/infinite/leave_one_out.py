@@ -75,7 +75,7 @@ class LabelsLeftOut:
 
     @property
     def mean_squared_error(self) -> float:
-        """Of the outputs behind the labels, over samples and outputs."""
+        """The mean squared error of the outputs behind the labels, over samples and outputs."""
         return self.outputs.mean_squared_error
 
     @property

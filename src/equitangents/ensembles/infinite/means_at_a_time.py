@@ -12,9 +12,8 @@ import numpy as np
 
 from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.infinite.problem import Field, Problem
 from equitangents.ensembles.infinite.rows import blocks
-from equitangents.ensembles.infinite.solved_problem import SolvedProblem
+from equitangents.ensembles.infinite.trained_kernel import Field
 from equitangents.kernels import KernelFunction
 
 _BLOCK_ENTRIES = 2**24  # of a block of test rows against the training data, 128 MB in float64
@@ -45,17 +44,3 @@ class MeansAtATime:
             return self.kernel.applied(rows, self.inputs, self.field, [self.coefficients])[0]
         cross = getattr(self.kernel.kernel(rows, self.inputs), self.field)
         return np.asarray(cross, np.float64) @ self.coefficients
-
-
-def means_at_a_time(problem: Problem | SolvedProblem, time: float) -> MeansAtATime:
-    """The problem's means at `time`; raises if it cannot be evaluated there."""
-    if isinstance(problem, SolvedProblem):
-        inputs, coefficients = problem.weights(time)
-        return MeansAtATime(problem.kernel, problem.field, inputs, coefficients)
-    process = problem.process
-    process.check(time)
-    response = process.dynamics.response(process.spectrum.eigenvalues, time)
-    coefficients = process.spectrum.vectors @ (response[:, None] * process.targets)
-    if process.scale is not None:
-        coefficients = coefficients * process.scale[:, None]
-    return MeansAtATime(problem.kernel, problem.field, problem.inputs, coefficients)

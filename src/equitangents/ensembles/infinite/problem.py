@@ -10,15 +10,16 @@ import math
 import time as clock
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from equitangents._types import FileName
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.rows import averaged, blocks, digests, orbit_labels
-from equitangents.ensembles.infinite.solved_problem import Field, SolvedProblem
+from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.ensembles.infinite.spectral_report import spectral_report, spectral_residual
+from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
 from equitangents.ensembles.infinite.training_matrices import kept_kernels, training_matrices
 from equitangents.inference import (
     Dynamics,
@@ -36,12 +37,14 @@ from equitangents.solvers.choosing import DECOMPOSED, as_method
 from equitangents.solvers.matrices import ScaledMatrix
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
-_DIAGONAL_BLOCK = 32
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How an ensemble trains: what `InfiniteEnsemble` was given."""
+    """How an ensemble trains: what `InfiniteEnsemble` was given.
+
+    points: rows of a problem that make one sample, over which the loss is a sum: those of a field.
+    """
 
     field: Field
     dynamics: Callable[[float, int], Dynamics]
@@ -52,6 +55,11 @@ class Settings:
     solver: str | Method = "auto"
     time: float = math.inf
     held: Kernels | None = None  # the training kernel, if it is there already
+    points: int = 1
+
+    def dynamics_of(self, rows: int) -> Dynamics:
+        """The dynamics of a problem of so many rows: its loss is a mean over samples."""
+        return self.dynamics(self.learning_rate, max(1, rows // self.points))
 
     def training_kernel(self, kernel: KernelFunction, x: Any) -> Kernels:
         """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
@@ -88,8 +96,10 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(OneMatrix):
     """A solved training problem: `process` holds its spectrum, `inputs` are the kernel's second argument."""
+
+    decomposed: ClassVar[bool] = True
 
     kernel: KernelFunction
     field: Field
@@ -99,12 +109,16 @@ class Problem:
     residual: float = math.nan  # largest relative one of the targets at the ensemble's time
     seconds: float = math.nan  # of the decomposition
 
+    @property
+    def kernels(self) -> None:
+        """None: nothing is solved anew."""
+
     def report(self, time: float) -> Report:
         """How it was solved."""
         return spectral_report([self.process.spectrum], time, self.seconds, self.residual)
 
     def retuned(self, settings: Settings) -> Problem:
-        """The same problem with another ridge or learning rate, without another decomposition."""
+        """This problem with another ridge or learning rate, without another decomposition."""
         dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
         return replace(self, process=self.process.retuned(settings.ridge, dynamics))
 
@@ -122,7 +136,7 @@ class Problem:
         for rows in self._blocks(x):
             cross = self.kernel.kernel(rows, self.inputs)
             projection = self.process.project(getattr(cross, self.field), np.asarray(cross.nngp))
-            prior = diagonal(self.kernel, rows, "nngp")
+            prior = kernel_diagonal(self.kernel, rows, "nngp")
             blocks.append(np.stack([projection.variance(prior, t) for t in times]))
         return np.concatenate(blocks, axis=1)
 
@@ -132,6 +146,16 @@ class Problem:
         projection = self.process.project(getattr(cross, self.field), np.asarray(cross.nngp))
         prior = np.asarray(self.kernel.kernel(x).nngp)
         return np.stack([projection.covariance(prior, t) for t in times])
+
+    def weights(self, time: float) -> tuple[Any, np.ndarray]:
+        """Inputs and their weights α = φ_t(Θ) Y, (N, outputs): μ_t(x) = Θ(x, inputs) α."""
+        process = self.process
+        process.check(time)
+        response = process.dynamics.response(process.spectrum.eigenvalues, time)
+        coefficients = process.spectrum.vectors @ (response[:, None] * process.targets)
+        if process.scale is not None:
+            coefficients = coefficients * process.scale[:, None]
+        return self.inputs, coefficients
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
@@ -183,7 +207,7 @@ def dense(
     residual = spectral_residual(gram, spectrum, y if scale is None else y * scale[:, None])
     del gram
     prior = None if settings.field == "nngp" else _scaled(kernels.nngp, scale)
-    dynamics = settings.dynamics(settings.learning_rate, total)
+    dynamics = settings.dynamics_of(total)
     process = TrainedProcess(spectrum, y, dynamics, prior=prior, scale=scale)
     return Problem(kernel, settings.field, x, process, samples, residual, seconds)
 
@@ -199,7 +223,7 @@ def solved(
     unit: float | None = None,
     size: float = 0.0,
 ) -> SolvedProblem:
-    """The same training, of so many samples on the rows x, y, by a solver that does not decompose.
+    """Train `samples` samples, merged to the rows x, y, by a solver that does not decompose.
 
     unit: of the ridge; None: the mean diagonal over all samples. size: see `Spectrum.scale`.
     """
@@ -210,7 +234,7 @@ def solved(
     matrix = read.trained if scale is None else ScaledMatrix(read.trained, scale)
     noise = read.prior if scale is None else ScaledMatrix(read.prior, scale)
     unit = float(matrix.diagonal().sum()) / samples if unit is None else unit
-    system = System(matrix, settings.ridge, settings.dynamics(settings.learning_rate, samples), unit, size)
+    system = System(matrix, settings.ridge, settings.dynamics_of(samples), unit, size)
     solver = Solver(system, method, limit=settings.limit - read.bytes)
     targets = y if scale is None else y * scale[:, None]
     prior = None if settings.field == "nngp" else noise
@@ -257,7 +281,7 @@ def orbit_averaged(
             settings.memory_limit,
             "train on fewer samples",
         )
-    variances = diagonal(kernel, x, settings.field)
+    variances = kernel_diagonal(kernel, x, settings.field)
     first, row = kinds(orbit_labels(action, x, variances), row_digests(y))
     if len(first) < total:
         x, y = x[first], y[first]
@@ -278,21 +302,10 @@ def orbit_averaged(
     )
     seconds = clock.perf_counter() - start
     residual = spectral_residual(matrix_of_rows, spectrum, y if scale is None else y * scale[:, None])
-    dynamics = settings.dynamics(settings.learning_rate, total)
+    dynamics = settings.dynamics_of(total)
     samples = Samples(row, np.ones(total), variances / order)
     process = TrainedProcess(spectrum, y, dynamics, scale=scale)
     return Problem(mean_kernel, settings.field, x, process, samples, residual, seconds)
-
-
-def diagonal(kernel: KernelFunction, x: Any, field: Field) -> np.ndarray:
-    """The kernel of every input with itself, (N,), in float64.
-
-    A kernel without `kernel_diagonal` is computed in blocks, whose off-diagonal entries are thrown away.
-    """
-    if hasattr(kernel, "kernel_diagonal"):
-        return np.asarray(getattr(kernel.kernel_diagonal(x), field), np.float64)
-    blocks = (x[start : start + _DIAGONAL_BLOCK] for start in range(0, len(x), _DIAGONAL_BLOCK))
-    return np.concatenate([np.diagonal(np.asarray(getattr(kernel.kernel(b), field), np.float64)) for b in blocks])
 
 
 def _scaled(matrix: Any, scale: np.ndarray | None) -> np.ndarray:

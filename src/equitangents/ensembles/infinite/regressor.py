@@ -17,12 +17,11 @@ from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.fields.turning import turning_outputs
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.densities import target_evidence
-from equitangents.ensembles.infinite.field_training import FieldTraining, make_field_training, points_of
 from equitangents.ensembles.infinite.gradients import SCALES, likelihood_gradient
 from equitangents.ensembles.infinite.held_out import held_out_predictions, original_labels
 from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, predictor_name
-from equitangents.ensembles.infinite.problem import Settings
-from equitangents.ensembles.infinite.solvers import Training, make_training
+from equitangents.ensembles.infinite.make_training import make_training
+from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.inputs import check_fields, check_inputs, check_network, check_targets
 from equitangents.ensembles.scores import FieldRegressorMixin
 from equitangents.errors import InvalidArgumentError, ShapeError
@@ -108,41 +107,32 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         """
         return self._solve(*self._prepare(X, y))
 
-    def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Training | FieldTraining]:
+    def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Training]:
         """(the ensemble that is to be solved, its problem), checked and not yet solved."""
         self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
-        positions = output_positions(self.net, x, y)
-        if positions is not None:
-            return self, self._field_training(positions, settings, x, y)
-        self.positions_: tuple[int, ...] = ()
-        y = check_targets(x, y, copies=self.augmentation is not None)
-        self.n_outputs_ = 1 if y.ndim == 1 else y.shape[-1]
-        self._squeeze = y.ndim == 1
-        labels = y[:, None] if y.ndim == 1 else y
+        positions, copies = output_positions(self.net, x, y), self.augmentation is not None
+        if positions is None:
+            y = check_targets(x, y, copies=copies)
+            targets, self._squeeze = (y[:, None], True) if y.ndim == 1 else (y, False)
+        else:
+            y = check_fields(y)
+            targets, self._squeeze = positions.checked(y, len(x), copies=copies)
+        self.n_outputs_ = targets.shape[-1]
+        self.positions_: tuple[int, ...] = () if positions is None else positions.shape
         self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
-        check_network(self.net, x)
+        if positions is None:
+            check_network(self.net, x)
         self._data = x, y
-        return self, make_training(
-            cast(KernelFunction, self.net), self.augmentation_, self.label_action, x, labels, settings
-        )
+        return self, make_training(self.net, self.augmentation_, self.label_action, x, targets, positions, settings)
 
-    def _field_training(self, positions: Positions, settings: Settings, x: Any, y: Any) -> FieldTraining:
-        """The problem of a network that ends on positions, checked and not yet solved."""
-        y = check_fields(y)
-        fields, self._squeeze = positions.checked(y, len(x), copies=self.augmentation is not None)
-        self.n_outputs_, self.positions_ = fields.shape[-1], positions.shape
-        self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
-        self._data = x, y
-        return make_field_training(self.net, self.augmentation_, self.label_action, x, fields, positions, settings)
-
-    def _solve(self, ensemble: InfiniteEnsemble, training: Training | FieldTraining) -> InfiniteEnsemble:
+    def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsemble:
         """Solve the training problem and keep it; `ensemble` is this one."""
         problem = training.mean_problem
         process = problem.process
         self.solver_ = training.solver
-        logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.x))
+        logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.given.x))
         process.check(float(self.time))
         self.solution_ = problem.report(float(self.time))
         self.max_learning_rate_ = process.max_learning_rate
@@ -173,13 +163,13 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         density. Source: Rasmussen & Williams 2006, chapter 5.
         """
         self._check_fitted()
-        return target_evidence(points_of(self._training)).log_density
+        return target_evidence(self._training).log_density
 
     @property
     def log_marginal_likelihood_slope_(self) -> float:
         """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
         self._check_fitted()
-        return target_evidence(points_of(self._training)).slope
+        return target_evidence(self._training).slope
 
     def log_marginal_likelihood_gradient(self, *names: str) -> dict[str, float]:
         """Derivatives of `log_marginal_likelihood_` by "ridge", "W_std" and "b_std" (all three if none is named).
@@ -195,9 +185,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         ['W_std', 'ridge']
         """
         self._check_fitted()
-        return likelihood_gradient(
-            points_of(self._training), cast(KernelFunction, self.net), names or ("ridge", *SCALES)
-        )
+        return likelihood_gradient(self._training, cast(KernelFunction, self.net), names or ("ridge", *SCALES))
 
     @property
     def leave_one_out_(self) -> LeaveOneOut:
@@ -210,12 +198,12 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         self._check_fitted()
         return self._left_out(self, self._training, float(self.time))
 
-    def _left_out(self, ensemble: InfiniteEnsemble, training: Training | FieldTraining, time: float) -> LeaveOneOut:
+    def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
         predictions = held_out_predictions(training, time)
         predictions = predictions[..., 0] if self._squeeze else predictions
         targets = original_labels(training)
         targets = targets[..., 0] if self._squeeze else targets
-        name = predictor_name(self.kernel, time, training.settings.ridge, training.augmentation is not None)
+        name = predictor_name(self.kernel, time, training.settings.ridge, training.given.augmentation is not None)
         return LeaveOneOut(predictions, targets - predictions, time, name)
 
     @overload
@@ -286,7 +274,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         return mean[0], covariance[0]
 
     def predict_joint_orbits(self, x: Numbers, time: Times | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """As `predict_orbits`, the covariance between all orbits: (M, |G|, M, |G|)."""
+        """Mean (M, |G|, outputs), and covariance (M, |G|, M, |G|) of one output between all orbits."""
         x, times, single = self._check_query(x, time)
         if not single:
             raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")

@@ -16,10 +16,7 @@ import numpy as np
 
 from equitangents._types import Network
 from equitangents._version import __version__
-from equitangents.ensembles.infinite.field_training import FieldTraining
-from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime, means_at_a_time
-from equitangents.ensembles.infinite.problem import Problem
-from equitangents.ensembles.infinite.solved_problem import SolvedProblem
+from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime
 from equitangents.ensembles.storage.array_folder import ABOUT, read_about, write_folder
 from equitangents.ensembles.storage.attribute_types import check_of
 from equitangents.ensembles.storage.estimator_file import Arrays
@@ -126,30 +123,36 @@ def about_model(path: Path) -> dict[str, Any]:
 
 def fingerprint(ensemble: Any) -> str:
     """A hash of what a fitted ensemble's predictions depend on: network, parameters, training data, versions."""
-    training = (ensemble.ensemble_ if hasattr(ensemble, "ensemble_") else ensemble)._training
+    training = _regression(ensemble)._training
+    given = training.given
     parts = [
         __version__,
         VERSION,
         *(f"{name}={_ADDRESS.sub('', repr(value))}" for name, value in sorted(ensemble.get_params(deep=False).items())),
-        repr(training.augmentation),
-        repr(training.label_action),
+        repr(given.augmentation),
+        repr(given.label_action),
     ]
     parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge]
     if not hasattr(ensemble.net, "lower"):  # a network of one's own, whose repr may say little
-        ask = ensemble.net.kernel_field if isinstance(training, FieldTraining) else training.kernel.kernel
-        kernels = ask(training.x[:1], training.x[:8])
+        ask = training.kernel.kernel if training.source is None else ensemble.net.kernel_field
+        kernels = ask(given.x[:1], given.x[:8])
         parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))[:64]]
     digest = hashlib.sha256(json.dumps(parts).encode())
-    for array in (training.x, training.labels):
+    for array in (given.x, given.y):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
 def means(ensemble: Any) -> MeansAtATime | None:
     """The means at the fitted time of an ensemble in memory; None where they need all of its state."""
-    regression = ensemble.ensemble_ if hasattr(ensemble, "ensemble_") else ensemble
-    problem = regression._training.mean_problem
-    return means_at_a_time(problem, float(ensemble.time)) if isinstance(problem, Problem | SolvedProblem) else None
+    training = _regression(ensemble)._training
+    weights = training.mean_problem.weights(float(ensemble.time))
+    return None if weights is None else MeansAtATime(training.mean_problem.kernel, training.settings.field, *weights)
+
+
+def _regression(ensemble: Any) -> Any:
+    """The regression behind a classifier; a regression itself."""
+    return getattr(ensemble, "ensemble_", ensemble)
 
 
 def facts(ensemble: Any) -> dict[str, Any]:
@@ -173,8 +176,7 @@ def _outputs(ensemble: Any) -> int:
 
 def _first(ensemble: Any) -> list[float]:
     """The mean at the first training input, by which a network given later is recognised."""
-    regression = ensemble.ensemble_ if hasattr(ensemble, "ensemble_") else ensemble
-    problem = regression._training.mean_problem
+    problem = _regression(ensemble)._training.mean_problem
     return [float(v) for v in problem.means(problem.inputs[:1], np.array([float(ensemble.time)])).ravel()]
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.infinite.rows import blocks
+from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.solvers import Report, Solution, Solver
 from equitangents.solvers.matrices import SymmetricMatrix
 
-Field = Literal["ntk", "nngp"]
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
 
@@ -47,11 +47,13 @@ class SolvedProcess:
 
 
 @dataclass(frozen=True)
-class SolvedProblem:
+class SolvedProblem(OneMatrix):
     """Training on `inputs` X with targets Y (N, outputs), rows times `scale` where each stands for equal samples.
 
     prior: K(X, X), None where the kernel that trains is K itself. field: of the kernel that trains.
     """
+
+    decomposed: ClassVar[bool] = False
 
     kernel: KernelFunction
     field: Field
@@ -104,7 +106,7 @@ class SolvedProblem:
 
     def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
-        prior = _diagonal(self.kernel, x)
+        prior = kernel_diagonal(self.kernel, x, "nngp")
         found = np.empty((len(times), len(x)))
         for start in range(0, len(x), _TOGETHER):
             rows = slice(start, start + _TOGETHER)
@@ -151,15 +153,8 @@ class SolvedProblem:
         return back, self.prior.product(back)
 
     def retuned(self, settings: Any) -> SolvedProblem:
-        """The same problem with another ridge or learning rate."""
+        """This problem with another ridge or learning rate; its matrix is solved anew, as read before."""
         system = self.solver.system
         dynamics = settings.dynamics(settings.learning_rate, system.dynamics.samples)
         other = replace(system, ridge=settings.ridge, dynamics=dynamics)
         return replace(self, solver=self.solver.of(other))
-
-
-def _diagonal(kernel: KernelFunction, x: Any) -> np.ndarray:
-    """K(x, x) of every input with itself."""
-    if hasattr(kernel, "kernel_diagonal"):
-        return np.asarray(kernel.kernel_diagonal(x).nngp, np.float64)
-    return np.concatenate([np.diagonal(np.asarray(kernel.kernel(x[i : i + 32]).nngp)) for i in range(0, len(x), 32)])

@@ -16,7 +16,7 @@ import numpy as np
 from equitangents.ensembles.infinite.densities import sample_evidence
 from equitangents.ensembles.infinite.grids import PATH, Point, points, same_matrix
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
-from equitangents.ensembles.infinite.solvers import Training
+from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.infinite.tuned import Candidate, Tuning
 from equitangents.ensembles.training.settings import check_choice
 from equitangents.errors import InvalidArgumentError
@@ -96,7 +96,7 @@ def tune(model: Any, grid: Any, X: Any, y: Any, criterion: str) -> Tuning:
         table,
         chosen,
         best,
-        len(solved.x),
+        len(solved.given.x),
         matrices,
         time.perf_counter() - start,
     )

@@ -66,7 +66,7 @@ def _is(array: Any, shape: tuple[int, ...]) -> bool:
 
 def _ensemble(e: Any) -> bool:
     x, y = e._data
-    return bool(x.shape[1:] == tuple(e.sample_shape_) and len(x) == len(y) > 0)
+    return bool(x.shape[1:] == tuple(e.sample_shape_) and len(x) in y.shape[:2] and len(x) > 0)  # |G| may come first
 
 
 FITS: dict[str, Fits] = {
@@ -84,12 +84,11 @@ FITS: dict[str, Fits] = {
     and p.self_kernels.ndim == 1,
     "ensembles.infinite.means_at_a_time:MeansAtATime": lambda m: m.coefficients.ndim == 2
     and len(m.inputs) == len(m.coefficients) > 0,
-    "ensembles.infinite.point_training:PointTraining": _training,
     "ensembles.infinite.problem:Problem": _problem,
     "ensembles.infinite.regressor:InfiniteEnsemble": _ensemble,
     "ensembles.infinite.solved_problem:SolvedProblem": lambda p: p.targets.ndim == 2
     and len(p.inputs) == len(p.targets) == p.solver.system.matrix.size,
-    "ensembles.infinite.solvers:Training": _training,
+    "ensembles.infinite.training_problem:Training": _training,
     "groups.irreps:Irrep": _representation,
     "groups.table_group:TableGroup": _table_group,
     "groups.matrix_group:MatrixGroup": lambda g: _table_group(g) and _representation(g) and len(g.matrices) == g.order,

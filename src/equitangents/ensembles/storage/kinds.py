@@ -24,7 +24,7 @@ UNIONS = {
     "|PointAverage|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
-    "Kinetics": "class|Momentum|PerSample",
+    "Kinetics": "class|Momentum",
     "Sizes": "int|(int)",
     "Window": "text|(int)|((int))|Elements|ZonalWindow",
     "Place": "path|ObjectPath",
@@ -62,7 +62,7 @@ _TORCH = (
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x Inputs; labels floats; settings Settings; "
     "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
-    "_irreps? (FourierIrrep); _weights? floats"
+    "_irreps? (FourierIrrep); _weights? floats; source? none|FieldSource; symmetry? KernelSymmetry; equivariant? bool"
 )
 _MATRIX = "size int; dtype dtype; tile int; probe int; words text"
 
@@ -189,7 +189,8 @@ _TABLE = {
         "group_fourier:Frequency": "torus (int); index int",
         "irrep_process:Augmented": "orbits DataOrbits; dynamics Dynamics; ridge real; mean_diagonal real; "
         "precision dtype",
-        "irrep_process:IrrepBlock": "irrep FourierIrrep; embedding none|numbers; process TrainedProcess; labelled bool",
+        "irrep_process:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool; "
+        "embedding? none|numbers",
         "irrep_process:IrrepProcess": "shared Augmented; bound real; consistent bool; blocks (IrrepBlock)",
         "momentum:HeavyBall": "learning_rate real; samples int; momentum real",
         "momentum:Momentum": "momentum real",
@@ -210,27 +211,23 @@ _TABLE = {
         "fields.targets:Positions": "shape (int); turning bool",
         "fields.turning:TurningField": "net Network",
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble",
-        "infinite.field_training:FieldTraining": "points PointTraining; positions ensembles.fields.targets:Positions",
-        "infinite.field_training:PerSample": "kind Kinetics; count int",
+        "infinite.field_source:FieldSource": "kernel FieldKernel; augmentation Augmentation; "
+        "label_action Augmentation; x numbers; y floats; positions ensembles.fields.targets:Positions",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
         "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
         "infinite.means_at_a_time:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats",
-        "infinite.point_training:FieldSource": "kernel FieldKernel; augmentation Augmentation; "
-        "label_action Augmentation; x numbers; y floats; positions ensembles.fields.targets:Positions",
-        "infinite.point_training:PointTraining": f"{_TRAINING}; source FieldSource; symmetry? KernelSymmetry; "
-        "equivariant? bool",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
         "samples ensembles.infinite.problem:Samples; residual real; seconds real",
         "infinite.problem:Samples": "row ints; weight floats; trace floats",
         "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge real; "
-        "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels",
+        "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points? int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
-        "_training ensembles.infinite.solvers:Training|FieldTraining",
+        "_training ensembles.infinite.training_problem:Training",
         "infinite.rows:PointAverage": "base Network; action PointAction",
         "infinite.solved_problem:SolvedProcess": "problem SolvedProblem",
         "infinite.solved_problem:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
         "solver Solver; prior none|SymmetricMatrix; scale none|floats; kernels none|Kernels; _solutions? {Solution}",
-        "infinite.solvers:Training": _TRAINING,
+        "infinite.training_problem:Training": _TRAINING,
         "training.variations:Bootstrap": "",
         "training.variations:NNGPPosterior": "noise real",
         "training.variations:NTKPosterior": "noise real",
@@ -245,7 +242,7 @@ _TABLE = {
     "solvers": {
         "cholesky:Cholesky": "precision none|text; tolerance real",
         "eigh:Eigh": "",
-        "in_time:Lanczos": "tolerance real; max_iterations int",
+        "finite_time:Lanczos": "tolerance real; max_iterations int",
         "low_rank:Nystrom": "rank none|int; seed int",
         "low_rank:SubsetOfRegressors": "rank none|int; seed int",
         "matrices:ArrayMatrix": f"array floats; strip int; in_memory bool; {_MATRIX}",
@@ -278,6 +275,21 @@ _TABLE = {
     },
 }
 
+RENAMED = {
+    f"{PACKAGE}.{old}": f"{PACKAGE}.{new}"
+    for old, new in {
+        "ensembles.infinite.solvers:Training": "ensembles.infinite.training_problem:Training",
+        "ensembles.infinite.point_training:PointTraining": "ensembles.infinite.training_problem:Training",
+        "ensembles.infinite.point_training:FieldSource": "ensembles.infinite.field_source:FieldSource",
+        "solvers.in_time:Lanczos": "solvers.finite_time:Lanczos",
+    }.items()
+}
+"""What older files call kinds that have moved since."""
+UNWRAPPED = {
+    f"{PACKAGE}.ensembles.infinite.field_training:FieldTraining": "points",
+    f"{PACKAGE}.ensembles.infinite.field_training:PerSample": "kind",
+}
+"""Kinds of older files that only held another object: the attribute that it was."""
 DYNAMICS = tuple(f"{PACKAGE}.inference.{name}" for name in ("dynamics:Flow", "dynamics:Descent"))
 """The classes that are values themselves."""
 

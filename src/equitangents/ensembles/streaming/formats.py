@@ -13,7 +13,7 @@ import shutil
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,12 @@ from equitangents.ensembles.streaming.parts import RECORD, Parts, read_record
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import put_in_place
 from equitangents.scale.chunks import Chunks
-from equitangents.scale.place import ObjectPath, Place
+from equitangents.scale.place import ObjectPath, Place, remove_all
 from equitangents.seals import seal, sealed
 
 SUFFIXES = (".npy", ".npz", ".zarr")
 _MOVING = ".moving"  # the object below a Zarr group that says which parts are being copied there
 _ATTRIBUTE = "equitangents"  # of an object: the checksum of the record of the parts that it was made of
-_REPLACED = ".replaced"  # in a folder whose name predictions take, until it is removed
 _ATTEMPTS, _PAUSE = 20, 0.1  # at removing parts, and seconds between them
 
 
@@ -80,7 +79,7 @@ def _appearing(file: Place, parts: Parts, name: str) -> Iterator[Any]:
         with file.writer({_ATTRIBUTE: parts.checksum}) as opened:
             yield opened
         return
-    partial = Path(str(parts.folder)) / f"output{file.suffix}"
+    partial = Path(str(parts.group)) / f"output{file.suffix}"
     with partial.open("wb") as opened:
         yield opened
     seal(partial, _about(parts, name))
@@ -89,10 +88,10 @@ def _appearing(file: Place, parts: Parts, name: str) -> Iterator[Any]:
     os.replace(partial, file)
 
 
-def remove(folder: Place, last: str = RECORD) -> None:
-    """Remove parts, into which another process with the same command may still be writing.
+def remove(folder: Place) -> None:
+    """Remove parts, into which another process may still be writing.
 
-    What says that they are ours, the file `last`, goes last: a process that is killed leaves what the next one removes.
+    What says that they are ours, the record, goes last: a process that is killed leaves what the next one removes.
     """
     if isinstance(folder, ObjectPath):
         folder.remove_all()
@@ -103,7 +102,7 @@ def remove(folder: Place, last: str = RECORD) -> None:
             for item in folder.iterdir():
                 if item.is_dir():
                     shutil.rmtree(item)
-                elif item.name != last:
+                elif item.name != RECORD:
                     item.unlink(missing_ok=True)
             shutil.rmtree(folder)
         except OSError as error:
@@ -111,6 +110,14 @@ def remove(folder: Place, last: str = RECORD) -> None:
             if not left or error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
                 raise
             time.sleep(_PAUSE)
+
+
+def remove_own(parts: Parts) -> None:
+    """Remove the chunks of these predictions, and the folder if it is empty: others may be under way there."""
+    remove_all(parts.group)
+    if isinstance(parts.folder, Path):
+        with suppress(OSError):
+            parts.folder.rmdir()
 
 
 def is_whole(file: Place, parts: Parts, name: str) -> bool:
@@ -124,7 +131,7 @@ def is_whole(file: Place, parts: Parts, name: str) -> bool:
         return bool(file.attributes().get(_ATTRIBUTE) == parts.checksum)
     try:
         if file.suffix == ".zarr":
-            there = replace(parts, folder=file)
+            there = replace(parts, folder=file, finished=True)
             return read_record(file) == parts.record and there.is_whole() and _are_labelled(there)
         with file.open("rb") as opened:
             return sealed(opened) == _about(parts, name)
@@ -149,7 +156,7 @@ def _are_labelled(parts: Parts) -> bool:
 
 def _label_chunks(parts: Parts) -> Chunks:
     grid = parts.arrays["mean"][:-1]
-    return Chunks(parts.folder / "label", (parts.rows, *grid), np.dtype(np.int64))
+    return Chunks(parts.group / "label", (parts.rows, *grid), np.dtype(np.int64))
 
 
 def _about(parts: Parts, name: str) -> dict[str, Any]:
@@ -168,6 +175,7 @@ def _write_npy(file: Any, name: str, parts: Parts, arrays: dict[str, tuple[int, 
 
 def _finish_zarr(path: Place, parts: Parts, labels: np.ndarray | None) -> None:
     """The folder of the parts, with labels and without what nobody else needs, takes the place of `path`."""
+    about: dict[str, Any] = {}
     if labels is not None:
         numbers = labels.dtype.kind in "iu"
         chunks, grid = _label_chunks(parts), parts.arrays["mean"][:-1]
@@ -178,35 +186,28 @@ def _finish_zarr(path: Place, parts: Parts, labels: np.ndarray | None) -> None:
             block[: len(index)] = labels[index] if numbers else index
             chunks.write((k, *(0 for _ in grid)), block)
         parts.write_array_metadata("label", chunks)
-        parts.write_metadata({} if numbers else {"classes": labels.tolist()})
+        about = {} if numbers else {"classes": labels.tolist()}
+    parts.describe(about)
     if isinstance(path, ObjectPath):
         _move_objects(parts, path)
         return
-    assert isinstance(parts.folder, Path), "the parts lie beside the file"
-    for leftover in parts.folder.glob("**/.partial"):
+    assert isinstance(parts.group, Path), "the parts lie beside the file"
+    for leftover in parts.group.glob("**/.partial"):
         shutil.rmtree(leftover)
-    if path.is_dir():
-        (path / _REPLACED).touch()
-    put_in_place(parts.folder, path)
-    if parts.folder.is_file():
-        parts.folder.unlink()
-    remove_replaced(parts.folder)
-
-
-def remove_replaced(folder: Path) -> None:
-    """Remove the folder that predictions have taken the place of, which now has the name of their parts."""
-    if (folder / _REPLACED).is_file():
-        remove(folder, _REPLACED)
+    put_in_place(parts.group, path)  # what was there is among the parts now, and goes with them
+    if parts.group.is_file():
+        parts.group.unlink()
+    remove(parts.folder)
 
 
 def _move_objects(parts: Parts, path: ObjectPath) -> None:
     """Copy within the store; what is there already, and is replaced, is gone for this while."""
-    source = path.with_name(parts.folder.name)
+    assert isinstance(parts.group, ObjectPath), "the parts lie beside the object"
     path.remove_all()
     (path / _MOVING).write_bytes(parts.checksum.encode())
-    source.copy_to(path)
+    parts.group.copy_to(path)
     (path / _MOVING).unlink()
-    source.remove_all()
+    remove(parts.folder)
 
 
 def _read(file: Place) -> bytes:
@@ -219,5 +220,6 @@ def _read(file: Place) -> bytes:
 def _blocks(parts: Parts) -> Iterator[dict[str, np.ndarray]]:
     for chunk in parts.chunks:
         values = parts.read(chunk)
-        assert values is not None, "parts are checked before they are put together"
+        if values is None:  # they were whole when they were checked
+            raise FileNotFoundError(errno.ENOENT, "what was predicted is gone", str(parts.folder))
         yield values

@@ -1,12 +1,16 @@
 """Predictions under way: a folder of chunks of rows, each whole with its checksum or not there, and what they are of.
 
-The folder is a Zarr group with one array for each thing that is predicted, in chunks of rows.
+The record in the folder says whose it is: the last process to write one has it, and others are refused. Chunks lie in a
+Zarr group within, one array for each thing that is predicted, which is named by its record: chunks of two models never
+have one name, whoever writes them when.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +22,12 @@ from equitangents.claims import read_json
 from equitangents.errors import StoreError
 from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
 from equitangents.scale.place import ObjectPath, Place
+from equitangents.scale.record import differing
 from equitangents.scale.whole import write_whole
 
 _KEY = "equitangents"
 RECORD = "zarr.json"
+_GROUP = re.compile("[0-9a-f]{16}")  # the name of a group: the first digits of its record's checksum
 _WORDS = {
     "fingerprint": "the model",
     "inputs": "the inputs",
@@ -34,19 +40,32 @@ _WORDS = {
 }
 
 
+class OtherPredictionsError(StoreError):
+    """Raised where the folder of predictions is, or has become, one of others."""
+
+
 @dataclass(frozen=True)
 class Parts:
-    """Chunks of `rows` rows of named arrays, `count` rows in all; `record` says what they are predictions of."""
+    """Chunks of `rows` rows of named arrays, `count` rows in all; `record` says what they are predictions of.
+
+    finished: whether `folder` is what has become of them, the Zarr group alone.
+    """
 
     folder: Place
     count: int
     rows: int
     arrays: dict[str, tuple[int, ...]]
     record: dict[str, Any]
+    finished: bool = False
+
+    @property
+    def group(self) -> Place:
+        """The Zarr group of these predictions, which no others share."""
+        return self.folder if self.finished else self.folder / self.checksum[:16]
 
     @property
     def checksum(self) -> str:
-        """Of what they are of."""
+        """SHA-256 of the record."""
         return _checksum(self.record)
 
     @property
@@ -61,33 +80,42 @@ class Parts:
     def open(self) -> None:
         """Make the folder, or go on in one with the same record; StoreError for one with another."""
         there = read_record(self.folder)
-        if there is not None:
-            told = [words for name, words in _WORDS.items() if there.get(name) != self.record[name]]
-            if told:
-                raise StoreError(
-                    f"{self.folder} holds parts of other predictions, which differ in {', '.join(told)}; nothing is "
-                    "mixed: give another path, or restart=True (--restart) to remove them"
-                )
-        else:
+        if there is None:
             if self.folder.exists() and not _is_empty(self.folder):
                 raise StoreError(
                     f"{self.folder} is in the way: predictions under way are kept there; remove or rename it"
                 )
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.write_metadata({})
+            self._write_record(self.folder, {})
+        self.check()
+        self.group.mkdir(exist_ok=True)
         for name in self.arrays:
-            if not (self.folder / name / RECORD).is_file():
-                (self.folder / name).mkdir(exist_ok=True)
-                self.write_array_metadata(name, self.of(name))
+            (self.group / name).mkdir(exist_ok=True)
+
+    def check(self) -> None:
+        """Raise StoreError where the folder is one of other predictions, FileNotFoundError where it is gone."""
+        there = read_record(self.folder)
+        if there is None:
+            raise FileNotFoundError(errno.ENOENT, "what was predicted is gone", str(self.folder))
+        if told := differing(_WORDS, there, self.record):
+            raise OtherPredictionsError(
+                f"{self.folder} holds parts of other predictions, which differ in {told}; nothing is "
+                "mixed: give another path, or restart=True (--restart) to remove them"
+            )
 
     def is_ours(self) -> bool:
         """Whether the folder is one of predictions, of whatever model and inputs."""
         return self.folder.is_dir() and (read_record(self.folder) is not None or _is_empty(self.folder))
 
-    def write_metadata(self, more: Mapping[str, Any]) -> None:
-        """Write what the whole folder is."""
+    def describe(self, more: Mapping[str, Any]) -> None:
+        """Write what the group and its arrays are, for readers of Zarr; chunks under way need none of it."""
+        for name in self.arrays:
+            self.write_array_metadata(name, self.of(name))
+        self._write_record(self.group, more)
+
+    def _write_record(self, group: Place, more: Mapping[str, Any]) -> None:
         content = json.dumps(self._about(more), indent=1).encode()
-        write_whole(self.folder / RECORD, [content], self.folder / PARTIAL)
+        write_whole(group / RECORD, [content], group / PARTIAL)
 
     def _about(self, more: Mapping[str, Any]) -> dict[str, Any]:
         about = {"record": self.record, "sha256": _checksum(self.record), "more": _checksum(more)}
@@ -95,14 +123,14 @@ class Parts:
 
     def write_array_metadata(self, name: str, chunks: Chunks) -> None:
         """Write what one array is, for readers of Zarr."""
-        write_whole(self.folder / name / RECORD, [self._metadata(chunks)], self.folder / PARTIAL)
+        write_whole(self.group / name / RECORD, [self._metadata(chunks)], self.group / PARTIAL)
 
     def _metadata(self, chunks: Chunks) -> bytes:
         return json.dumps(chunks.metadata((self.count, *chunks.shape[1:]), {}), indent=1).encode()
 
     def of(self, name: str, dtype: DType = np.float64) -> Chunks:
         """The files of one array."""
-        return Chunks(self.folder / name, (self.rows, *self.arrays.get(name, ())), np.dtype(dtype))
+        return Chunks(self.group / name, (self.rows, *self.arrays.get(name, ())), np.dtype(dtype))
 
     def is_there(self, chunk: int) -> bool:
         """Whether all arrays have their file of this chunk."""
@@ -124,7 +152,7 @@ class Parts:
 
     def is_whole(self) -> bool:
         """Whether every file of every array is as it was written."""
-        content = json.loads((self.folder / RECORD).read_bytes())
+        content = json.loads((self.group / RECORD).read_bytes())
         more = {name: value for name, value in content["attributes"].items() if name != _KEY}
         if content != self._about(more) or not all(self.is_described(name, self.of(name)) for name in self.arrays):
             return False
@@ -132,7 +160,7 @@ class Parts:
 
     def is_described(self, name: str, chunks: Chunks) -> bool:
         """Whether what says what an array is, is as it was written."""
-        return (self.folder / name / RECORD).read_bytes() == self._metadata(chunks)
+        return (self.group / name / RECORD).read_bytes() == self._metadata(chunks)
 
     def _index(self, name: str, chunk: int) -> tuple[int, ...]:
         return (chunk, *(0,) * len(self.arrays[name]))
@@ -149,10 +177,10 @@ def read_record(folder: Place) -> dict[str, Any] | None:
 
 
 def _is_empty(folder: Place) -> bool:
-    """Whether nothing is in a folder but what was being written first when its process died."""
+    """Whether nothing is in a folder but what processes left that died, or whose record was removed by another."""
     if isinstance(folder, ObjectPath):  # objects that died processes wrote late, after others had removed the parts
         return not folder.is_file()
-    return folder.is_dir() and all(path.name == PARTIAL for path in folder.iterdir())
+    return folder.is_dir() and all(path.name == PARTIAL or _GROUP.fullmatch(path.name) for path in folder.iterdir())
 
 
 def _checksum(record: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ import errno
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -23,9 +22,9 @@ from equitangents.ensembles.streaming.formats import (
     is_whole,
     labelled,
     remove,
-    remove_replaced,
+    remove_own,
 )
-from equitangents.ensembles.streaming.parts import Parts, read_record
+from equitangents.ensembles.streaming.parts import OtherPredictionsError, Parts, read_record
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, StoreError
 from equitangents.files import real
@@ -33,7 +32,7 @@ from equitangents.formatting import memory_size
 from equitangents.kernels.store.key import VERSION
 from equitangents.scale.identity import row_digests
 from equitangents.scale.lease import alone, is_held
-from equitangents.scale.place import ObjectPath, Place, free_space, place, remove_all
+from equitangents.scale.place import ObjectPath, Place, free_space, place
 from equitangents.scale.problem import opened
 from equitangents.scale.progress import Progress, Told
 from equitangents.scale.shards import part_of
@@ -64,7 +63,8 @@ def predict_to_file(
     """Predict all of x, (M, …), into the file `path`, in memory that does not grow with M; returns the path.
 
     What is predicted is kept chunk by chunk in the folder `PATH.parts`: the same call goes on after an interruption,
-    kill -9 included, and the file appears whole in the end. Chunks of other models or inputs are not mixed.
+    kill -9 included, and the file appears whole in the end. Chunks of other models or inputs are not mixed: of two
+    processes that predict by two models into one file at one time, one makes it and the other raises StoreError.
 
     Args:
         model: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved; or a
@@ -105,8 +105,6 @@ def predict_to_file(
     parts = _parts(out, x, asked, rows)
     mine = part_of(list(parts.chunks), shard)
     with _files(out, parts):
-        if isinstance(parts.folder, Path):
-            remove_replaced(parts.folder)
         if restart and parts.is_ours():
             remove(parts.folder)
         if _is_done(out, parts, asked, force):
@@ -118,11 +116,11 @@ def predict_to_file(
             parts.open()
             _check_disk(out, parts, mine)
             _predict(parts, mine, x, asked, progress)
-            _finish(out, parts, x, asked, shard)
-        except FileNotFoundError:
+            _finish(out, parts, x, asked, shard, force)
+        except (FileNotFoundError, OtherPredictionsError):
             if not _made_elsewhere(out, parts, asked):
                 raise
-            remove_all(parts.folder)  # what this one wrote after the other had removed them
+            remove_own(parts)  # what this one wrote after the other had removed them
             logger.info("predict: another process made %s", out)
     return given
 
@@ -180,19 +178,19 @@ def _predict_chunk(parts: Parts, chunk: int, x: Any, asked: Predictor) -> None:
     wrong = [name for name, value in values.items() if not np.isfinite(value).all()]
     if wrong:
         raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
-    _check_record(parts)  # another process may have put other predictions there meanwhile
+    parts.check()  # another process may have begun other predictions there meanwhile, beside which this one ends
     parts.write(chunk, values)
 
 
-def _finish(out: Place, parts: Parts, x: Any, asked: Predictor, shard: tuple[int, int] | None) -> None:
+def _finish(out: Place, parts: Parts, x: Any, asked: Predictor, shard: tuple[int, int] | None, force: bool) -> None:
     """Make the file if all chunks are there, also those of other processes."""
+    parts.check()
     missing = sum(not parts.is_there(chunk) for chunk in parts.chunks)
     if missing and shard is None:
         raise FileNotFoundError(errno.ENOENT, f"{missing} chunks that were there are gone", str(parts.folder))
     if missing and shard is not None:
         logger.info("predict: part %d/%d is done; %d of %d chunks are missing", *shard, missing, len(parts.chunks))
         return
-    _check_record(parts)
     with ExitStack() as alone_at_it:
         try:
             alone_at_it.enter_context(_finishing(out))
@@ -201,7 +199,8 @@ def _finish(out: Place, parts: Parts, x: Any, asked: Predictor, shard: tuple[int
                 raise
             logger.info("predict: another process made %s", out)
             return
-        _check_record(parts)
+        parts.check()
+        _check_name(out, parts, asked, force)  # another process may have made another file meanwhile
         for chunk in parts.chunks:
             if parts.read(chunk) is None:  # damaged
                 _predict_chunk(parts, chunk, x, asked)
@@ -210,24 +209,18 @@ def _finish(out: Place, parts: Parts, x: Any, asked: Predictor, shard: tuple[int
 
 
 def _made_elsewhere(out: Place, parts: Parts, asked: Predictor) -> bool:
-    """Whether the file is there and the parts are gone: another process with the same command was faster.
+    """Whether the file is there and the parts are no longer its: another process with the same command was faster.
 
     One that is still at it is waited for.
     """
     end = monotonic() + _PATIENCE
     while True:
         at_it = is_held(_lock(out))
-        if read_record(parts.folder) is None and _is_there(out, parts, asked):
+        if read_record(parts.folder) != parts.record and _is_there(out, parts, asked):
             return True
         if not at_it or monotonic() > end:
             return False
         sleep(_PAUSE)
-
-
-def _check_record(parts: Parts) -> None:
-    """Raise FileNotFoundError if another process has removed the parts: chunks written since are not all there is."""
-    if read_record(parts.folder) != parts.record:
-        raise FileNotFoundError(errno.ENOENT, "what was predicted is gone", str(parts.folder))
 
 
 def _finishing(out: Place) -> AbstractContextManager[None]:
@@ -246,6 +239,12 @@ def _is_done(out: Place, parts: Parts, asked: Predictor, force: bool) -> bool:
         if isinstance(out, ObjectPath) or read_record(parts.folder) == parts.record:
             remove(parts.folder)
         return True
+    _check_name(out, parts, asked, force)
+    return False
+
+
+def _check_name(out: Place, parts: Parts, asked: Predictor, force: bool) -> None:
+    """Raise StoreError where a file is in the way, unless it may be replaced."""
     ours = lambda name, file: is_whole(file, parts, name) or is_under_way(file, parts)
     there = [file for name, file in _files_of(out, asked) if file.exists() and not ours(name, file)]
     if there and not force:
@@ -256,7 +255,6 @@ def _is_done(out: Place, parts: Parts, asked: Predictor, force: bool) -> bool:
     for file in there:
         if file.is_dir() and not (file / "zarr.json").is_file():
             raise StoreError(f"{file} is a folder that holds no Zarr, which is not replaced; give another path")
-    return False
 
 
 def _is_there(out: Place, parts: Parts, asked: Predictor) -> bool:

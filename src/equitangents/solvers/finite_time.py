@@ -130,5 +130,5 @@ def tile_bytes(task: Task) -> int:
 
 
 def entries_bytes(size: int, in_memory: bool, tile: int) -> int:
-    """The same for a matrix of `size` rows."""
+    """Bytes of the entries that a product with `size` rows has in memory at once, beside a matrix that is there."""
     return 3 * 8 * (min(256, size) * size if in_memory else min(tile, size) ** 2)

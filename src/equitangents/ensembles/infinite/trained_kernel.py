@@ -1,0 +1,141 @@
+"""A kernel that is trained: GP(μ_t, Σ_t) at any inputs, whatever solved it.
+
+problem         one matrix, decomposed: the samples as they are, all their copies, or means over orbits
+irrep_problem   one matrix for each irrep of the augmentation's group, decomposed
+solved_problem  one matrix that a solver answers for, time by time
+
+Inputs are signals, or points of fields: a field is a kernel function on points (`ensembles.fields.points`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from equitangents.actions import Action
+from equitangents.inference import check_memory, sample_gaussian
+from equitangents.kernels import KernelFunction, Kernels
+from equitangents.solvers import Report
+
+Field = Literal["ntk", "nngp"]
+_DIAGONAL_BLOCK = 32
+
+
+class Process(Protocol):
+    """What is asked of a training before its numbers."""
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+
+
+class TrainedKernel(Protocol):
+    """Mean and covariance after training; `inputs` are those that the kernel's second argument takes.
+
+    decomposed: whether eigenvalues are known, so that other ridges and learning rates cost no other solution.
+    kernels: K and Θ of the inputs with themselves, where they are held for another solution.
+    """
+
+    decomposed: ClassVar[bool]
+
+    @property
+    def inputs(self) -> Any:
+        """Those with whose kernels the mean is a sum."""
+
+    @property
+    def process(self) -> Process:
+        """Times and learning rates."""
+
+    @property
+    def kernels(self) -> Kernels | None:
+        """K and Θ of the inputs, if they are held."""
+
+    def report(self, time: float) -> Report:
+        """How it was solved."""
+
+    def retuned(self, settings: Any) -> TrainedKernel:
+        """This training with the ridge, dynamics and learning rate of other settings."""
+
+    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t(x) at every time: (T, M, outputs)."""
+
+    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """The diagonal of Σ_t of one output at every time: (T, M)."""
+
+    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """Σ_t of one output at every time: (T, M, M)."""
+
+    def weights(self, time: float) -> tuple[Any, np.ndarray] | None:
+        """Inputs and α (n, outputs) with μ_t(x) = Θ(x, inputs) α; None where the mean takes more than that."""
+
+    def query_bytes(self, m: int, times: int) -> int:
+        """Bytes that the joint covariance of m inputs takes at so many times."""
+
+    def orbit_means(self, action: Action, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t on the orbit of each input: (T, M, |G|, outputs)."""
+
+    def orbit_moments(self, action: Action, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
+
+    def joint_orbit_moments(self, action: Action, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (T, M, |G|, outputs), and the covariance of one output between all orbits, (T, M, |G|, M, |G|)."""
+
+    def sample_orbits(
+        self, action: Action, x: Any, draws: int, time: float, *, key: Any, limit: int | None
+    ) -> np.ndarray:
+        """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
+
+
+class OneMatrix:
+    """What a trained kernel that knows no group says of orbits: their points are inputs like any others."""
+
+    def orbit_means(self: TrainedKernel, action: Action, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t on the orbit of each input: (T, M, |G|, outputs)."""
+        means = self.means(action.orbit(x).reshape(-1, *x.shape[1:]), times)
+        return means.reshape(len(times), action.group.order, len(x), -1).swapaxes(1, 2)
+
+    def orbit_moments(self: TrainedKernel, action: Action, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
+        orbit = action.orbit(x).swapaxes(0, 1)
+        means = self.means(orbit.reshape(-1, *orbit.shape[2:]), times)
+        covariances = np.stack([self.covariances(orbit[m], times) for m in range(len(x))], axis=1)
+        return means.reshape(len(times), len(x), action.group.order, -1), covariances
+
+    def joint_orbit_moments(
+        self: TrainedKernel, action: Action, x: Any, times: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (T, M, |G|, outputs), and the covariance of one output between all orbits, (T, M, |G|, M, |G|)."""
+        orbit, order = action.orbit(x).swapaxes(0, 1), action.group.order
+        flat = orbit.reshape(-1, *orbit.shape[2:])
+        means = self.means(flat, times).reshape(len(times), len(x), order, -1)
+        return means, self.covariances(flat, times).reshape(len(times), len(x), order, len(x), order)
+
+    def sample_orbits(
+        self: TrainedKernel, action: Action, x: Any, draws: int, time: float, *, key: Any, limit: int | None
+    ) -> np.ndarray:
+        """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
+        points = len(x) * action.group.order
+        check_memory(
+            f"the joint covariance of {points} inputs",
+            self.query_bytes(points, 1) + 8 * points**2,
+            limit,
+            "ask for fewer inputs at once, or for return_std",
+        )
+        mean, covariance = self.joint_orbit_moments(action, x, np.array([time]))
+        flat = mean[0].reshape(points, -1), covariance[0].reshape(points, points)
+        return sample_gaussian(*flat, draws, key=key).reshape(draws, *mean.shape[1:])
+
+
+def kernel_diagonal(kernel: KernelFunction, x: Any, field: Field) -> np.ndarray:
+    """The kernel of every input with itself, (N,), in float64.
+
+    A kernel without `kernel_diagonal` is computed in blocks, whose off-diagonal entries are thrown away.
+    """
+    if hasattr(kernel, "kernel_diagonal"):
+        return np.asarray(getattr(kernel.kernel_diagonal(x), field), np.float64)
+    blocks = (x[start : start + _DIAGONAL_BLOCK] for start in range(0, len(x), _DIAGONAL_BLOCK))
+    return np.concatenate([np.diagonal(np.asarray(getattr(kernel.kernel(b), field), np.float64)) for b in blocks])

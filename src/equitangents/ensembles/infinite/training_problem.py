@@ -1,0 +1,356 @@
+"""Which problem gives an infinite ensemble's mean and which its covariance: the smallest that is exact.
+
+no augmentation                            dense N×N, for both
+every member is equivariant already        dense N×N: copies count more against the ridge, and no more (fields alone)
+the kernel is invariant under the action   mean: orbit-averaged N×N for invariant labels, else the irreps that hold
+                                           labels; covariance: all irreps
+anything else                              the explicit augmented samples, for both; it says why
+
+Of fields on P positions, and of d outputs that turn, rows of a problem are points, NP or Nd of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from equitangents.actions import Action, ActionSubset
+from equitangents.actions.subset import augmenting_elements
+from equitangents.ensembles.fields.invariance import KernelSymmetry
+from equitangents.ensembles.infinite import irrep_problem, problem
+from equitangents.ensembles.infinite.field_source import FieldSource, Given
+from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
+from equitangents.ensembles.infinite.problem import Settings
+from equitangents.ensembles.infinite.trained_kernel import TrainedKernel
+from equitangents.errors import InvalidArgumentError
+from equitangents.groups import Group
+from equitangents.inference import augment_targets, check_memory, dense_solve_bytes, sample_gaussian
+from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
+from equitangents.kernels import KernelFunction
+from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
+
+logger = logging.getLogger("equitangents")
+
+_OF_THE_DATA = ("solver", "covariance_solver", "_irreps", "_weights", "reason", "symmetry", "equivariant")
+"""What settings do not change."""
+_SOLVED = ("mean_problem", "covariance_problem")
+_REMEDY = "train on fewer samples, or take solver='pcg' or 'nystrom'"
+
+
+@dataclass(frozen=True)
+class Training:
+    """What an ensemble is trained on; problems are solved when first asked for.
+
+    kernel, augmentation, x and labels are those of the problems' rows: inputs, or points of fields. labels (rows,
+    outputs), or (|G|, rows, outputs) for labels of each augmented copy; label_action moves labels (N, outputs). source:
+    the fields that points are of, None for other targets.
+    """
+
+    kernel: KernelFunction
+    augmentation: Any
+    label_action: Any
+    x: Any
+    labels: np.ndarray
+    settings: Settings
+    source: FieldSource | None = None
+
+    @property
+    def given(self) -> Given:
+        """Inputs, targets and actions as `fit` was given them."""
+        return self.source or Given(self.augmentation, self.label_action, self.x, self.labels)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The positions of outputs, () for one a sample."""
+        return () if self.source is None else self.source.positions.shape
+
+    @cached_property
+    def solver(self) -> str:
+        """What gives the mean."""
+        n = self._size
+        if self.augmentation is None:
+            return f"dense {n}×{n}"
+        if self.reason is not None:
+            return f"explicit {n}|G| ({self.reason})"
+        if self.equivariant:
+            group = self.augmentation.group.name
+            return f"dense {n}×{n} (the network is equivariant under {group}: each copy is its sample)"
+        if self.invariant_labels:
+            return f"orbit-averaged {n}×{n}"
+        return self._of_rows(cast(IrrepProblem, self.mean_problem).name)
+
+    @cached_property
+    def covariance_solver(self) -> str:
+        """How covariances are computed: irrep by irrep, or as the mean is."""
+        if self.augmentation is None or self.reason is not None or self.equivariant:
+            return self.solver
+        return self._of_rows(irrep_problem.name_of(self.augmentation, self._irreps))
+
+    @property
+    def _size(self) -> str:
+        """How many rows, in words."""
+        if self.source is None:
+            return "N"
+        return "Nd" if self.source.positions.turning else "NP"
+
+    def _of_rows(self, name: str) -> str:
+        """Such as "irreps of D4: 5 blocks, largest 2NP"."""
+        return name + self._size[1:]
+
+    @property
+    def solved_by_irreps(self) -> bool:
+        """Whether the mean's problem is an `IrrepProblem`."""
+        return self.covaries_by_irreps and not self.invariant_labels
+
+    @property
+    def covaries_by_irreps(self) -> bool:
+        """Whether the covariance's problem is an `IrrepProblem`: copies say something new to an invariant kernel."""
+        return self.augmentation is not None and self.reason is None and not self.equivariant
+
+    @cached_property
+    def mean_problem(self) -> TrainedKernel:
+        """Solved for the mean."""
+        if self.augmentation is None or (self.reason is None and self.equivariant):
+            return self._solve_dense()
+        if self.reason is not None:
+            return self._solve_explicit()
+        if self.invariant_labels:
+            return problem.orbit_averaged(self.kernel, self.augmentation, self.x, self.labels, self.settings)
+        if self.settings.store is not None:
+            raise InvalidArgumentError(
+                f"store is {str(self.settings.store)!r}; it keeps one kernel matrix, and with these labels the problem "
+                f"is that of {irrep_problem.name_of(self.augmentation, self._irreps)}, which has several; leave it out"
+            )
+        if self.settings.solver != "auto" and not self.settings.decomposes(len(self.x)):
+            raise InvalidArgumentError(
+                f"solver is {self.settings.solver!r}, and with these labels the problem is that of "
+                f"{irrep_problem.name_of(self.augmentation, self._irreps)}, which are decomposed; take solver='eigh' "
+                "or 'auto'"
+            )
+        return self._solve_irreps(labelled_only=True, solved=None)
+
+    def _solve_dense(self) -> TrainedKernel:
+        if self.source is None:
+            return problem.dense(self.kernel, self.x, self.labels, self.settings)
+        copies = 1 if self.augmentation is None else self.augmentation.group.order
+        return problem.dense(self.kernel, self.x, self.labels, self.settings, remedy=_REMEDY, copies=copies)
+
+    def _solve_explicit(self) -> TrainedKernel:
+        if self.source is not None:
+            return self.source.explicit(self.settings)
+        logger.info("solving the explicit N|G| problem, %d·%d samples", len(self.x), len(self._weights))
+        orbit, labels = self.augmentation.orbit, self.augmented_labels()
+        return problem.explicit(self.kernel, orbit, labels, self.x, self.settings, self._weights)
+
+    @cached_property
+    def covariance_problem(self) -> TrainedKernel:
+        """Solved for mean and covariance; with solver="auto" by a decomposition, if one fits into memory."""
+        if self.covaries_by_irreps:
+            logger.info("covariances by %s", self.covariance_solver)
+            solved = None if self.invariant_labels else self.mean_problem
+            return self._solve_irreps(labelled_only=False, solved=solved)
+        solved = self.mean_problem
+        if solved.decomposed or self.settings.solver != "auto":
+            return solved
+        fits = dense_solve_bytes(len(solved.inputs)) <= self.settings.limit
+        return self.decomposed.covariance_problem if fits else solved
+
+    @cached_property
+    def decomposed(self) -> Training:
+        """This training, its problems solved by eigendecompositions: what many times and left-out samples need."""
+        solved = self.mean_problem
+        if solved.decomposed:
+            return self
+        logger.info("decomposing the training kernel: what is asked for needs its eigenvalues")
+        return self.with_settings(replace(self.settings, solver="eigh", held=solved.kernels))
+
+    def with_settings(self, settings: Settings) -> Training:
+        """The kernel and data of this one with another ridge or learning rate: what is decomposed already stays so."""
+        assert settings.field == self.settings.field
+        settings = settings if self.source is None else self.source.per_sample(settings)
+        training = replace(self, settings=settings)
+        known: dict[int, TrainedKernel] = {}
+        for name, value in vars(self).items():
+            if name in _SOLVED and value.decomposed:  # what the other solvers solved is solved anew
+                value = known.setdefault(id(value), value.retuned(settings))
+            elif name not in _OF_THE_DATA:
+                continue
+            training.__dict__[name] = value
+        return training
+
+    def _rows(self, x: Any) -> Any:
+        """The rows of inputs x (M, …): themselves, or all points of their fields, signal by signal."""
+        return x if self.source is None else self.source.points(x)
+
+    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t(x) at every time: (T, M, *positions, outputs)."""
+        means = self.mean_problem.means(self._rows(x), times)
+        return means.reshape(len(times), len(x), *self.grid, means.shape[-1])
+
+    def sample(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+        """Draws of one network jointly over all inputs and positions: (draws, M, *positions, outputs)."""
+        times, rows = np.array([time]), self._rows(x)
+        covariance = self._covariance_problem_at(times, points=len(rows)).covariances(rows, times)[0]
+        found = sample_gaussian(self.mean_problem.means(rows, times)[0], covariance, draws, key=key)
+        return found.reshape(draws, len(x), *self.grid, found.shape[-1])
+
+    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """The diagonal of Σ_t of one output at every time: (T, M, *positions)."""
+        found = self._covariance_problem_at(times, points=0).variances(self._rows(x), times)
+        return found.reshape(len(times), len(x), *self.grid)
+
+    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """Σ_t of one output at every time: (T, M, *positions, M, *positions)."""
+        rows = self._rows(x)
+        found = self._covariance_problem_at(times, points=len(rows)).covariances(rows, times)
+        return found.reshape(len(times), *((len(x), *self.grid) * 2))
+
+    def orbit_means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
+        order = self.orbit_group().order
+        if self._turning is not None:
+            found = self.means(self._turning.orbits(x), times)
+            return found.reshape(len(times), len(x), order, *found.shape[2:])
+        rows, solved = self._rows(x), self.mean_problem
+        if self.reason is None and self.invariant_labels:
+            return self._by_element(np.repeat(solved.means(rows, times)[:, :, None], order, axis=2))
+        return self._by_element(solved.orbit_means(self.augmentation, rows, times))
+
+    def orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means (T, M, |G|, *positions, outputs) and covariances along orbits, over (|G|, *positions) twice."""
+        group = self.orbit_group()
+        if self.source is None:
+            solved = self._covariance_problem_at(times, points=group.order, blocks=len(x))
+            return solved.orbit_moments(self.augmentation, x, times)
+        parts = [self.joint_orbits(x[m : m + 1], times) for m in range(len(x))]
+        covariances = [c.reshape(len(times), 1, *((group.order, *self.grid) * 2)) for _, c in parts]
+        return np.concatenate([m for m, _ in parts], axis=1), np.concatenate(covariances, axis=1)
+
+    def joint_orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means (T, M, |G|, *positions, outputs), and covariances between orbits, over (M, |G|, *positions) twice."""
+        grid = len(x), self.orbit_group().order, *self.grid
+        if self._turning is not None:
+            between = self.covariances(self._turning.orbits(x), times)
+            return self.orbit_means(x, times), between.reshape(len(times), *grid, *grid)
+        rows = self._rows(x)
+        solved = self._covariance_problem_at(times, points=len(rows) * self.orbit_group().order)
+        means, between = solved.joint_orbit_moments(self.augmentation, rows, times)
+        if self.source is not None:
+            shape = len(x), len(rows) // len(x), self.orbit_group().order
+            between = np.moveaxis(between.reshape(len(times), *shape, *shape), (3, 6), (2, 5)).copy()
+            between = self.augmentation.at_positions(self.augmentation.at_positions(between, 2), 5)
+        return self._by_element(means), between.reshape(len(times), *grid, *grid)
+
+    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+        """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
+        order = self.orbit_group().order
+        if self._turning is not None:
+            found = self.sample(self._turning.orbits(x), draws, time, key=key)
+            return found.reshape(draws, len(x), order, *found.shape[2:])
+        solved = self._covariance_problem_at(np.array([time]), points=0)
+        limit = self.settings.memory_limit
+        return self._by_element(
+            solved.sample_orbits(self.augmentation, self._rows(x), draws, time, key=key, limit=limit)
+        )
+
+    @property
+    def _turning(self) -> FieldSource | None:
+        """The source of outputs that turn, no copies of which are points of others: orbits are inputs like any."""
+        return self.source if self.source is not None and self.source.positions.turning else None
+
+    def _by_element(self, values: np.ndarray) -> np.ndarray:
+        """Values at g (x, p) = (ρ_X(g) x, π_g p), (·, rows, |G|, outputs), as those at (ρ_X(g) x, p)."""
+        if self.source is None:
+            return values
+        first, _, order, outputs = values.shape
+        values = values.reshape(first, -1, self.source.positions.count, order, outputs).swapaxes(2, 3).copy()
+        return self.augmentation.at_positions(values, 2).reshape(first, -1, order, *self.grid, outputs)
+
+    def orbit_group(self) -> Group:
+        """The augmentation's group; InvalidArgumentError where there is none."""
+        if not isinstance(self.given.augmentation, Action):
+            raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
+        return self.augmentation.group
+
+    def _covariance_problem_at(self, times: np.ndarray, points: int, blocks: int = 1) -> TrainedKernel:
+        """The problem that gives covariances; raises if it cannot be evaluated at some time, or at so many points."""
+        solved = self.covariance_problem
+        for t in times:
+            solved.process.check(t)
+        check_memory(
+            f"the joint covariance of {points} inputs" if blocks == 1 else f"the covariances on {blocks} orbits",
+            solved.query_bytes(points, len(times)) + 8 * blocks * points**2 * len(times),
+            self.settings.memory_limit,
+            "ask for fewer inputs at once" + (", or for return_std" if blocks == 1 else ""),
+        )
+        return solved
+
+    def _solve_irreps(self, *, labelled_only: bool, solved: Any) -> IrrepProblem:
+        return irrep_problem.solve(
+            self.kernel,
+            self.augmentation,
+            self.x,
+            self.augmented_labels(),
+            self.settings,
+            self._irreps,
+            labelled_only=labelled_only,
+            solved=solved,
+        )
+
+    @cached_property
+    def _irreps(self) -> tuple[FourierIrrep, ...]:
+        return fourier_irreps(self.augmentation.group)
+
+    @property
+    def invariant_labels(self) -> bool:
+        """Whether all copies of a row have its label."""
+        return self.label_action is None and self.labels.ndim == 2
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        """How often each augmented copy counts."""
+        if isinstance(self.augmentation, ActionSubset):
+            return self.augmentation.weights
+        return np.ones(self.augmentation.group.order)
+
+    @cached_property
+    def reason(self) -> str | None:
+        """Why the explicit problem has to be solved; None if it need not."""
+        if isinstance(self.given.augmentation, ActionSubset):
+            return self.given.augmentation.name
+        if not self.augmentation.exact:
+            return "the augmentation is only approximately an action"
+        if self.source is not None:
+            if self.symmetry.invariant:
+                return None
+            if self.source.positions.turning:
+                return "outputs do not turn as the targets of copies do"
+            return f"the augmentation changes the kernel, by {self.symmetry.together:.1e} of its size"
+        if not is_invariant(self.kernel, self.augmentation, self.x):
+            change = kernel_invariance_error(self.kernel, self.augmentation, self.x)
+            return f"the augmentation changes the kernel, by {change:.1e} of its size"
+        return None
+
+    @cached_property
+    def symmetry(self) -> KernelSymmetry:
+        """What the augmentation does to the kernel of points."""
+        assert self.source is not None
+        return self.source.symmetry(self.augmentation, self.x)
+
+    @cached_property
+    def equivariant(self) -> bool:
+        """Whether every member is equivariant already, and targets of fields are, too."""
+        return self.source is not None and self.reason is None and self.invariant_labels and self.symmetry.equivariant
+
+    def augmented_labels(self) -> np.ndarray:
+        """The label of every augmented copy, (|G|, rows, outputs)."""
+        if self.labels.ndim == 3:
+            return self.labels
+        elements = augmenting_elements(self.augmentation)
+        if self.label_action is None:
+            return np.broadcast_to(self.labels, (len(elements), *self.labels.shape))
+        return augment_targets(self.label_action, self.labels, elements).reshape(len(elements), *self.labels.shape)
