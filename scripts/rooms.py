@@ -1,7 +1,8 @@
 """The rooms of the package: every sub-package with its size, what it imports, and circles of imports.
 
 `make rooms` prints them. Imports inside functions and under TYPE_CHECKING count too. With `--check` the exit status is
-1 if files import one another in a circle that is not in `ALLOWED`.
+1 if files import one another in a circle that is not in `ALLOWED`, or rooms do: those of two names in any circle, those
+of three (equitangents.kernels.plans) in one of more than `MOST`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 import grimp
 
 PACKAGE = "equitangents"
+MOST = 3  # rooms of three names that may import one another
 ALLOWED = (
     # A group has irreps, subgroups and a table of its own kind, each of which is a group's: one concept in six files.
     {"abelian_irreps", "group", "irreps", "regular_representation", "subgroup", "table_group"},
@@ -31,8 +33,11 @@ def main() -> int:
     if not arguments.check:
         print_rooms(imports, rooms, arguments.depth)
     allowed = [set(circle) for circle in ALLOWED]
-    circles = [c for c in strongly_connected(imports) if {name.rsplit(".", 1)[1] for name in c} not in allowed]
+    circles = [c for c in strongly_connected(imports) if names_of(c) not in allowed]
     between = strongly_connected(rooms)
+    if arguments.check:
+        deeper = (c for c in strongly_connected(grouped(imports, 3)) if names_of(c) not in allowed)
+        between += [circle for circle in deeper if len(circle) > MOST]
     for circle in between:
         print("circle of rooms: " + ", ".join(short(name) for name in circle))
     for circle in circles:
@@ -40,6 +45,11 @@ def main() -> int:
     if not circles and not between:
         print(f"no circles but {len(ALLOWED)} with a reason (scripts/rooms.py)")
     return 1 if arguments.check and (circles or between) else 0
+
+
+def names_of(circle: Iterable[str]) -> set[str]:
+    """The last part of each name."""
+    return {name.rsplit(".", 1)[1] for name in circle}
 
 
 def import_graph() -> dict[str, set[str]]:

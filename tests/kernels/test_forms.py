@@ -138,7 +138,7 @@ def test_networks_that_mix_fibres_say_so(shape, layers, why):
     ],
 )
 def test_a_readout_costs_the_fibres_it_joins(layers, fibres):
-    from equitangents.kernels.plan import FibrePlan, plan
+    from equitangents.kernels.plans.plan import FibrePlan, plan
 
     steps = plan(Sequential(*layers).lower((4, 6, 1))[1])
     assert isinstance(steps, FibrePlan)

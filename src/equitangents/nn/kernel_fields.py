@@ -13,8 +13,7 @@ from numpy.typing import DTypeLike
 
 from equitangents.errors import NetworkError
 from equitangents.kernels.cost import KernelCost
-from equitangents.kernels.fields.cost import field_cost
-from equitangents.kernels.fields.dispatch import compute_field, compute_field_diagonal
+from equitangents.kernels.dispatch import compute_field, compute_field_diagonal, field_cost
 from equitangents.kernels.fields.part import Part, part_of
 from equitangents.kernels.fields.result import KernelField, NngpKernelField
 from equitangents.kernels.program import Program

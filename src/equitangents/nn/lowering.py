@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.lone_windows import with_fitting_padding
+from equitangents.kernels.plans.lone_windows import with_fitting_padding
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.rotations import RotationFibres, RotationProgram
 from equitangents.kernels.steerable import SteerableProgram

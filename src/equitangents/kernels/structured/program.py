@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from equitangents.kernels.program import Box, Branch, FrozenArray, Op, Parallel
 
@@ -19,6 +19,7 @@ Groups = tuple[tuple[int, ...], ...]
 class Split:
     """Branches: one field goes into each of them, or of as many fields each into its own."""
 
+    said: ClassVar[str] = "parallel branches"
     branches: tuple[tuple[Any, ...], ...]
 
 
@@ -26,13 +27,15 @@ class Split:
 class Add:
     """Sums of fields, one for each group of their numbers: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i."""
 
+    said: ClassVar[str] = "sums"
     groups: Groups
 
 
 @dataclass(frozen=True)
-class Join:
+class Concatenate:
     """Channels side by side, one field for each group: K = Σ w_i K_i, Θ = Σ w_i Θ_i, w_i the share of channels."""
 
+    said: ClassVar[str] = "concatenation"
     groups: Groups
     shares: tuple[tuple[float, ...], ...]
 
@@ -41,6 +44,7 @@ class Join:
 class Times:
     """Multiplication by a number: K ← c² K, Θ ← c² Θ."""
 
+    said: ClassVar[str] = "scaling"
     factor: float
 
 
@@ -48,6 +52,7 @@ class Times:
 class BlockSums:
     """Sums over blocks of positions, where `Pool` takes means."""
 
+    said: ClassVar[str] = "sums over positions"
     labels: FrozenArray  # int32 (positions,), block number or -1
     blocks: int
     box: Box | None = None
@@ -60,6 +65,7 @@ class Normalise:
     A `centred` field has the mean 0 anyway. With `groups` each group of positions is taken by itself.
     """
 
+    said: ClassVar[str] = "normalisation over positions"
     positions: bool
     eps: float
     centred: bool = False
@@ -70,6 +76,7 @@ class Normalise:
 class Attend:
     """Self-attention: K' = s² A K A'ᵀ + b², A a function of c K(f, f) (see `nn.Attention`)."""
 
+    said: ClassVar[str] = "attention"
     mechanism: str  # "softmax", "identity", "relu", "abs"
     linear: bool  # logits are divided by the number of key channels, not by its root
     logit_scale: float  # W_query_std W_key_std
@@ -81,6 +88,7 @@ class Attend:
 class Mix:
     """Sums over positions: K' = A K A'ᵀ, Θ' = A Θ A'ᵀ, of a given matrix A, or of each input's own graph."""
 
+    said: ClassVar[str] = "aggregation"
     matrix: FrozenArray | None  # float64 (positions_out, positions), or None: the graphs that come with the inputs
 
 
@@ -88,6 +96,7 @@ class Mix:
 class Drop:
     """Dropout: entries are kept with this probability, so that a draw's variance is K/keep, another's covariance K."""
 
+    said: ClassVar[str] = "dropout"
     keep: float
 
 
@@ -95,6 +104,7 @@ class Drop:
 class Fitted:
     """Windows that differ from input to input, each those of the smaller input that its mask leaves (see `masks`)."""
 
+    said: ClassVar[str] = "windows that fit each input's mask"
     box: Box  # of an input without missing positions
     padding: str  # "zero", "circular", "valid"
     pools: bool  # K over all pairs of a window's positions; or one mean, K(p + u, p' + u), as before weights
@@ -105,7 +115,7 @@ class Fitted:
         return self.box.out_shape
 
 
-StructuredOp = Split | Add | Join | Times | BlockSums | Normalise | Attend | Mix | Drop | Fitted
+StructuredOp = Split | Add | Concatenate | Times | BlockSums | Normalise | Attend | Mix | Drop | Fitted
 AnyOp = Op | StructuredOp
 
 
@@ -120,16 +130,9 @@ class StructuredProgram:
     @property
     def why(self) -> str:
         """What keeps it from running along fibres."""
-        names = {type(op): None for op in flat(self.ops) if isinstance(op, StructuredOp)}
-        held = ", ".join(_SAID[name] for name in names) or "masks"
+        names = dict.fromkeys(op.said for op in flat(self.ops) if isinstance(op, StructuredOp))
+        held = ", ".join(names) or "masks"
         return f"it holds {held}"
-
-
-_SAID = {
-    Split: "parallel branches", Add: "sums", Join: "concatenation", Times: "scaling", BlockSums: "sums over positions",
-    Normalise: "normalisation over positions", Attend: "attention", Mix: "aggregation", Drop: "dropout",
-    Fitted: "windows that fit each input's mask",
-}  # fmt: skip
 
 
 def flat(ops: tuple[Any, ...]) -> Iterator[Any]:

@@ -25,7 +25,7 @@ from equitangents.kernels.program import (
     WindowPool,
     with_inside,
 )
-from equitangents.kernels.structured.program import Add, BlockSums, Join, Normalise, Split, Times
+from equitangents.kernels.structured.program import Add, BlockSums, Concatenate, Normalise, Split, Times
 
 _COMMUTES = (Box, Table, Pool, WindowPool, Flatten, Decouple, Times)
 
@@ -46,8 +46,8 @@ def in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
                 found[-1] = Split(tuple(a + b for a, b in zip(before.branches, branches, strict=True)))
             else:
                 found.append(Split(branches))
-        elif isinstance(before, Split) and isinstance(op, Add | Join) and op.groups == (_all_of(before),):
-            found[-1] = Parallel(before.branches, op.shares[0] if isinstance(op, Join) else None)
+        elif isinstance(before, Split) and isinstance(op, Add | Concatenate) and op.groups == (_all_of(before),):
+            found[-1] = Parallel(before.branches, op.shares[0] if isinstance(op, Concatenate) else None)
         elif isinstance(op, Normalise) and op.positions and op.centred and op.groups is None:
             found.append(Standardise(op.eps))
         else:
@@ -95,7 +95,7 @@ def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
 def _signals_after(op: Any, before: int) -> int:
     if isinstance(op, Split):
         return len(op.branches)
-    return len(op.groups) if isinstance(op, Add | Join) else before
+    return len(op.groups) if isinstance(op, Add | Concatenate) else before
 
 
 def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -20,8 +20,8 @@ from equitangents.kernels.engines.cpu.library import TARGETS, library, registere
 from equitangents.kernels.engines.cpu.result_memory import RESULTS
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.engines.cpu.sphere_plan import SpherePlan
+from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.scales import check_representable
-from equitangents.kernels.stages import AlongFibres, stages_of
 
 Runnable = AlongFibres | RotationPlan | SpherePlan
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from equitangents.kernels.levels import Levels, TableLevel
+from equitangents.kernels.plans.levels import Levels, TableLevel
 from equitangents.kernels.program import Branch, FrozenArray, Op
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equitangents.kernels import levels as positions
-from equitangents.kernels.levels import GridLevel
-from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.plans import levels as positions
+from equitangents.kernels.plans.levels import GridLevel
+from equitangents.kernels.plans.plan import FibrePlan
+from equitangents.kernels.plans.steps import Step, depth, unrolled
 from equitangents.kernels.program import Box, Table
-from equitangents.kernels.steps import Step, depth, unrolled
 
 AXES = 3
 ROWS = 8  # rows of a column that one thread takes: neighbours share their sums along the row

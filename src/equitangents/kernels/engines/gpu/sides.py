@@ -13,8 +13,8 @@ import jax.numpy as jnp
 
 from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.moments import Moments
+from equitangents.kernels.plans.steps import Step
 from equitangents.kernels.program import Branch, Decouple, Dual, Op
-from equitangents.kernels.steps import Step
 
 DUAL_SIDES: dict[type, int] = {duals.PiecewiseLinear: 2, duals.Erf: 6, duals.Gelu: 4, duals.Sin: 2, duals.Cos: 2}
 

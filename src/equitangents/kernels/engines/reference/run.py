@@ -13,10 +13,10 @@ import numpy as np
 from equitangents.kernels.engines import reference
 from equitangents.kernels.engines.reference import sizes
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans.tables import tables_of
 from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
-from equitangents.kernels.tables import tables_of
 
 
 def kernels(program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

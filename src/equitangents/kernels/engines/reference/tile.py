@@ -19,8 +19,8 @@ from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.moments import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
-from equitangents.kernels.levels import GridLevel, Levels
-from equitangents.kernels.plan import FibrePlan, PairPlan, has_dual
+from equitangents.kernels.plans.levels import GridLevel, Levels
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, has_dual
 from equitangents.kernels.program import Affine, Box, Branch, Dual, Op, Parallel, Table
 from equitangents.kernels.units import unit_bias, with_biases
 
