@@ -19,7 +19,7 @@ from jaxtyping import Float
 from equitangents._types import DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
-from equitangents.kernels.program import Affine, Branch, Dual, Parallel, Standardise, inside
+from equitangents.kernels.program import Affine, Dual, Parallel, Standardise, inside
 
 BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
 _SPREAD = 4  # of logarithms of norms, up to which all pairs are near
@@ -75,9 +75,6 @@ def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[flo
         elif isinstance(op, Dual) and isinstance(op.activation, duals.PiecewiseLinear):
             factor = (1 + op.activation.slope**2) / 2
             signal, constant = factor * signal, factor * constant
-        elif isinstance(op, Branch):
-            inner = _variance(op.ops, signal, constant)
-            signal, constant = signal + inner[0], constant + inner[1]
         elif isinstance(op, Parallel):
             each = [_variance(branch, signal, constant) for branch in op.branches]
             shares = op.shares or (1.0,) * len(each)

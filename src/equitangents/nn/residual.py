@@ -9,7 +9,7 @@ import jax
 from equitangents._types import DType, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
-from equitangents.kernels.program import Branch, Op
+from equitangents.kernels.program import Op, residual
 from equitangents.nn.folding import fold_layers
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.lowering import lowered
@@ -98,13 +98,13 @@ class Residual(Layer):
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One operation that holds those of the branch."""
-        return (Branch(lowered(self.layers, self.signals(signal), masked=False)),)
+        return (residual(lowered(self.layers, self.signals(signal), masked=False)),)
 
     def lower_masked(self, signal: Signal) -> tuple[Op, ...]:
         """The same, with the branch's windows of smaller inputs."""
-        return (Branch(lowered(self.layers, self.signals(signal), masked=True)),)
+        return (residual(lowered(self.layers, self.signals(signal), masked=True)),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """A branch, if all of its layers fold."""
         inner = fold_layers(self.layers, self.signals(signal), group)
-        return None if inner is None else (Branch(inner),)
+        return None if inner is None else (residual(inner),)

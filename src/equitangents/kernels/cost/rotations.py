@@ -16,7 +16,7 @@ import numpy.typing as npt
 from equitangents import precision
 from equitangents.kernels.cost.calibration import Rate, timed, uncertainty
 from equitangents.kernels.cost.forecast import KernelCost, asked
-from equitangents.kernels.program import Branch, Dual
+from equitangents.kernels.program import Dual, inside
 from equitangents.kernels.rotations.points import field_points, nodes
 from equitangents.kernels.rotations.program import RotationProgram, Zonal
 from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
@@ -98,9 +98,8 @@ def _layers(ops: tuple[Any, ...]) -> int:
     """Window means, nonlinearities, or the two together."""
     found, window = 0, False
     for op in ops:
-        if isinstance(op, Branch):
-            found += _layers(op.ops)
-        elif isinstance(op, Dual):
+        found += sum(map(_layers, inside(op)))
+        if isinstance(op, Dual):
             found, window = found + 1, False
         elif isinstance(op, Zonal):
             found, window = found + window, True

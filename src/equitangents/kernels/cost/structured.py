@@ -13,9 +13,9 @@ from equitangents.kernels.cost.forecast import KernelCost, asked
 from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.engines import REFERENCE, Engine
 from equitangents.kernels.plans.counting import LayerKind
-from equitangents.kernels.program import Affine, Pool, WindowPool
+from equitangents.kernels.program import Affine
 from equitangents.kernels.runs.structured import choice_of, notes_of_field, positions, working_bytes
-from equitangents.kernels.structured.program import Attend, BlockSums, Mix, Split, StructuredProgram, flat
+from equitangents.kernels.structured.program import Split, StructuredProgram, flat
 
 _UNSURE = 3.0  # operations differ in what they take, and are all taken for one kind of layer
 
@@ -80,21 +80,8 @@ def _cost(
 
 def _mixing(program: StructuredProgram) -> int:
     """Multiply-adds of a pair of inputs in sums over positions: of two products, of K and of Θ."""
-    found = 0
-    before = int(np.prod(program.shape, dtype=np.int64))
+    found, before = 0, int(np.prod(program.shape, dtype=np.int64))
     for op in flat(program.ops):
-        after = before
-        if isinstance(op, Pool | BlockSums):
-            found += 2 * before * (before + op.blocks)  # a position is in one block at most
-            after = op.blocks
-        elif isinstance(op, Mix) and op.matrix is not None:
-            after = len(op.matrix.array)
-            found += 2 * int(np.count_nonzero(op.matrix.array)) * (before + after)
-        elif isinstance(op, Mix | Attend):
-            found += 4 * before**3
-        elif isinstance(op, WindowPool) or hasattr(op, "out_shape"):
-            after = int(np.prod(op.out_shape, dtype=np.int64))
-        elif hasattr(op, "index"):
-            after = len(op.index.array)
-        before = after
+        found += op.products(before)
+        before = op.positions_after(before)
     return found

@@ -10,15 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from equitangents.kernels.plans.levels import Levels, TableLevel
+from equitangents.kernels.plans.levels import Levels, TableLevel, still
 from equitangents.kernels.program import (
     Affine,
     Box,
-    Branch,
     Dual,
     FrozenArray,
     Op,
-    Parallel,
     Table,
     inside,
     with_inside,
@@ -37,7 +35,7 @@ def collapse_total_windows(field: tuple[Op, ...], levels: Levels) -> tuple[tuple
     one = TableLevel(FrozenArray(np.zeros((rows, 1), np.int32)))
     first = replace(total, index=FrozenArray(total.index.array[:1]))
     after = _without_windows(field[at + 1 :])
-    inner = _levels_of(after, one)
+    inner = still(after, one)
     found = Levels((*levels.levels[: at + 1], *inner.levels), (*levels.branches[:at], None, *inner.branches))
     return (*field[:at], first, *after), found
 
@@ -58,13 +56,3 @@ def _is_plain(op: Op) -> bool:
 def _without_windows(ops: tuple[Op, ...]) -> tuple[Op, ...]:
     kept = tuple(op for op in ops if not isinstance(op, Table | Box))
     return tuple(with_inside(op, _without_windows) for op in kept)
-
-
-def _levels_of(ops: tuple[Op, ...], one: TableLevel) -> Levels:
-    return Levels((one,) * (len(ops) + 1), tuple(_inner_levels(op, one) for op in ops))
-
-
-def _inner_levels(op: Op, one: TableLevel) -> Levels | None:
-    if isinstance(op, Branch):
-        return _levels_of(op.ops, one)
-    return Levels((), tuple(_levels_of(b, one) for b in op.branches)) if isinstance(op, Parallel) else None

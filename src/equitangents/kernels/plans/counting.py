@@ -19,7 +19,7 @@ from equitangents.kernels.plans.levels import GridLevel, Level, Levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
 from equitangents.kernels.plans.stages import Stage, StagedPlan
 from equitangents.kernels.plans.steps import AddSaved, Fork, Step
-from equitangents.kernels.program import Box, Branch, Dual, Flatten, Op, Parallel, Pool, Table, WindowPool
+from equitangents.kernels.program import Box, Dual, Op, Parallel, Table
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> It
         else:
             held = levels.branches[at]
             assert held is not None
-            for branch, own in zip(inner, held.branches if isinstance(ops[at], Parallel) else (held,), strict=True):
+            for branch, own in zip(inner, held.branches, strict=True):
                 assert own is not None
                 yield from _fibre_layers(branch, own, fibres)
 
@@ -111,7 +111,7 @@ def _vector_layers(ops: tuple[Op, ...]) -> Iterator[LayerKind]:
 def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[tuple[LayerKind, int]]:
     sizes = [positions]
     for op in ops:
-        sizes.append(_after(op, sizes[-1]))
+        sizes.append(op.positions_after(sizes[-1]))
     for kind, at, inner in _layers(ops):
         if inner is None:
             yield LayerKind(kind.window, kind.indexed, kind.activation, pairs=True), sizes[at + 1] ** 2
@@ -120,21 +120,11 @@ def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[tuple[LayerKin
                 yield from _pair_layers(branch, sizes[at])
 
 
-def _after(op: Op, positions: int) -> int:
-    if isinstance(op, Box | WindowPool):
-        return int(np.prod(op.out_shape, dtype=np.int64))
-    if isinstance(op, Table):
-        return len(op.index.array)
-    if isinstance(op, Pool):
-        return op.blocks
-    return 1 if isinstance(op, Flatten) else positions
-
-
 def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[tuple[Op, ...], ...] | None]]:
     """(kind, number of the operation after which the layer ends, operations of branches in its place)."""
     window: tuple[LayerKind, int] | None = None
     for at, op in enumerate(ops):
-        if not isinstance(op, Box | Table | Dual | Branch | Parallel | Fork | AddSaved):
+        if not isinstance(op, Box | Table | Dual | Parallel | Fork | AddSaved):
             continue
         if isinstance(op, Dual):
             kind = LayerKind() if window is None else window[0]
@@ -149,8 +139,6 @@ def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[tuple
         elif isinstance(op, Table):
             # One sum over all positions serves every window: hardly more than the first product.
             window = LayerKind() if is_total(op) else LayerKind((op.index.array.shape[1],), indexed=True), at
-        elif isinstance(op, Branch):
-            yield LayerKind(), at, (op.ops,)
         elif isinstance(op, Parallel):
             yield LayerKind(), at, op.branches
     if window is not None:

@@ -7,12 +7,12 @@ Source: theory of relative positions, arXiv 2406.06504; fibres are closed under 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from equitangents.kernels.program import (
     Affine,
     Box,
-    Branch,
     Decouple,
     Dual,
     FrozenArray,
@@ -21,6 +21,7 @@ from equitangents.kernels.program import (
     Parallel,
     Standardise,
     Table,
+    inside,
 )
 
 
@@ -58,9 +59,9 @@ Level = GridLevel | TableLevel
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels before each operation and after the last; `branches[i]` those inside operation i if it is a Branch.
+    """The levels before each operation and after the last; `branches[i]` those inside operation i, of a `Parallel`.
 
-    Of a `Parallel` these have no levels, but branches of their own: one for each of its branches.
+    The latter have no levels, but branches of their own: one for each of its branches.
     """
 
     levels: tuple[Level, ...]
@@ -84,9 +85,6 @@ def _forward(ops: tuple[Op, ...], level: GridLevel) -> Levels:
         inner = None
         if isinstance(op, Box):
             level = after_box(op, level)
-        elif isinstance(op, Branch):
-            inner = _forward(op.ops, level)
-            level = _last_grid(inner)
         elif isinstance(op, Parallel):
             inner, level = _forward_each(op, level)
         elif not isinstance(op, Affine | Dual | Decouple | Standardise):
@@ -135,16 +133,12 @@ def _with_steps(ops: tuple[Op, ...], levels: Levels, step: tuple[int, ...]) -> L
     for op, level, inner in zip(reversed(ops), reversed(levels.levels[:-1]), reversed(levels.branches), strict=True):
         if isinstance(op, Box):
             step = tuple(m * s for m, s in zip(step, op.stride, strict=True))
-        if isinstance(op, Branch) and inner is not None:
-            inner = _with_steps(op.ops, inner, step)
-            first = inner.levels[0]
-            if not isinstance(first, GridLevel) or first.step != step:
-                raise NoFibresError("a strided branch mixes fibres")
         if isinstance(op, Parallel) and inner is not None:
             each = [_with_steps(b, held, step) for b, held in zip(op.branches, inner.branches, strict=True) if held]
             firsts = {_first_grid(held).step for held in each}
             if len(firsts) != 1:
-                raise NoFibresError("branches of different strides mix fibres")
+                which = "branches of different strides mix" if op.residual is None else "a strided branch mixes"
+                raise NoFibresError(f"{which} fibres")
             inner, step = Levels((), tuple(each)), firsts.pop()
         found.append(_set_step(level, step))
         branches.append(inner)
@@ -169,8 +163,6 @@ def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel, folded: 
         inner = None
         if isinstance(op, Table):
             level = lifted
-        elif isinstance(op, Branch):
-            inner, level = _lifted(op.ops, level, lifted, folded)
         elif isinstance(op, Parallel):
             each = [_lifted(branch, level, lifted, folded) for branch in op.branches]
             if any(after != each[0][1] for _, after in each):
@@ -181,3 +173,11 @@ def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel, folded: 
         levels.append(level)
         branches.append(inner)
     return Levels(tuple(levels), tuple(branches)), level
+
+
+def still(ops: Iterable[Op], level: Level) -> Levels:
+    """Levels of operations that leave all positions where they are."""
+    branches = tuple(
+        Levels((), tuple(still(held, level) for held in inside(op))) if isinstance(op, Parallel) else None for op in ops
+    )
+    return Levels((level,) * (len(branches) + 1), branches)

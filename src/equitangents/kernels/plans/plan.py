@@ -17,20 +17,12 @@ from equitangents.kernels.plans.levels import GridLevel, Level, Levels, NoFibres
 from equitangents.kernels.plans.merge_cosets import merge_cosets
 from equitangents.kernels.program import (
     Affine,
-    Box,
-    Branch,
-    Decouple,
-    Dual,
     Flatten,
     FrozenArray,
     HashedOnce,
     Op,
-    Parallel,
     Pool,
     Program,
-    Standardise,
-    Table,
-    WindowPool,
     inside,
 )
 
@@ -131,9 +123,7 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
 
 def _is_positional(op: Op) -> bool:
     """Whether the operation reads several positions, or tells them apart, without pooling them."""
-    return isinstance(op, Box | Table | Decouple | WindowPool | Standardise) or any(
-        _is_positional(within) for held in inside(op) for within in held
-    )
+    return op.is_positional or any(_is_positional(within) for held in inside(op) for within in held)
 
 
 def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
@@ -204,15 +194,12 @@ def over_all_pairs(program: Program, why: str) -> PairPlan:
 def _largest(ops: tuple[Op, ...], positions: int) -> int:
     largest = positions
     for op in ops:
-        if hasattr(op, "out_shape"):
-            largest = max(largest, int(np.prod(op.out_shape, dtype=np.int64)))
-        elif hasattr(op, "index"):
-            largest = max(largest, len(op.index.array))
-        for held in inside(op):
-            largest = max(largest, _largest(held, positions))
+        inner = (_largest(held, positions) for held in inside(op))
+        positions = op.positions_after(positions)
+        largest = max(largest, positions, *inner)
     return largest
 
 
 def has_dual(ops: tuple[Op, ...]) -> bool:
     """Whether any operation needs the variances, i.e. is a nonlinearity or a residual sum."""
-    return any(isinstance(op, Dual | Branch | Parallel | Standardise) for op in ops)
+    return any(op.needs_variances for op in ops)

@@ -1,13 +1,14 @@
-"""Residual branches as compiled engines run them: one list of operations, where a field is kept and added again."""
+"""Branches as compiled engines run them: one list of operations, where a field is kept and added again."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from equitangents.kernels.plans.levels import GridLevel, Level, Levels
-from equitangents.kernels.program import Branch, Op, Parallel
+from equitangents.kernels.program import Box, Op, Parallel, Table
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,19 @@ def depth(steps: Sequence[Step]) -> int:
 def _unroll(ops: tuple[Op, ...], levels: Levels | None, slot: int, steps: list[Step], found: list[Level]) -> None:
     for i, op in enumerate(ops):
         step: Step = op
-        if isinstance(op, Parallel):
+        if isinstance(op, Parallel) and op.residual is None:
             _side_by_side(op, None if levels is None else levels.branches[i], slot, steps, found)
             if levels is not None:
                 found[-1] = levels.levels[i + 1]
             continue
-        if isinstance(op, Branch):
-            inner = None if levels is None else levels.branches[i]
+        if isinstance(op, Parallel) and op.residual is not None:
+            held = None if levels is None else levels.branches[i]
+            inner = None if held is None else held.branches[1]
             fork = len(steps)
             steps.append(Fork(slot))
             if inner is not None:
                 found.append(inner.levels[0])
-            _unroll(op.ops, inner, slot + 1, steps, found)
+            _unroll(op.residual, inner, slot + 1, steps, found)
             step = AddSaved(slot, fork)
         steps.append(step)
         if levels is not None:
@@ -118,3 +120,21 @@ def _differ(before: Level, after: Level) -> bool:
     if isinstance(before, GridLevel) and isinstance(after, GridLevel):
         return before.shape != after.shape
     return before != after
+
+
+def fits_windows(op: Step, before: Level, after: Level) -> bool:
+    """Whether an operation is a mean over windows that compiled engines have between these levels."""
+    if isinstance(op, Box):
+        lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
+        return not lifted or (op.wrap and math.prod(op.in_shape) == math.prod(op.out_shape) == before.positions)
+    return isinstance(op, Table) and not isinstance(after, GridLevel)
+
+
+def window_grid(steps: Sequence[Step], levels: Sequence[Level], i: int) -> tuple[int, ...]:
+    """The grid on which the windows around level i of a lifted program work; without windows, one row."""
+    row = (levels[i].positions,)
+    for op in steps[i:]:
+        if isinstance(op, Box | Table):
+            return op.in_shape if isinstance(op, Box) else row
+    before = [op for op in steps[:i] if isinstance(op, Box | Table)]
+    return before[-1].out_shape if before and isinstance(before[-1], Box) else row

@@ -19,7 +19,7 @@ from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines import choose_where
-from equitangents.kernels.program import Branch
+from equitangents.kernels.program import Parallel
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.scales import check_representable
 from equitangents.kernels.size import check_result
@@ -114,7 +114,7 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
     widest = max(kind.dimension for kind in program.features.irreps)
     kernels, branches = 1, 0
     for op in flat(program.ops):
-        branches += len(op.branches) if isinstance(op, Split) else isinstance(op, Branch)
+        branches += len(op.branches) if isinstance(op, Split) else isinstance(op, Parallel)
         if isinstance(op, Filter):
             widest = max([widest, *(kind.dimension for kind in op.out.irreps)])
             found = filter_kernels(op.into, op.out, op.max_frequency)

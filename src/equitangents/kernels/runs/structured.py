@@ -25,7 +25,7 @@ from equitangents.kernels.result import Kernels
 from equitangents.kernels.scales import check_representable, norms
 from equitangents.kernels.size import check_result
 from equitangents.kernels.structured.batch import Batch, batch_of, check_alike, typed
-from equitangents.kernels.structured.program import Mix, StructuredProgram, flat
+from equitangents.kernels.structured.program import StructuredProgram, flat
 from equitangents.structured import Inputs
 
 logger = logging.getLogger("equitangents")
@@ -157,15 +157,8 @@ def tile_bytes(program: StructuredProgram) -> int:
 
 def positions(program: StructuredProgram) -> int:
     """The largest number of positions on the way."""
-    most = int(np.prod(program.shape, dtype=np.int64))
-    for op in flat(program.ops):
-        if hasattr(op, "out_shape"):
-            most = max(most, int(np.prod(op.out_shape, dtype=np.int64)))
-        elif hasattr(op, "index"):
-            most = max(most, len(op.index.array))
-        elif isinstance(op, Mix) and op.matrix is not None:
-            most = max(most, len(op.matrix.array))
-    return most
+    given = int(np.prod(program.shape, dtype=np.int64))
+    return max(given, *(op.positions_after(given) for op in flat(program.ops)))
 
 
 def _side(program: StructuredProgram) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from equitangents._version import __version__
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.program import FrozenArray
+from equitangents.kernels.program import FrozenArray, Parallel
 
 _NAMED_BEFORE = {  # in files that earlier versions wrote, which are to be found again
     "equitangents.kernels.structured.program.Concatenate": "equitangents.kernels.structured.program.Join",
@@ -45,6 +45,8 @@ def described(thing: Any) -> str:
         return thing.hex()
     if thing is None or isinstance(thing, bool | int | str):
         return repr(thing)
+    if isinstance(thing, Parallel) and thing.residual is not None:
+        return f"equitangents.kernels.program.Branch(ops={described(thing.residual)})"  # as in earlier versions
     if isinstance(thing, tuple):
         return f"({','.join(map(described, thing))})"
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from equitangents.kernels.program import Box, Branch, FrozenArray, Op, Parallel
+import numpy as np
+
+from equitangents.kernels.program import Box, FrozenArray, Op, Operation, Parallel
 
 Groups = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(Operation):
     """Branches: one field goes into each of them, or of as many fields each into its own."""
 
     said: ClassVar[str] = "parallel branches"
@@ -24,7 +26,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Add:
+class Add(Operation):
     """Sums of fields, one for each group of their numbers: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i."""
 
     said: ClassVar[str] = "sums"
@@ -32,7 +34,7 @@ class Add:
 
 
 @dataclass(frozen=True)
-class Concatenate:
+class Concatenate(Operation):
     """Channels side by side, one field for each group: K = Σ w_i K_i, Θ = Σ w_i Θ_i, w_i the share of channels."""
 
     said: ClassVar[str] = "concatenation"
@@ -41,7 +43,7 @@ class Concatenate:
 
 
 @dataclass(frozen=True)
-class Times:
+class Times(Operation):
     """Multiplication by a number: K ← c² K, Θ ← c² Θ."""
 
     said: ClassVar[str] = "scaling"
@@ -49,7 +51,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class BlockSums:
+class BlockSums(Operation):
     """Sums over blocks of positions, where `Pool` takes means."""
 
     said: ClassVar[str] = "sums over positions"
@@ -57,9 +59,22 @@ class BlockSums:
     blocks: int
     box: Box | None = None
 
+    @property
+    def tables(self) -> dict[str, np.ndarray]:
+        """The blocks."""
+        return {self.labels.key: self.labels.array}
+
+    def positions_after(self, positions: int) -> int:
+        """One for each block."""
+        return self.blocks
+
+    def products(self, positions: int) -> int:
+        """A position is in one block at most."""
+        return 2 * positions * (positions + self.blocks)
+
 
 @dataclass(frozen=True)
-class Normalise:
+class Normalise(Operation):
     """Subtracts the mean and divides by √(variance + eps), both over channels, or over channels and positions.
 
     A `centred` field has the mean 0 anyway. With `groups` each group of positions is taken by itself.
@@ -73,7 +88,7 @@ class Normalise:
 
 
 @dataclass(frozen=True)
-class Attend:
+class Attend(Operation):
     """Self-attention: K' = s² A K A'ᵀ + b², A a function of c K(f, f) (see `nn.Attention`)."""
 
     said: ClassVar[str] = "attention"
@@ -83,17 +98,31 @@ class Attend:
     value_var: float  # (W_value_std W_out_std)²
     b_var: float
 
+    def products(self, positions: int) -> int:
+        """Of two products with full matrices."""
+        return 4 * positions**3
+
 
 @dataclass(frozen=True)
-class Mix:
+class Mix(Operation):
     """Sums over positions: K' = A K A'ᵀ, Θ' = A Θ A'ᵀ, of a given matrix A, or of each input's own graph."""
 
     said: ClassVar[str] = "aggregation"
     matrix: FrozenArray | None  # float64 (positions_out, positions), or None: the graphs that come with the inputs
 
+    def positions_after(self, positions: int) -> int:
+        """One for each row of the matrix."""
+        return positions if self.matrix is None else len(self.matrix.array)
+
+    def products(self, positions: int) -> int:
+        """Of two products, of which zeros of a given matrix take nothing."""
+        if self.matrix is None:
+            return 4 * positions**3
+        return 2 * int(np.count_nonzero(self.matrix.array)) * (positions + len(self.matrix.array))
+
 
 @dataclass(frozen=True)
-class Drop:
+class Drop(Operation):
     """Dropout: entries are kept with this probability, so that a draw's variance is K/keep, another's covariance K."""
 
     said: ClassVar[str] = "dropout"
@@ -101,7 +130,7 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fitted(Operation):
     """Windows that differ from input to input, each those of the smaller input that its mask leaves (see `masks`)."""
 
     said: ClassVar[str] = "windows that fit each input's mask"
@@ -113,6 +142,10 @@ class Fitted:
     def out_shape(self) -> tuple[int, ...]:
         """The grid of windows."""
         return self.box.out_shape
+
+    def positions_after(self, positions: int) -> int:
+        """One for each window."""
+        return self.box.positions_after(positions)
 
 
 StructuredOp = Split | Add | Concatenate | Times | BlockSums | Normalise | Attend | Mix | Drop | Fitted
@@ -139,9 +172,7 @@ def flat(ops: tuple[Any, ...]) -> Iterator[Any]:
     """All operations, those inside branches too."""
     for op in ops:
         yield op
-        if isinstance(op, Branch):
-            yield from flat(op.ops)
-        elif isinstance(op, Split | Parallel):
+        if isinstance(op, Split | Parallel):
             for branch in op.branches:
                 yield from flat(branch)
 

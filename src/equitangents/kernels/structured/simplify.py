@@ -14,7 +14,6 @@ import numpy as np
 from equitangents.kernels.program import (
     Affine,
     Box,
-    Branch,
     Decouple,
     Flatten,
     Parallel,
@@ -23,6 +22,7 @@ from equitangents.kernels.program import (
     Standardise,
     Table,
     WindowPool,
+    residual,
     with_inside,
 )
 from equitangents.kernels.structured.program import Add, BlockSums, Concatenate, Normalise, Split, Times
@@ -60,19 +60,17 @@ def _all_of(op: Split) -> tuple[int, ...]:
 
 
 def _inside(op: Any) -> tuple[Any, ...]:
-    if isinstance(op, Branch):
-        return (Branch(simplified(op.ops)),)
     if isinstance(op, Split):
         return (Split(tuple(map(simplified, op.branches))),)
     if isinstance(op, BlockSums):
         sizes = np.bincount(op.labels.array[op.labels.array >= 0])
         if (sizes == sizes[0]).all():
             return Pool(op.labels, op.blocks, op.box), Times(float(sizes[0]))
-    return (op,)
+    return (with_inside(op, simplified),)
 
 
 def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Splits that only hand on are joined with the next one; one that is summed with an empty branch is a `Branch`."""
+    """Splits that only hand on are joined with the next one; one that is summed with an empty branch is residual."""
     found: list[Any] = []
     signals = [1]  # before each operation found, and after the last
     for op in ops:
@@ -85,7 +83,7 @@ def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
                 found[-1] = op
                 continue
             if summed and signals[-2] == 1:
-                found[-1], signals[-1] = Branch(full[0]), 1
+                found[-1], signals[-1] = residual(full[0]), 1
                 continue
         found.append(op)
         signals.append(_signals_after(op, signals[-1]))

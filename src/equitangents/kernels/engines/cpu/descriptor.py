@@ -20,7 +20,7 @@ from equitangents.kernels.plans.collapse_total_windows import is_total
 from equitangents.kernels.plans.levels import GridLevel, Level
 from equitangents.kernels.plans.plan import PairPlan
 from equitangents.kernels.plans.stages import AlongFibres, AnyPool, Stage, stages_of
-from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, depth, unrolled
+from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, depth, fits_windows, unrolled, window_grid
 from equitangents.kernels.plans.steps import name_of as step_name
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, Standardise, Table
 from equitangents.kernels.units import unit_bias
@@ -73,12 +73,8 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
 
 def _is_known(op: Step, before: Level, after: Level) -> bool:
     """Whether the engine's rules for levels cover `op` between these two."""
-    if isinstance(op, Box):
-        lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
-        return not lifted or (op.wrap and int(np.prod(op.in_shape)) == int(np.prod(op.out_shape)) == before.positions)
-    if isinstance(op, Table):
-        return not isinstance(after, GridLevel)
-    return isinstance(op, Affine | Dual | Decouple | Standardise | Fork | Restore | AddSaved)
+    pointwise = isinstance(op, Affine | Dual | Decouple | Standardise | Fork | Restore | AddSaved)
+    return pointwise or fits_windows(op, before, after)
 
 
 def _tables(plan: AlongFibres) -> list[FrozenArray]:
@@ -141,7 +137,7 @@ class _Writer:
             for fibres, earlier in zip(stage.own, before, strict=True):
                 self.fibres(fibres, earlier.levels[0])
         for i, level in enumerate(stage.levels):
-            self.level(level, _torus(stage.steps, stage.levels, i))
+            self.level(level, window_grid(stage.steps, stage.levels, i))
 
     def fibres(self, fibres: FrozenArray, level: Level) -> None:
         array = fibres.array
@@ -244,12 +240,3 @@ class _Writer:
             assert isinstance(op, Decouple)
             kind = 4
         self.code += [kind, *box, index, weights, window, total, dual, slot, self.real(numbers)]
-
-
-def _torus(field: tuple[Step, ...], levels: tuple[Level, ...], i: int) -> tuple[int, ...]:
-    """The grid on which the windows around level i of a lifted program work; without windows, one row."""
-    for op in field[i:]:
-        if isinstance(op, Box | Table):
-            return op.in_shape if isinstance(op, Box) else (levels[i].positions,)
-    before = [op for op in field[:i] if isinstance(op, Box | Table)]
-    return before[-1].out_shape if before and isinstance(before[-1], Box) else (levels[i].positions,)

@@ -13,7 +13,7 @@ from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.descriptor import Description
 from equitangents.kernels.engines.cpu.structured_steps import Field, Kind, Mixing, Registers
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Flatten, Pool, Table, WindowPool
+from equitangents.kernels.program import Affine, Box, Decouple, Dual, Flatten, Parallel, Pool, Table, WindowPool
 from equitangents.kernels.structured.batch import reads_graphs
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
@@ -52,7 +52,9 @@ def why_not(program: StructuredProgram) -> str | None:
             return "it has no weights of variance 0 but in the NTK parametrisation"
         if isinstance(op, Normalise) and op.groups is not None:
             return "it has no normalisation over some dimensions of a grid"
-        if type(op) not in _STEPS and not isinstance(op, Affine | Split | Add | Concatenate | Branch):
+        if isinstance(op, Parallel) and op.residual is None:
+            return "it has no parallel branches that are joined at once"
+        if type(op) not in _STEPS and not isinstance(op, Affine | Split | Add | Concatenate | Parallel):
             return f"it has no {type(op).__name__} over all pairs of positions"
     return None
 
@@ -90,8 +92,9 @@ class _Writer:
                 fields = self.joined(op.groups, [None] * len(op.groups), fields)
             elif isinstance(op, Concatenate):
                 fields = self.joined(op.groups, op.shares, fields)
-            elif isinstance(op, Branch):
-                fields = [self.residual(op, fields[0])]
+            elif isinstance(op, Parallel):
+                assert op.residual is not None  # see `why_not`
+                fields = [self.residual(op.residual, fields[0])]
             else:
                 how = self.affine if isinstance(op, Affine) else _STEPS[type(op)].__get__(self)
                 fields = [how(op, fields[0])]
@@ -102,8 +105,8 @@ class _Writer:
             fields = [self.copied(fields[0]) for _ in op.branches[1:]] + fields
         return [found for branch, field in zip(op.branches, fields, strict=True) for found in self.run(branch, [field])]
 
-    def residual(self, op: Branch, field: Field) -> Field:
-        branch = self.run(op.ops, [self.copied(field)])[0]
+    def residual(self, ops: tuple[Any, ...], field: Field) -> Field:
+        branch = self.run(ops, [self.copied(field)])[0]
         self.added(field, branch, _ONES, means=True)
         self.to.give_back(branch)
         return field

@@ -16,7 +16,7 @@ from equitangents.kernels.engines.gpu.sides import DUAL_SIDES
 from equitangents.kernels.engines.gpu.source import folder
 from equitangents.kernels.plans.levels import GridLevel, Level
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
-from equitangents.kernels.plans.steps import AddSaved, Fork, Step, unrolled
+from equitangents.kernels.plans.steps import AddSaved, Fork, Step, fits_windows, unrolled
 from equitangents.kernels.plans.steps import name_of as step_name
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
 
@@ -101,12 +101,7 @@ def _shared_bytes() -> int:
 
 def _is_known(op: Step, before: Level, after: Level) -> bool:
     """Whether the engine's rules for levels cover `op` between these two."""
-    if isinstance(op, Box):
-        lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
-        return not lifted or (op.wrap and int(np.prod(op.in_shape)) == int(np.prod(op.out_shape)) == before.positions)
-    if isinstance(op, Table):
-        return not isinstance(after, GridLevel)
-    return isinstance(op, Affine | Dual | Decouple | Fork | AddSaved)
+    return isinstance(op, Affine | Dual | Decouple | Fork | AddSaved) or fits_windows(op, before, after)
 
 
 def _table_sizes(plan: FibrePlan) -> dict[str, int]:

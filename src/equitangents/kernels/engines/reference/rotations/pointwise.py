@@ -16,7 +16,7 @@ from equitangents.kernels.program import Op
 class Pointwise:
     """The geometry of pairs that stay where they are; see `engines.reference.execute`."""
 
-    def inner(self, i: int, branch: int | None = None) -> Pointwise:
+    def inner(self, i: int, branch: int) -> Pointwise:
         """Branches stay there, too."""
         return self
 

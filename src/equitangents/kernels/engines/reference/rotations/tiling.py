@@ -64,21 +64,25 @@ def tile_shape(program: RotationProgram, resolution: int, n1: int, n2: int | Non
 
 
 @partial(jax.jit, static_argnums=0)
-def _prepare(program: RotationProgram, samples: Any, x: Any) -> tile.Side:
+def _prepare(program: RotationProgram, samples: Any, x: Any) -> recursion.Side:
     return recursion.prepare(program, samples, recursion.scaled(program, x))
 
 
 @partial(jax.jit, static_argnums=(0, 4))
-def _block(program: RotationProgram, samples: Any, a: tile.Side, b: tile.Side, carry: Carry) -> tuple[Any, Any]:
+def _block(
+    program: RotationProgram, samples: Any, a: recursion.Side, b: recursion.Side, carry: Carry
+) -> tuple[Any, Any]:
     return recursion.block(program, samples, a, b, carry)
 
 
 @partial(jax.jit, static_argnums=(0, 4))
-def _list(program: RotationProgram, samples: Any, a: tile.Side, b: tile.Side, carry: Carry) -> tuple[Any, Any]:
+def _list(
+    program: RotationProgram, samples: Any, a: recursion.Side, b: recursion.Side, carry: Carry
+) -> tuple[Any, Any]:
     return recursion.listed(program, samples, a, b, carry)
 
 
-def _sides(program: RotationProgram, samples: Any, x: np.ndarray, size: int) -> list[tile.Side]:
+def _sides(program: RotationProgram, samples: Any, x: np.ndarray, size: int) -> list[recursion.Side]:
     """Signals in blocks of equal size, the last filled up with zeros."""
     padded = np.zeros((-(-len(x) // size) * size, *x.shape[1:]), x.dtype)
     padded[: len(x)] = x
@@ -141,7 +145,7 @@ def listed(
     return nngp, ntk
 
 
-def _all(program: RotationProgram, samples: Any, x: np.ndarray) -> tile.Side:
+def _all(program: RotationProgram, samples: Any, x: np.ndarray) -> recursion.Side:
     """All signals in one array on the host, from which tiles gather."""
     size = min(len(x), _pairs_in_tile(program, 1, x.dtype.itemsize)) if has_dual(program.vector) else len(x)
     parts = [jax.tree.map(np.asarray, side) for side in _sides(program, samples, x, size)]

@@ -25,7 +25,7 @@ from equitangents.kernels.engines.reference.structured.fields import (
     right,
     thetas,
 )
-from equitangents.kernels.program import Box, Branch, Flatten, Op, Pool, Table, WindowPool
+from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
     Add,
@@ -56,13 +56,7 @@ class Context:
 
 def tables_of(ops: tuple[Any, ...]) -> dict[str, Any]:
     """The tables that operations name by their keys."""
-    found = {}
-    for op in flat(ops):
-        if hasattr(op, "index"):
-            found[op.index.key] = jnp.asarray(op.index.array)
-        elif isinstance(op, Pool | BlockSums):
-            found[op.labels.key] = jnp.asarray(op.labels.array)
-    return found
+    return {key: jnp.asarray(table) for op in flat(ops) for key, table in op.tables.items()}
 
 
 def execute(ops: tuple[Any, ...], states: tuple[State, ...], context: Context) -> tuple[State, ...]:
@@ -89,8 +83,9 @@ def _split(op: Split, states: tuple[State, ...], context: Context) -> tuple[Stat
 
 def _one(op: Any, state: State, context: Context) -> State:
     carry = context.carry
-    if isinstance(op, Branch):
-        return _sum([state, execute(op.ops, (state,), context)[0]], carry)
+    if isinstance(op, Parallel):
+        states = [execute(branch, (state,), context)[0] for branch in op.branches]
+        return _sum(states, carry) if op.shares is None else _joined(states, op.shares, carry)
     if isinstance(op, Times):
         return _times(op, state, carry)
     if isinstance(op, Normalise):
