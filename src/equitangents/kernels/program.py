@@ -146,7 +146,7 @@ class Affine(Operation):
 
 @dataclass(frozen=True)
 class RatedAffine(Affine):
-    """The same in another parametrisation: Θ ← w K + b + W²Θ with the old K, `weight_rate` w and `bias_rate` b."""
+    """An affine map in another parametrisation: Θ ← w K + b + W²Θ with the old K, `weight_rate` w, `bias_rate` b."""
 
     weight_rate: float
     bias_rate: float

@@ -43,7 +43,7 @@ class Law(NamedTuple):
 
 @lru_cache(maxsize=256)
 def law_of(program: Any) -> Law:
-    """That of a field program or of a program on rotations."""
+    """How kernels of a field program, or of one on rotations, follow the scale of inputs."""
     ops = list(_operations(program))
     activations = [op.activation for op in ops if isinstance(op, Dual)]
     linear = [op for op in ops if isinstance(op, Affine)]
@@ -137,7 +137,7 @@ class Treatment(NamedTuple):
 
 
 def treatment(law: Law, bin1: int, bin2: int, dtype: DType) -> Treatment:
-    """That of inputs of two bins."""
+    """How pairs of inputs of two bins are computed."""
     near = abs(bin1 - bin2) <= 1
     most = BITS * max(bin1, bin2)
     apart = (most, most) if near else (BITS * bin1, BITS * bin2)
@@ -201,7 +201,7 @@ def are_ordinary(law: Law, inputs: tuple[np.ndarray, ...]) -> bool:
 
 
 def scales_of(law: Law, dtype: DType, x1: np.ndarray, x2: np.ndarray | None) -> Scales:
-    """Those of inputs x1 and x2 (None: x1 again); what is not finite counts as ordinary.
+    """The bins of inputs x1 and x2 (None: x1 again); what is not finite counts as ordinary.
 
     Raises NotFiniteError for inputs so large that a nonlinearity that is not homogeneous has no kernel of them.
     """

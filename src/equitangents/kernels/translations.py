@@ -224,7 +224,7 @@ class _Inputs:
         return np.asarray(self.values[i : i + self.side], np.float64)
 
     def spectra(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of centred inputs: (transforms, (*frequencies, inputs, C); mean squares, (inputs,))."""
+        """What is needed of centred inputs: (transforms, (*frequencies, inputs, C); mean squares, (inputs,))."""
         block = self.block(i) - self.centre
         axes = tuple(range(1, 1 + len(self.torus)))
         spectrum = np.moveaxis(fft.rfftn(block, axes=axes, workers=threads()), 0, -2)
@@ -249,7 +249,7 @@ def _distances(a: _Inputs, first: tuple[np.ndarray, np.ndarray], i: int, b: _Inp
 
 
 def _covariances(a: _Inputs, first: tuple[np.ndarray, np.ndarray], i: int, b: _Inputs, j: int) -> np.ndarray:
-    """The same of mean products, of inputs from which nothing was taken."""
+    """Mean products under all translations, of inputs from which nothing was taken."""
     return _products(a, first, b.spectra(j))
 
 

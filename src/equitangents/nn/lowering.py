@@ -46,7 +46,7 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Progra
 def structured_program_of(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str = SMALLER
 ) -> StructuredProgram:
-    """The same for inputs with masks or graphs, which always run over all pairs of positions."""
+    """The program for inputs with masks or graphs, which always runs over all pairs of positions."""
     if any(layer.lifts_to is not None for layer in layers):
         raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
     ops = lowered(layers, signals, masked=masks == SMALLER)

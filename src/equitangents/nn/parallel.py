@@ -76,7 +76,7 @@ class Parallel(Layer):
 
     @property
     def no_ntk(self) -> str | None:
-        """That of a layer of a branch."""
+        """Why a layer inside has no NTK; None if all have."""
         return next((la.no_ntk for branch in self._branches for la in branch if la.no_ntk is not None), None)
 
     def __repr__(self) -> str:
@@ -146,7 +146,7 @@ class Parallel(Layer):
         return self._lowered(signal, masked=False)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """The same, with the branches' windows of smaller inputs."""
+        """One operation that holds the branches, with windows of smaller inputs."""
         return self._lowered(signal, masked=True)
 
     def _lowered(self, signal: Any, *, masked: bool) -> tuple[Any, ...]:

@@ -52,7 +52,7 @@ class Residual(Layer):
 
     @property
     def no_ntk(self) -> str | None:
-        """That of a layer of the branch."""
+        """Why a layer inside has no NTK; None if all have."""
         return next((layer.no_ntk for layer in self.layers if layer.no_ntk is not None), None)
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class Residual(Layer):
         return (residual(lowered(self.layers, self.signals(signal), masked=False)),)
 
     def lower_masked(self, signal: Signal) -> tuple[Op, ...]:
-        """The same, with the branch's windows of smaller inputs."""
+        """One operation that holds the branch, with windows of smaller inputs."""
         return (residual(lowered(self.layers, self.signals(signal), masked=True)),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:

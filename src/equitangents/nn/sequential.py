@@ -122,7 +122,7 @@ class Sequential(CheckedKeywords):
         return y
 
     def _apply_structured(self, params: Params, x: Any, key: jax.Array | None) -> Any:
-        """The same with masks, graphs and randomness."""
+        """Outputs for inputs with masks, graphs or randomness."""
         x = checked("x", x) if is_structured(x) else x
         leaves = jax.tree.leaves(params)
         dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
@@ -385,7 +385,7 @@ def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int
 def _lower_structured(
     layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str = SMALLER
 ) -> tuple[int, StructuredProgram | SteerableProgram]:
-    """The same for inputs with masks or graphs, which always run over all pairs of positions."""
+    """The program for inputs with masks or graphs, which always runs over all pairs of positions."""
     signals, given = _ends_on_vector(layers, input_shape)
     if isinstance(signals[-1].positions, OnWhole):
         return given, steerable_program_of(layers[given:], signals[given:])

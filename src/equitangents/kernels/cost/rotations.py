@@ -141,7 +141,7 @@ def _rate(
 
 @lru_cache(maxsize=64)
 def _resolution(program: RotationProgram, count: int, channels: int, dtype: str, rules: RotationRules) -> Resolution:
-    """That of random signals, which stand in for signals that are not known yet."""
+    """The resolution for random signals, which stand in for signals that are not known yet."""
     x = _signals(np.random.default_rng(0), count, program.bandlimit, channels, dtype)
     return find_resolution(program, x, None, rules)
 

@@ -40,7 +40,7 @@ def field_cost(
     dtype: DTypeLike = "float32",
     engine: str | None = None,
 ) -> KernelCost:
-    """That of kernel fields, by the reference engine."""
+    """The cost of a pooled kernel by the reference engine, which runs all kernel fields."""
     return _cost(program, channels, n1, n2, dtype, REFERENCE, notes_of_field(program, engine))
 
 

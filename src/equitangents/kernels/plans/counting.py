@@ -34,7 +34,7 @@ class LayerKind:
 
 @dataclass(frozen=True)
 class Work:
-    """Of one pair of inputs: `layers` maps kinds to element-layers, `products` are positions of the first product."""
+    """What a pair of inputs takes: `layers` maps kinds to element-layers, `products` positions of the first product."""
 
     fibres: int
     field: int

@@ -10,7 +10,7 @@ from equitangents.kernels.program import Box, Op, Pool, WindowPool, with_inside
 
 
 def with_fitting_padding(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-    """The same operations, of which 1×…×1 windows without strides are padded like the layers before them.
+    """Operations whose 1×…×1 windows without strides are padded like the layers before them.
 
     Along fibres, circular padding after zero padding is refused, since offsets no longer close; that is no reason
     against a window that reads no neighbour.

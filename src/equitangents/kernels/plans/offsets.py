@@ -61,7 +61,7 @@ def in_bands(fibres: np.ndarray, strides: int) -> np.ndarray:
 
 
 def _finer(apart: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:
-    """The same along some axes, in any order."""
+    """The finer fibres' offsets along some axes, in any order."""
     shape, stride = np.array(level.shape, np.int64)[axes], np.array(box.stride, np.int64)[axes]
     inside = np.array(list(itertools.product(*(range(1 - w, w) for w in box.window[axes]))), np.int64)
     offsets = (apart[:, None] * stride + inside).reshape(-1, len(shape))

@@ -138,7 +138,7 @@ def staged(program: Program) -> StagedPlan:
 
 
 def staged_field(program: Program, fibres_of: Callable[[Level], np.ndarray]) -> StagedPlan:
-    """The same of a program without a readout; `fibres_of` says which fibres of the last level are wanted.
+    """The stages of a program without a readout; `fibres_of` says which fibres of the last level are wanted.
 
     No position has a label, since none is read out.
     """
@@ -162,7 +162,7 @@ def _stages(parts: list[_Part], last: np.ndarray) -> tuple[Stage, ...]:
 
 
 def _fibres(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
-    """Those of each part, where the last one runs `last`, in their order."""
+    """The fibres of each part, where the last one runs `last`, in their order."""
     found = [last]
     for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
         assert part.pool is not None
@@ -172,7 +172,7 @@ def _fibres(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
 
 
 def _strides(parts: list[_Part]) -> list[int]:
-    """Those of all pools before each part together, along the last axis but one."""
+    """The product of the strides of all pools before each part, along the last axis but one."""
     each = [1 if part.pool is None or part.pool.box is None else part.pool.box.stride[-2:][0] for part in parts]
     return [prod(each[: k + 1]) for k in range(len(each))]
 

@@ -147,6 +147,6 @@ def _concrete_diagonal(engine: Engine, program: Program, x: np.ndarray) -> tuple
 
 
 def _traced_diagonal(program: Program, x: Any, engine: str | None) -> Kernels:
-    """The same inside a JAX program, one input after another."""
+    """Kernels with themselves inside a JAX program, one input after another."""
     run = partial(compute, program, engine=engine)
     return jax.tree.map(lambda k: k[:, 0, 0], jax.lax.map(lambda one: run(one[None]), x))

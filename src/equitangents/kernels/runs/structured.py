@@ -138,7 +138,7 @@ def _told(program: StructuredProgram, choice: Choice) -> tuple[Engine, tuple[str
 
 
 def notes_of_field(program: StructuredProgram, engine: str | None) -> tuple[str, ...]:
-    """The same notes of a kernel field, which only engines that run every program over all pairs compute."""
+    """The notes on a kernel field, which only engines that run every program over all pairs compute."""
     why = f"it has kernel fields along fibres only, {_not_along(program)}"
     return _told(program, choose_where(lambda e: None if e.over_all_pairs else why, engine))[1]
 

@@ -57,7 +57,7 @@ class KeptKernel:
         return kernels
 
     def kernel_diagonal(self, x: Any) -> Kernels:
-        """Of every input with itself; too cheap to be kept."""
+        """Kernels of every input with itself, which are too cheap to be kept."""
         kernels: Kernels = self.net.kernel_diagonal(x)
         return kernels
 

@@ -99,7 +99,7 @@ class Attend(Operation):
     b_var: float
 
     def products(self, positions: int) -> int:
-        """Of two products with full matrices."""
+        """What two products with full matrices take."""
         return 4 * positions**3
 
 
@@ -115,7 +115,7 @@ class Mix(Operation):
         return positions if self.matrix is None else len(self.matrix.array)
 
     def products(self, positions: int) -> int:
-        """Of two products, of which zeros of a given matrix take nothing."""
+        """What two products take, of which zeros of a given matrix take nothing."""
         if self.matrix is None:
             return 4 * positions**3
         return 2 * int(np.count_nonzero(self.matrix.array)) * (positions + len(self.matrix.array))

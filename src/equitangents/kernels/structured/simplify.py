@@ -31,12 +31,12 @@ _COMMUTES = (Box, Table, Pool, WindowPool, Flatten, Decouple, Times)
 
 
 def simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same operations, for inputs without masks."""
+    """Fewer operations that do the same to inputs without masks."""
     return _absorbed(_residual(tuple(found for op in ops for found in _inside(op))))
 
 
 def in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same, with branches that are joined again, and normalisation over positions, as field programs have them."""
+    """Operations with branches that are joined again, and normalisation over positions, as field programs have them."""
     found: list[Any] = []
     for op in ops:
         before = found[-1] if found else None

@@ -81,7 +81,7 @@ class CompiledRotations(RotationRules):
         return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
 
     def products_on_sphere(self, program: RotationProgram, resolution: int, channels: int) -> int:
-        """Of D and Θ, but of D alone at the first window, where Θ is zero still."""
+        """Multiply-adds of the windows: of D and Θ, at the first of D alone, since Θ is zero still."""
         plan = sphere_plan(program, resolution)
         windows = [op.coefficients.array.size for op in plan.sphere if isinstance(op, ZonalMean)]
         north = (plan.rings + 1) // 2

@@ -83,7 +83,7 @@ class Kept:
     targets: np.ndarray | None = None
 
     def shape(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
-        """That of the result between (N1, N2) inputs, or of (N,) of them with themselves."""
+        """The shape of the result between (N1, N2) inputs, or of (N,) of them with themselves."""
         if self.kind != "all":
             return (*inputs, self.numbers)
         return tuple(n for count in (inputs if len(inputs) == 2 else (*inputs, None)) for n in _with(count, self.side))

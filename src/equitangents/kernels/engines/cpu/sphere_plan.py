@@ -79,7 +79,7 @@ class SpherePlan:
 
     @property
     def degrees(self) -> int:
-        """Of all signals and windows, at most."""
+        """The most degrees of a signal or a window."""
         return len(self.legendre.array)
 
     @cached_property
@@ -97,7 +97,7 @@ class SpherePlan:
 
     @property
     def labels(self) -> FrozenArray:
-        """Of the single position."""
+        """The label of the single position."""
         return FrozenArray(np.zeros(1, np.int32))
 
     def tables(self) -> list[np.ndarray]:

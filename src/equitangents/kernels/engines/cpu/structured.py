@@ -78,7 +78,7 @@ class CompiledStructured(StructuredRules):
 
 
 def _sized(program: StructuredProgram) -> Described:
-    """Of inputs with masks, which take more, where the program can have them."""
+    """The steps for inputs with masks, which take more, where the program can have them."""
     masked = bool(program.shape) and not any(isinstance(op, Table) for op in flat(program.ops))
     return describe(program, 1, masked)
 

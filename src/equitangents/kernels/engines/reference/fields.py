@@ -71,7 +71,7 @@ def field_diagonal(plan: FieldPlan, program: Program, x: np.ndarray) -> tuple[np
 
 
 def traced_fields(plan: FieldPlan, program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple[Any, Any]:
-    """The same inside a JAX program, one first input after another: (N1, N2, *tail)."""
+    """Fields inside a JAX program, one first input after another: (N1, N2, *tail)."""
     tables = {key: jnp.asarray(table) for key, table in field_tables(plan, program).items()}
     y1, y2 = by_position(x1), by_position(x2)
 

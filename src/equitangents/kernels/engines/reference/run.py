@@ -60,7 +60,7 @@ def diagonal(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def traced(program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple[Any, Any]:
-    """The same inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
+    """Kernels inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
     steps = plan(program)
     rows, columns = sizes.tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
     tables = {key: jnp.asarray(table) for key, table in tables_of(steps, program).items()}

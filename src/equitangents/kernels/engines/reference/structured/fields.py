@@ -12,7 +12,7 @@ from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 
 
 class Side(NamedTuple):
-    """Of one set of inputs: variances, means and masks, (positions, N)."""
+    """What is known of one set of inputs: variances, means and masks, (positions, N)."""
 
     q: Any
     mean: Any
