@@ -123,7 +123,7 @@ class Table(Operation):
 
     @property
     def tables(self) -> dict[str, np.ndarray]:
-        """The windows."""
+        """Which positions each window reads, by key."""
         return {self.index.key: self.index.array}
 
     def positions_after(self, positions: int) -> int:
@@ -185,7 +185,7 @@ class Pool(Operation):
 
     @property
     def tables(self) -> dict[str, np.ndarray]:
-        """The blocks."""
+        """Which block each position is in, by key."""
         return {self.labels.key: self.labels.array}
 
     def positions_after(self, positions: int) -> int:

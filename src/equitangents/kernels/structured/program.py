@@ -61,7 +61,7 @@ class BlockSums(Operation):
 
     @property
     def tables(self) -> dict[str, np.ndarray]:
-        """The blocks."""
+        """Which block each position is in, by key."""
         return {self.labels.key: self.labels.array}
 
     def positions_after(self, positions: int) -> int:
