@@ -34,7 +34,7 @@ TURNS = et.actions.permutations(et.groups.cyclic(4), np.array([[(x + g) % 4 for 
 
 def networks(width: int) -> dict[str, tuple[Sequential, tuple[int, ...]]]:
     """Name → network of that many channels, and the shape of its inputs."""
-    s = {"W_std": 1.4, "b_std": 0.1}
+    s: dict[str, Any] = {"W_std": 1.4, "b_std": 0.1}
     found: dict[str, tuple[Sequential, tuple[int, ...]]] = {}
     for phi in (Relu(), Erf(), Gelu()):
         name = type(phi).__name__

@@ -18,9 +18,9 @@ import numpy as np
 
 import equitangents as et
 from equitangents.kernels.engines import gpu
-from equitangents.kernels.plan import plan
+from equitangents.kernels.plans.plan import plan
+from equitangents.kernels.plans.tables import tables_of
 from equitangents.kernels.program import Program
-from equitangents.kernels.tables import tables_of
 
 nn = et.nn
 INSTRUCTIONS = 72  # of an element-layer with a 3×3 window and ReLU on a torus, in code for compute capability 9.0

@@ -14,7 +14,7 @@ from benchmarks.rooflines import bare_loop
 from equitangents import nn
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu.library import instruction_sets
-from equitangents.kernels.plan import FibrePlan, plan
+from equitangents.kernels.plans.plan import FibrePlan, plan
 
 LAYERS, SIDE, COUNT = 3, 16, 32
 

@@ -17,7 +17,7 @@ from benchmarks import growth
 from benchmarks.cases import CASES, QUICK, Case, Job
 from benchmarks.peers import OUT, Measured, measure, peer_python
 from benchmarks.rooflines import Bare, all_cores, matrix_product, stream
-from equitangents.kernels.engines.cpu.library import threads
+from equitangents.kernels.threads import threads
 
 _TOLERANCE = {"float32": 2e-6, "float64": 1e-12}
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 import equitangents as et
-from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.engines.registry import engine_of
+from equitangents.kernels.threads import threads
 
 LAYERS = 2
 B_STD = 0.1

@@ -31,6 +31,6 @@ def test_planted_violations_are_of_the_size_that_is_said(bench):
 
 
 def test_the_table_sees_verdicts_that_are_always_equivariant_as_misses(bench, monkeypatch):
-    monkeypatch.setattr("equitangents.audit.measure.data_pass.decide", lambda *args: "equivariant")
+    monkeypatch.setattr("equitangents.audit.data_pass.decide", lambda *args: "equivariant")
     chosen = tuple(case for case in bench.cases() if case.name == "sets of boxes, one too many in 20 %")
     assert [row.misses for row in bench.rows_of(chosen, models=1, resamples=20)] == [1]

@@ -43,6 +43,6 @@ def test_the_table_sees_verdicts_that_ignore_floors_as_false_alarms(bench, monke
 
 
 def test_the_table_sees_verdicts_that_are_always_equivariant_as_misses(bench, monkeypatch):
-    monkeypatch.setattr("equitangents.audit.measure.data_pass.decide", lambda *args: "equivariant")
+    monkeypatch.setattr("equitangents.audit.data_pass.decide", lambda *args: "equivariant")
     rows = bench.measure(chosen(bench, "off by 1 %", "5 % of class numbers change"), models=1)
     assert [row.misses for row in rows] == [1, 1]

@@ -12,7 +12,8 @@ import numpy as np
 from equitangents import nn
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import cpu, engine_of
-from equitangents.kernels.engines.cpu import fields, joint, library, run
+from equitangents.kernels.engines.cpu import fields, library, run
+from equitangents.kernels.engines.cpu import structured as joint
 from equitangents.kernels.fields.part import part_of
 from equitangents.kernels.structured.batch import batch_of
 from equitangents.nn import kernel_fields

@@ -9,10 +9,10 @@ import equitangents as et
 from equitangents import nn
 from equitangents.kernels.engines import cpu, engine_of
 from equitangents.kernels.engines.cpu import fields, library
-from equitangents.kernels.engines.cpu.joint import CompiledStructured
+from equitangents.kernels.engines.cpu import rotations as compiled
+from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.fields.part import part_of
-from equitangents.kernels.rotations import compiled
-from equitangents.kernels.stages import stages_of
+from equitangents.kernels.plans.stages import stages_of
 from equitangents.kernels.structured.batch import batch_of
 from equitangents.nn import kernel_fields
 

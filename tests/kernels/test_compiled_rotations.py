@@ -13,8 +13,9 @@ from equitangents import groups, nn
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.kernels.engines import cpu, select
 from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.engines.cpu import rotations as compiled
+from equitangents.kernels.engines.reference.rotations import reference as tiled
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations import compiled, tiled
 from equitangents.nn.zonal_window import zonal_window
 
 NONLINEARITIES = (nn.Relu(), nn.LeakyRelu(0.2), nn.Abs(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos())
@@ -305,9 +306,9 @@ def test_what_it_can_run_has_the_notes_of_the_reference(rng):
 
 
 def test_memory_is_checked_before_anything_is_computed(rng, monkeypatch):
-    from equitangents.kernels.rotations import tiles
+    from equitangents.kernels.engines.reference.rotations import tiling
 
-    monkeypatch.setattr(tiles, "_MEMORY_LIMIT", 1 << 10)
+    monkeypatch.setattr(tiling, "_MEMORY_LIMIT", 1 << 10)
     with pytest.raises(MemoryLimitError, match="one pair of signals of bandlimit 3"):
         two_layers(nn.Abs()).kernel(signals(rng, 2, 3, 1))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import library
-from equitangents.kernels.plan import plan
+from equitangents.kernels.plans.plan import plan
 from equitangents.nn import (
     Abs,
     Conv,

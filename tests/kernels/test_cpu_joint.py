@@ -16,7 +16,7 @@ from equitangents import nn
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError
 from equitangents.kernels.duals import Quadrature
 from equitangents.kernels.engines.cpu import library
-from equitangents.kernels.engines.cpu.joint import CompiledStructured
+from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.program import Dual
 from equitangents.kernels.structured import Mix, StructuredProgram
 from equitangents.kernels.structured.batch import batch_of

@@ -8,7 +8,7 @@ import pytest
 
 import equitangents as et
 from equitangents.kernels.engines.cpu.features import computed_in_double, features
-from equitangents.kernels.plan import plan
+from equitangents.kernels.plans.plan import plan
 from equitangents.nn import Conv, Dense, Flatten, GlobalAvgPool, Lift, Relu, Residual, Sequential
 
 IMAGES = et.actions.image_rotations(4)

@@ -21,9 +21,11 @@ from equitangents.nn import (
     LeakyRelu,
     Lift,
     LocallyConnected,
+    Parallel,
     Relu,
     Residual,
     Sequential,
+    Sum,
 )
 
 P4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))
@@ -118,6 +120,11 @@ def test_diagonals_inside_jax_programs(readout, rng):
         ),
         ((4, 1), [Conv(2, 3, padding="zero"), Relu(), Conv(2, 3), Relu(), GlobalAvgPool()], "circular padding"),
         ((3, 3, 1), [Conv(2, 3), Relu(), Lift(P4, 2, (3, 3)), Relu(), GroupPool()], "before the lift"),
+        (
+            (3, 1),
+            [Parallel(Conv(2, 3, stride=2, padding="zero"), Conv(2, 2, padding="valid")), Sum(), GlobalAvgPool()],
+            "branches of different strides",
+        ),
     ],
 )
 def test_networks_that_mix_fibres_say_so(shape, layers, why):
@@ -138,7 +145,7 @@ def test_networks_that_mix_fibres_say_so(shape, layers, why):
     ],
 )
 def test_a_readout_costs_the_fibres_it_joins(layers, fibres):
-    from equitangents.kernels.plan import FibrePlan, plan
+    from equitangents.kernels.plans.plan import FibrePlan, plan
 
     steps = plan(Sequential(*layers).lower((4, 6, 1))[1])
     assert isinstance(steps, FibrePlan)

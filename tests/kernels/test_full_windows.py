@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.kernels.plan import plan
+from equitangents.kernels.plans.plan import plan
 from laws.networks import check, network, small_group
 from oracles import finite_groups
 

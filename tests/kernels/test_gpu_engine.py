@@ -25,13 +25,14 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents import kernels
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels import calibration, cost
-from equitangents.kernels.compute import compute_diagonal
+from equitangents.kernels.cost import calibration
+from equitangents.kernels.cost import forecast as cost
 from equitangents.kernels.engines import choose, gpu, select
 from equitangents.kernels.engines.gpu import availability, compiler, run, source
 from equitangents.kernels.engines.gpu.engine import GpuEngine
-from equitangents.kernels.plan import plan
-from equitangents.kernels.tables import tables_of
+from equitangents.kernels.plans.plan import plan
+from equitangents.kernels.plans.tables import tables_of
+from equitangents.kernels.runs.programs import compute_diagonal
 from equitangents.nn import (
     Abs,
     AvgPool,

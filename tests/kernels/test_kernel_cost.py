@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels import calibration, cost, progress
+from equitangents.kernels import progress
+from equitangents.kernels.cost import calibration
+from equitangents.kernels.cost import forecast as cost
 from equitangents.kernels.engines.cpu.engine import CpuEngine
 from equitangents.kernels.engines.reference import sizes
 from equitangents.nn import (

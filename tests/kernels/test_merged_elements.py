@@ -7,10 +7,10 @@ import pytest
 
 import equitangents as et
 from equitangents import nn
-from equitangents.kernels import merged
-from equitangents.kernels import plan as plans
 from equitangents.kernels.engines import cpu
-from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.plans import merge_cosets
+from equitangents.kernels.plans import plan as plans
+from equitangents.kernels.plans.plan import FibrePlan
 from kernels.comparison import check_cpu
 
 
@@ -25,7 +25,7 @@ def plans_of(net, shape, monkeypatch):
     """The plan of a network, and one with every element."""
     program = net.lower((*shape, 2))[1]
     fewer = plans.plan.__wrapped__(program)
-    monkeypatch.setattr(plans, "merged", lambda *_: None)
+    monkeypatch.setattr(plans, "merge_cosets", lambda *_: None)
     whole = plans.plan.__wrapped__(program)
     assert isinstance(fewer, FibrePlan)
     assert isinstance(whole, FibrePlan)
@@ -70,4 +70,4 @@ def test_windows_whose_weights_differ_keep_every_element():
     layers = (nn.Lift(on, 1, window=[0, 1], weights=[1, 2]), nn.Relu(), nn.GroupPool(), nn.Dense(1))
     found = plans.plan(nn.Sequential(*layers).lower((4, 2))[1])
     assert found.levels.levels[-1].positions == 4
-    assert merged.merged(found.field, found.levels) is None
+    assert merge_cosets.merge_cosets(found.field, found.levels) is None

@@ -7,9 +7,9 @@ import pytest
 
 from equitangents.errors import NotFiniteError
 from equitangents.kernels.engines import engine_of
-from equitangents.kernels.offsets import in_bands
+from equitangents.kernels.plans.offsets import in_bands
+from equitangents.kernels.plans.stages import StagedPlan, staged
 from equitangents.kernels.scales import are_ordinary, law_of, scales_of
-from equitangents.kernels.stages import StagedPlan, staged
 from equitangents.nn import AvgPool, Conv, Dense, Erf, Flatten, GlobalAvgPool, Monomial, Relu, Sequential
 
 NETS = {

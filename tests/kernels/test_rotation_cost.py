@@ -10,9 +10,9 @@ import pytest
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import icosahedral, o3, so3
-from equitangents.kernels.calibration import Rate, timed
-from equitangents.kernels.rotations import cost as rotation_cost
-from equitangents.kernels.rotations.fields import sphere_samples
+from equitangents.kernels.cost import rotations as rotation_cost
+from equitangents.kernels.cost.calibration import Rate, timed
+from equitangents.kernels.engines.reference.rotations.fields import sphere_samples
 from equitangents.kernels.rotations.rings import rings_of
 from equitangents.nn import Dense, Erf, Flatten, GroupConv, GroupPool, Relu, Sequential, SphereLift
 

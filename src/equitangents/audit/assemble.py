@@ -14,9 +14,9 @@ import numpy as np
 
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.contract_section import contract_section
+from equitangents.audit.data_pass import Measured, measure_data
 from equitangents.audit.doubt import doubt
 from equitangents.audit.interruption import Bench, Interruption
-from equitangents.audit.measure.data_pass import Measured, measure_data
 from equitangents.audit.measure.input_sets import set_result
 from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.orbits import relative_std

@@ -15,9 +15,9 @@ import numpy as np
 
 from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.data_pass import Measured
 from equitangents.audit.interruption import Bench
 from equitangents.audit.measure.curves import curves, transform_curves
-from equitangents.audit.measure.data_pass import Measured
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
 from equitangents.audit.measure.input_sets import Kind, measure_set, same_predictions

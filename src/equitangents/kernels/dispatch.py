@@ -10,27 +10,35 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
+from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
-from equitangents.kernels.compute import compute as compute_fields
-from equitangents.kernels.compute import compute_diagonal as compute_fields_diagonal
 from equitangents.kernels.cost import KernelCost, announce
-from equitangents.kernels.cost import kernel_cost as field_cost
+from equitangents.kernels.cost import fields as cost_of_fields
+from equitangents.kernels.cost import forecast as cost_of_programs
+from equitangents.kernels.cost import rotations as cost_of_rotations
+from equitangents.kernels.cost import steerable as cost_of_steerable
+from equitangents.kernels.cost import structured as cost_of_structured
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields.result import KernelField
 from equitangents.kernels.program import Program
 from equitangents.kernels.projected import ProjectedProgram
 from equitangents.kernels.projected import compute as projected
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
-from equitangents.kernels.rotations import compute as rotations
-from equitangents.kernels.rotations.cost import kernel_cost as rotation_cost
+from equitangents.kernels.runs import (
+    program_fields,
+    programs,
+    rotations,
+    steerable,
+    steerable_fields,
+    structured,
+    structured_fields,
+)
 from equitangents.kernels.steerable import SteerableProgram
-from equitangents.kernels.steerable import compute as compute_steerable
-from equitangents.kernels.steerable import compute_diagonal as compute_steerable_diagonal
-from equitangents.kernels.steerable import kernel_cost as steerable_cost
 from equitangents.kernels.structured import StructuredProgram
-from equitangents.kernels.structured.cost import kernel_cost as structured_cost
-from equitangents.kernels.structured.run import compute as compute_structured
-from equitangents.kernels.structured.run import compute_diagonal as compute_structured_diagonal
 from equitangents.structured import Inputs
+
+field_cost = cost_of_fields.field_cost
 
 
 @singledispatch
@@ -67,21 +75,21 @@ def kernel_cost(
 @compute.register
 def _(program: Program, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
     announce(program, x1, x2, engine)
-    return compute_fields(program, x1, x2, engine)
+    return programs.compute(program, x1, x2, engine)
 
 
 compute.register(RotationProgram)(rotations.compute)
-compute.register(SteerableProgram)(compute_steerable)
-compute_diagonal.register(SteerableProgram)(compute_steerable_diagonal)
-kernel_cost.register(SteerableProgram)(steerable_cost)
-compute.register(StructuredProgram)(compute_structured)
-compute_diagonal.register(StructuredProgram)(compute_structured_diagonal)
-kernel_cost.register(StructuredProgram)(structured_cost)
-compute_diagonal.register(Program)(compute_fields_diagonal)
+compute.register(SteerableProgram)(steerable.compute)
+compute.register(StructuredProgram)(structured.compute)
+compute_diagonal.register(Program)(programs.compute_diagonal)
 compute_diagonal.register(RotationProgram)(rotations.compute_diagonal)
+compute_diagonal.register(SteerableProgram)(steerable.compute_diagonal)
+compute_diagonal.register(StructuredProgram)(structured.compute_diagonal)
 compute_pairs.register(RotationProgram)(rotations.compute_pairs)
-kernel_cost.register(Program)(field_cost)
-kernel_cost.register(RotationProgram)(rotation_cost)
+kernel_cost.register(Program)(cost_of_programs.kernel_cost)
+kernel_cost.register(RotationProgram)(cost_of_rotations.kernel_cost)
+kernel_cost.register(SteerableProgram)(cost_of_steerable.kernel_cost)
+kernel_cost.register(StructuredProgram)(cost_of_structured.kernel_cost)
 
 
 @compute.register
@@ -104,3 +112,29 @@ def _(
     engine: str | None = None,
 ) -> KernelCost:
     return projected.kernel_cost(kernel_cost, program, channels, n1, n2, dtype, engine)
+
+
+@singledispatch
+def compute_field(
+    program: Any, x1: ArrayLike, x2: ArrayLike | None, part: Part, engine: str | None = None
+) -> KernelField:
+    """The field between x1 and x2 (None: x1 with itself) at a part of the pairs of positions."""
+    raise NetworkError(_missing(program))
+
+
+@singledispatch
+def compute_field_diagonal(program: Any, x: ArrayLike, part: Part, engine: str | None = None) -> KernelField:
+    """The field of each input with itself."""
+    raise NetworkError(_missing(program))
+
+
+def _missing(program: Any) -> str:
+    return f"there are kernel fields of networks on grids and on finite groups, and none of a {type(program).__name__}"
+
+
+compute_field.register(Program)(program_fields.compute_field)
+compute_field.register(SteerableProgram)(steerable_fields.compute_field)
+compute_field.register(StructuredProgram)(structured_fields.compute_field)
+compute_field_diagonal.register(Program)(program_fields.compute_field_diagonal)
+compute_field_diagonal.register(SteerableProgram)(steerable_fields.compute_field_diagonal)
+compute_field_diagonal.register(StructuredProgram)(structured_fields.compute_field_diagonal)

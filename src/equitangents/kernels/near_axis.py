@@ -16,7 +16,7 @@ import numpy as np
 from equitangents._types import DType
 from equitangents.kernels import duals
 from equitangents.kernels.duals import precise
-from equitangents.kernels.plan import FibrePlan, plan
+from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Affine, Dual, Program
 from equitangents.kernels.twofold import Twofold, twofold
 from equitangents.kernels.units import unit_bias

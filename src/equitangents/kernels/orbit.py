@@ -103,7 +103,7 @@ class OrbitAverage:
             yield base.kernel(x1, self.action(g, x2))
 
     def _symmetric_terms(self, base: KernelFunction, elements: range, x: Any) -> Iterator[Kernels]:
-        """The same for x with itself, at half the cost: the term of g⁻¹ is the transpose of that of g."""
+        """The sums for x with itself, at half the cost: the term of g⁻¹ is the transpose of that of g."""
         group = self.action.group
         for g in elements:
             inverse = group.inverse(g)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -72,10 +72,34 @@ class DualActivation(Protocol):
         """(E[φ(u)²], E[φ(u)]) for q = E[u²]."""
 
 
+class Operation:
+    """What an operation says of itself, for planners and costs that walk over programs.
+
+    An operation that says nothing acts at each position alone.
+    """
+
+    is_positional: ClassVar[bool] = False  # it reads several positions, or tells them apart, without pooling them
+    needs_variances: ClassVar[bool] = False  # K alone does not say what it does
+
+    @property
+    def tables(self) -> dict[str, np.ndarray]:
+        """The tables of indices that it reads, by key."""
+        return {}
+
+    def positions_after(self, positions: int) -> int:
+        """How many positions it leaves of so many."""
+        return positions
+
+    def products(self, positions: int) -> int:
+        """Multiply-adds of a pair of inputs in its sums over positions, of K and of Θ."""
+        return 0
+
+
 @dataclass(frozen=True)
-class Box:
+class Box(Operation):
     """Mean over a box window on a grid: out(p) = (1/|S|) Σ_u in(stride·p - low + u), wrapped or zero outside."""
 
+    is_positional: ClassVar[bool] = True
     in_shape: tuple[int, ...]
     out_shape: tuple[int, ...]
     window: tuple[int, ...]
@@ -84,17 +108,31 @@ class Box:
     high: tuple[int, ...]
     wrap: bool
 
+    def positions_after(self, positions: int) -> int:
+        """One for each window."""
+        return int(np.prod(self.out_shape, dtype=np.int64))
+
 
 @dataclass(frozen=True)
-class Table:
+class Table(Operation):
     """Weighted mean over a window given by an index table: out(g) = Σ_s weights[s] in(index[g, s])."""
 
+    is_positional: ClassVar[bool] = True
     index: FrozenArray  # int32 (positions_out, |S|)
     weights: FrozenArray  # float64 (|S|,), summing to 1
 
+    @property
+    def tables(self) -> dict[str, np.ndarray]:
+        """Which positions each window reads, by key."""
+        return {self.index.key: self.index.array}
+
+    def positions_after(self, positions: int) -> int:
+        """One for each window."""
+        return len(self.index.array)
+
 
 @dataclass(frozen=True)
-class Affine:
+class Affine(Operation):
     """A linear layer's weights and bias: K ← W²K + b², Θ ← K + W²Θ (with the new K)."""
 
     W_var: float
@@ -108,7 +146,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class RatedAffine(Affine):
-    """The same in another parametrisation: Θ ← w K + b + W²Θ with the old K, `weight_rate` w and `bias_rate` b."""
+    """An affine map in another parametrisation: Θ ← w K + b + W²Θ with the old K, `weight_rate` w, `bias_rate` b."""
 
     weight_rate: float
     bias_rate: float
@@ -120,19 +158,22 @@ class RatedAffine(Affine):
 
 
 @dataclass(frozen=True)
-class Dual:
+class Dual(Operation):
     """A nonlinearity: K ← E[φ(u)φ(v)], Θ ← Θ·E[φ'(u)φ'(v)]."""
 
+    needs_variances: ClassVar[bool] = True
     activation: DualActivation
 
 
 @dataclass(frozen=True)
-class Decouple:
+class Decouple(Operation):
     """Different positions share no weights: K and Θ vanish where p ≠ p'."""
+
+    is_positional: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class Pool:
+class Pool(Operation):
     """Average over blocks of positions: K(A,A') = mean of K over A × A'; positions with label -1 are dropped.
 
     `box` are the windows on a grid that the blocks are, if they are any.
@@ -142,11 +183,25 @@ class Pool:
     blocks: int
     box: Box | None = None
 
+    @property
+    def tables(self) -> dict[str, np.ndarray]:
+        """Which block each position is in, by key."""
+        return {self.labels.key: self.labels.array}
+
+    def positions_after(self, positions: int) -> int:
+        """One for each block."""
+        return self.blocks
+
+    def products(self, positions: int) -> int:
+        """A position is in one block at most."""
+        return 2 * positions * (positions + self.blocks)
+
 
 @dataclass(frozen=True)
-class WindowPool:
+class WindowPool(Operation):
     """Average over windows that overlap, leave gaps or are padded: K'(p,p') = mean over u, u' of K(s·p+u, s·p'+u')."""
 
+    is_positional: ClassVar[bool] = True
     box: Box
 
     @property
@@ -154,51 +209,63 @@ class WindowPool:
         """The grid of windows."""
         return self.box.out_shape
 
+    def positions_after(self, positions: int) -> int:
+        """One for each window."""
+        return int(np.prod(self.out_shape, dtype=np.int64))
+
 
 @dataclass(frozen=True)
-class Flatten:
+class Flatten(Operation):
     """Positions become channels: K = mean over p of K(p,p)."""
 
-
-@dataclass(frozen=True)
-class Branch:
-    """A residual block: the field plus what `ops` make of it."""
-
-    ops: tuple[Op, ...]
+    def positions_after(self, positions: int) -> int:
+        """One position is left."""
+        return 1
 
 
 @dataclass(frozen=True)
-class Parallel:
+class Parallel(Operation):
     """What several branches, each a list of operations, make of one field: their sum, or their channels side by side.
 
     Sums: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i. With `shares` w_i of the channels: K = Σ w_i K_i, Θ = Σ w_i Θ_i.
+    A branch without operations is the field itself, so that a residual block is the sum of () and another.
     """
 
+    needs_variances: ClassVar[bool] = True
     branches: tuple[tuple[Op, ...], ...]
     shares: tuple[float, ...] | None = None
 
+    @property
+    def residual(self) -> tuple[Op, ...] | None:
+        """The operations whose result is added to the field itself; None where that is not all."""
+        alone = self.shares is None and len(self.branches) == 2 and not self.branches[0]
+        return self.branches[1] if alone else None
+
+
+def residual(ops: tuple[Any, ...]) -> Parallel:
+    """A residual block: the field plus what `ops` make of it."""
+    return Parallel(((), ops))
+
 
 @dataclass(frozen=True)
-class Standardise:
+class Standardise(Operation):
     """Division by σ, σ² = eps + the mean of q over positions, of a Gaussian field: K' = K/(σσ'), Θ' = Θ/(σσ')."""
 
+    is_positional: ClassVar[bool] = True
+    needs_variances: ClassVar[bool] = True
     eps: float
 
 
-Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Branch | Parallel | Standardise
+Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Parallel | Standardise
 
 
 def inside(op: Any) -> tuple[tuple[Any, ...], ...]:
     """The lists of operations that an operation holds."""
-    if isinstance(op, Branch):
-        return (op.ops,)
     return op.branches if isinstance(op, Parallel) else ()
 
 
 def with_inside(op: Any, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
     """The operation with every list that it holds changed."""
-    if isinstance(op, Branch):
-        return Branch(change(op.ops))
     return replace(op, branches=tuple(map(change, op.branches))) if isinstance(op, Parallel) else op
 
 
@@ -240,10 +307,7 @@ def arrays_of(program: Program) -> dict[str, np.ndarray]:
 
     def visit(ops: tuple[Op, ...]) -> None:
         for op in ops:
-            if isinstance(op, Table):
-                found[op.index.key] = op.index.array
-            elif isinstance(op, Pool):
-                found[op.labels.key] = op.labels.array
+            found.update(op.tables)
             for held in inside(op):
                 visit(held)
 

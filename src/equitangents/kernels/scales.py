@@ -19,7 +19,7 @@ from jaxtyping import Float
 from equitangents._types import DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
-from equitangents.kernels.program import Affine, Branch, Dual, Parallel, Standardise, inside
+from equitangents.kernels.program import Affine, Dual, Parallel, Standardise, inside
 
 BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
 _SPREAD = 4  # of logarithms of norms, up to which all pairs are near
@@ -43,7 +43,7 @@ class Law(NamedTuple):
 
 @lru_cache(maxsize=256)
 def law_of(program: Any) -> Law:
-    """That of a field program or of a program on rotations."""
+    """How kernels of a field program, or of one on rotations, follow the scale of inputs."""
     ops = list(_operations(program))
     activations = [op.activation for op in ops if isinstance(op, Dual)]
     linear = [op for op in ops if isinstance(op, Affine)]
@@ -75,9 +75,6 @@ def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[flo
         elif isinstance(op, Dual) and isinstance(op.activation, duals.PiecewiseLinear):
             factor = (1 + op.activation.slope**2) / 2
             signal, constant = factor * signal, factor * constant
-        elif isinstance(op, Branch):
-            inner = _variance(op.ops, signal, constant)
-            signal, constant = signal + inner[0], constant + inner[1]
         elif isinstance(op, Parallel):
             each = [_variance(branch, signal, constant) for branch in op.branches]
             shares = op.shares or (1.0,) * len(each)
@@ -140,7 +137,7 @@ class Treatment(NamedTuple):
 
 
 def treatment(law: Law, bin1: int, bin2: int, dtype: DType) -> Treatment:
-    """That of inputs of two bins."""
+    """How pairs of inputs of two bins are computed."""
     near = abs(bin1 - bin2) <= 1
     most = BITS * max(bin1, bin2)
     apart = (most, most) if near else (BITS * bin1, BITS * bin2)
@@ -204,7 +201,7 @@ def are_ordinary(law: Law, inputs: tuple[np.ndarray, ...]) -> bool:
 
 
 def scales_of(law: Law, dtype: DType, x1: np.ndarray, x2: np.ndarray | None) -> Scales:
-    """Those of inputs x1 and x2 (None: x1 again); what is not finite counts as ordinary.
+    """The bins of inputs x1 and x2 (None: x1 again); what is not finite counts as ordinary.
 
     Raises NotFiniteError for inputs so large that a nonlinearity that is not homogeneous has no kernel of them.
     """

@@ -20,19 +20,19 @@ from scipy import fft
 
 from equitangents import precision
 from equitangents.actions import Action
-from equitangents.kernels import apart, by_scale
-from equitangents.kernels.calibration import Rate, timed, uncertainty
 from equitangents.kernels.cost import KernelCost
+from equitangents.kernels.cost.calibration import Rate, timed, uncertainty
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose
-from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.engines.reference import means
 from equitangents.kernels.engines.reference.carry import COVARIANCE
-from equitangents.kernels.plan import FibrePlan, plan
+from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import KernelFunction, Kernels
+from equitangents.kernels.runs import by_scale, wide_norms
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.size import check_result
+from equitangents.kernels.threads import threads
 
 _TILE_ELEMENTS = 1 << 18  # distances at a time
 _DIRECT_NUMBERS = 1 << 21  # numbers gathered at a time where distances are summed directly
@@ -158,7 +158,7 @@ def _ways(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> by_scale.
 
     return by_scale.Ways(
         engine=partial(_means, steps, torus, engine),
-        common=lambda v1, v2, factor: _means(apart.with_biases(steps, factor), torus, engine, v1, v2),
+        common=lambda v1, v2, factor: _means(wide_norms.with_biases(steps, factor), torus, engine, v1, v2),
         apart=far,
         compiled=False,  # tiles are filled up anyway
     )
@@ -224,7 +224,7 @@ class _Inputs:
         return np.asarray(self.values[i : i + self.side], np.float64)
 
     def spectra(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of centred inputs: (transforms, (*frequencies, inputs, C); mean squares, (inputs,))."""
+        """What is needed of centred inputs: (transforms, (*frequencies, inputs, C); mean squares, (inputs,))."""
         block = self.block(i) - self.centre
         axes = tuple(range(1, 1 + len(self.torus)))
         spectrum = np.moveaxis(fft.rfftn(block, axes=axes, workers=threads()), 0, -2)
@@ -249,7 +249,7 @@ def _distances(a: _Inputs, first: tuple[np.ndarray, np.ndarray], i: int, b: _Inp
 
 
 def _covariances(a: _Inputs, first: tuple[np.ndarray, np.ndarray], i: int, b: _Inputs, j: int) -> np.ndarray:
-    """The same of mean products, of inputs from which nothing was taken."""
+    """Mean products under all translations, of inputs from which nothing was taken."""
     return _products(a, first, b.spectra(j))
 
 

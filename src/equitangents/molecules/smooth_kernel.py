@@ -26,11 +26,11 @@ from equitangents.kernels.duals.erf import Erf
 from equitangents.kernels.duals.gelu import Gelu
 from equitangents.kernels.duals.trigonometric import Cos, Sin
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
-from equitangents.kernels.program import Affine, Branch, Dual, Op
+from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run
+from equitangents.kernels.program import Affine, Dual, Op, inside
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.rotations.closed_nodes import closed_nodes
-from equitangents.kernels.rotations.pointwise import Variances, after, moments, run
 from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs, signals_for
 from equitangents.molecules.molecules import Molecules
@@ -275,9 +275,9 @@ def _linear(program: RotationProgram, values: Any, constant: bool) -> Any:
 
 def _check_smooth(ops: tuple[Op, ...]) -> None:
     for op in ops:
-        if isinstance(op, Branch):
-            _check_smooth(op.ops)
-        elif isinstance(op, Dual) and not isinstance(op.activation, SMOOTH):
+        for held in inside(op):
+            _check_smooth(held)
+        if isinstance(op, Dual) and not isinstance(op.activation, SMOOTH):
             raise NetworkError(
                 f"forces need the kernel's second derivatives, which that of {type(op.activation).__name__} does not "
                 "have at equal inputs; use Erf, Gelu, Sin or Cos"

@@ -83,7 +83,7 @@ class Attention(Layer):
         return self._attended(params, x, None)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """The same; missing positions are attended to by none."""
+        """Attention that reads no missing positions."""
         return structure.after(self._attended(params, x, structure.mask), structure.mask)
 
     def _attended(self, params: Params, x: Any, mask: Any) -> Any:

@@ -63,5 +63,5 @@ class Dense(Layer):
         return (self.weights.affine(signal.channels),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
-        """The same at every position, so also at every rotation."""
+        """The layer's operation: it acts alike at every position and rotation."""
         return self.lower(signal)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 import jax.numpy as jnp
@@ -11,23 +10,16 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import DTypeLike
 
-from equitangents.errors import NetworkError
 from equitangents.kernels.cost import KernelCost
-from equitangents.kernels.fields.cost import field_cost
-from equitangents.kernels.fields.dispatch import compute_field, compute_field_diagonal
+from equitangents.kernels.dispatch import compute_field, compute_field_diagonal, field_cost
 from equitangents.kernels.fields.part import Part, part_of
 from equitangents.kernels.fields.result import KernelField, NngpKernelField
-from equitangents.kernels.program import Program
-from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.steerable import SteerableProgram
 from equitangents.kernels.store.key import described
-from equitangents.kernels.structured import StructuredProgram
 from equitangents.nn.layer import Layer
-from equitangents.nn.lowering import count_given, program_of, steerable_program_of, structured_program_of
+from equitangents.nn.lowering import lower_field
 from equitangents.nn.rotation_fields import ends_on_rotations, rotation_field, rotation_field_of_each
-from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
-from equitangents.nn.steerable.ending import PointFeatures
-from equitangents.steerable.positions import OnPoints, OnWhole
+from equitangents.nn.signal import Signal
 from equitangents.structured import is_structured
 
 PositionPairs = Literal["all", "same"] | npt.ArrayLike
@@ -81,21 +73,21 @@ def cost_of_field(
 ) -> KernelCost:
     """`Sequential.kernel_field_cost` of inputs of a shape that is checked."""
     signals = net.signals(shape)
-    given, program = _lower(net.layers, signals)
+    given, program = lower_field(net.layers, signals)
     part = part_of(positions, signals[-1].positions.count)
     return field_cost(program, signals[given].channels, n1, n2, part, dtype, engine)
 
 
 def described_field(net: _Network, shape: tuple[int, ...]) -> str:
     """A text that is equal for networks with equal kernel fields on inputs of `shape`, and for no others."""
-    given, program = _lower(net.layers, net.signals(shape))
+    given, program = lower_field(net.layers, net.signals(shape))
     probe = np.random.default_rng(0).normal(size=(2, *shape))
     return f"{described(np.asarray(net.after_given(given, probe)))}{described(program)}"
 
 
 def _asked(net: _Network, x: Any, positions: Any) -> tuple[int, Any, Part]:
     signals = net.signals(x.shape[1:])
-    given, program = _lower(net.layers, signals, x.convention if is_structured(x) else None)
+    given, program = lower_field(net.layers, signals, x.convention if is_structured(x) else None)
     return given, program, part_of(positions, signals[-1].positions.count)
 
 
@@ -121,37 +113,3 @@ def _named(net: _Network, found: KernelField, x: Any) -> Any:
     found = replace(found, grid=net.signals(x.shape[1:])[-1].positions.shape)
     reasons = [layer.no_ntk for layer in net.layers if layer.no_ntk is not None]
     return NngpKernelField.of(found, reasons[0]) if reasons else found
-
-
-@lru_cache(maxsize=256)
-def _lower(
-    layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None
-) -> tuple[int, Program | RotationProgram | StructuredProgram | SteerableProgram]:
-    """(how many leading layers are functions of the input alone, the program of the rest, unfolded)."""
-    if isinstance(layers[-1], PointFeatures):
-        given = count_given(layers, signals)
-        return given, steerable_program_of(layers[given:-1], signals[given:-1])
-    if layers[-1].is_last:
-        raise NetworkError(
-            "outputs that turn, of a Readout or of steerable features, have no positions: kernel gives them all, "
-            "(N1, N2, d, d)"
-        )
-    if isinstance(signals[-1].positions, OnWhole):
-        raise NetworkError(
-            f"the network ends on {signals[-1].positions}, so there is no kernel between positions; use kernel() in "
-            "place of kernel_field()"
-        )
-    if isinstance(signals[-1].positions, OnPoints):
-        raise NetworkError(
-            "a network on steerable features ends with PointFeatures, and has a kernel field, or with SteerablePool: "
-            "then ask for kernel"
-        )
-    if not isinstance(signals[-1].positions, Grid | OnGroup | Blocks):
-        raise NetworkError(
-            f"the network ends on {signals[-1].positions}; kernel fields are of networks that end on a grid, on a "
-            "finite group or on its cosets"
-        )
-    given = count_given(layers, signals)
-    if not masks:
-        return given, program_of(layers[given:], signals[given:])
-    return given, structured_program_of(layers[given:], signals[given:], masks)

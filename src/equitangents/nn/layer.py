@@ -41,7 +41,7 @@ class Layer(CheckedKeywords, abc.ABC):
         """Operations on kernels (`Op`, or `RotationOp` on rotations)."""
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """The same of inputs with missing positions, whose windows are those of the smaller inputs that are left."""
+        """Operations for inputs with missing positions, whose windows are those of the smaller inputs that are left."""
         return self.lower(signal)
 
     @property
@@ -203,7 +203,7 @@ class Weights:
 
 
 def check_number(name: str, value: Any) -> float:
-    """A finite number that is known."""
+    """A finite Python number, not a JAX tracer."""
     if isinstance(value, jax.core.Tracer) or (
         not isinstance(value, int | float | jnp.ndarray) and not hasattr(value, "item")
     ):
@@ -215,7 +215,7 @@ def check_number(name: str, value: Any) -> float:
 
 
 def check_scale(name: str, value: Any) -> float:
-    """A finite standard deviation, at least zero."""
+    """A finite standard deviation, at least zero, not a JAX tracer."""
     if isinstance(value, jax.core.Tracer) or (
         not isinstance(value, int | float | jnp.ndarray) and not hasattr(value, "item")
     ):

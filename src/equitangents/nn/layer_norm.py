@@ -65,7 +65,7 @@ class LayerNorm(ParameterFree):
         return self._normalised(x, None)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """The same over the positions that exist."""
+        """Normalisation over the positions that exist."""
         return structure.after(self._normalised(x, structure.mask), structure.mask)
 
     def _normalised(self, x: Any, mask: Any) -> Any:
@@ -90,6 +90,6 @@ class LayerNorm(ParameterFree):
         return (Normalise(bool(dimensions), float(self.eps), signal.gaussian, groups),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Any, ...] | None:
-        """The same at every position, so also at every rotation."""
+        """The layer's operation: it acts alike at every position and rotation."""
         lowered = self.lower(signal)
         return lowered if isinstance(lowered[0], Dual) else None

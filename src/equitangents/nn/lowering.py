@@ -2,18 +2,95 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.lone_windows import with_fitting_padding
+from equitangents.kernels.plans.lone_windows import with_fitting_padding
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.rotations import RotationFibres, RotationProgram
 from equitangents.kernels.steerable import SteerableProgram
 from equitangents.kernels.structured import StructuredProgram, in_fields, is_structured, simplified
+from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
-from equitangents.nn.signal import Signal
+from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
+from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER
+
+AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
+
+
+def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, AnyProgram]:
+    """(how many leading layers are functions of the input alone, the program of the rest).
+
+    `signals[i]` goes into layer i, and the last comes out, which is to have one position; else raises NetworkError.
+    """
+    given = _given_of_vector(layers, signals)
+    if isinstance(signals[-1].positions, OnWhole):
+        return given, steerable_program_of(layers[given:], signals[given:])
+    folded = fold(layers[given:], signals[given:])
+    if folded is not None:
+        return given, Program(signals[given].positions.shape, *folded)
+    return given, program_of(layers[given:], signals[given:])
+
+
+def lower_structured(
+    layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str = SMALLER
+) -> tuple[int, AnyProgram]:
+    """As `lower`, for inputs with masks or graphs, which always run over all pairs of positions."""
+    given = _given_of_vector(layers, signals)
+    if isinstance(signals[-1].positions, OnWhole):
+        return given, steerable_program_of(layers[given:], signals[given:])
+    return given, structured_program_of(layers[given:], signals[given:], masks)
+
+
+@lru_cache(maxsize=256)
+def lower_field(
+    layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None
+) -> tuple[int, AnyProgram]:
+    """(how many leading layers are functions of the input alone, the program of the rest), for a kernel field.
+
+    Unfolded: every position of the output is wanted. Raises NetworkError for networks that end on none.
+    """
+    if isinstance(layers[-1], PointFeatures):
+        given = count_given(layers, signals)
+        return given, steerable_program_of(layers[given:-1], signals[given:-1])
+    if layers[-1].is_last:
+        raise NetworkError(
+            "outputs that turn, of a Readout or of steerable features, have no positions: kernel gives them all, "
+            "(N1, N2, d, d)"
+        )
+    if isinstance(signals[-1].positions, OnWhole):
+        raise NetworkError(
+            f"the network ends on {signals[-1].positions}, so there is no kernel between positions; use kernel() in "
+            "place of kernel_field()"
+        )
+    if isinstance(signals[-1].positions, OnPoints):
+        raise NetworkError(
+            "a network on steerable features ends with PointFeatures, and has a kernel field, or with SteerablePool: "
+            "then ask for kernel"
+        )
+    if not isinstance(signals[-1].positions, Grid | OnGroup | Blocks):
+        raise NetworkError(
+            f"the network ends on {signals[-1].positions}; kernel fields are of networks that end on a grid, on a "
+            "finite group or on its cosets"
+        )
+    given = count_given(layers, signals)
+    if not masks:
+        return given, program_of(layers[given:], signals[given:])
+    return given, structured_program_of(layers[given:], signals[given:], masks)
+
+
+def _given_of_vector(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
+    """How many leading layers are functions of the input alone; NetworkError unless one position is left."""
+    if signals[-1].positions.count != 1 or isinstance(layers[-1], PointFeatures):
+        raise NetworkError(
+            f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
+            "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "
+            "(and SteerableDense)"
+        )
+    return count_given(layers, signals)
 
 
 def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
@@ -46,7 +123,7 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Progra
 def structured_program_of(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str = SMALLER
 ) -> StructuredProgram:
-    """The same for inputs with masks or graphs, which always run over all pairs of positions."""
+    """The program for inputs with masks or graphs, which always runs over all pairs of positions."""
     if any(layer.lifts_to is not None for layer in layers):
         raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
     ops = lowered(layers, signals, masked=masks == SMALLER)

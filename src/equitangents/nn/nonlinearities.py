@@ -57,7 +57,7 @@ class Nonlinearity(ParameterFree):
         return (Dual(self.dual),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
-        """The same at every position, so also at every rotation."""
+        """The nonlinearity's dual: it acts alike at every position and rotation."""
         return self.lower(signal)
 
 
@@ -83,7 +83,7 @@ class LeakyRelu(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """That of a piecewise linear function."""
+        """Arc-cosine kernels, for this slope below zero."""
         return duals.PiecewiseLinear(float(self.negative_slope))
 
     def function(self, x: jax.Array) -> jax.Array:
@@ -97,7 +97,7 @@ class Abs(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """That of a piecewise linear function of slope -1."""
+        """Arc-cosine kernels, for a slope of -1 below zero."""
         return duals.PiecewiseLinear(-1.0)
 
     def function(self, x: jax.Array) -> jax.Array:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.structured import Add, Join, Split
+from equitangents.kernels import structured
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.lowering import lowered
 from equitangents.nn.sequential import Sequential, chain, run_layers
@@ -76,7 +76,7 @@ class Parallel(Layer):
 
     @property
     def no_ntk(self) -> str | None:
-        """That of a layer of a branch."""
+        """Why a layer inside has no NTK; None if all have."""
         return next((la.no_ntk for branch in self._branches for la in branch if la.no_ntk is not None), None)
 
     def __repr__(self) -> str:
@@ -146,13 +146,13 @@ class Parallel(Layer):
         return self._lowered(signal, masked=False)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """The same, with the branches' windows of smaller inputs."""
+        """One operation that holds the branches, with windows of smaller inputs."""
         return self._lowered(signal, masked=True)
 
     def _lowered(self, signal: Any, *, masked: bool) -> tuple[Any, ...]:
         inputs, _, _ = self._inputs(signal)
         pairs = zip(self._branches, inputs, strict=True)
-        return (Split(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs)),)
+        return (structured.Split(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs)),)
 
 
 class _Joining(ParameterFree):
@@ -244,7 +244,7 @@ class Sum(_Joining):
 
     def lower(self, signal: Any) -> tuple[Any, ...]:
         """One operation for all groups."""
-        return (Add(self.groups(signal)),)
+        return (structured.Add(self.groups(signal)),)
 
 
 class Concatenate(_Joining):
@@ -282,7 +282,7 @@ class Concatenate(_Joining):
         """One operation with each branch's share of channels."""
         groups = self.groups(signal)
         counts = [[signal.parts[i].channels for i in group] for group in groups]
-        return (Join(groups, tuple(tuple(c / sum(count) for c in count) for count in counts)),)
+        return (structured.Concatenate(groups, tuple(tuple(c / sum(count) for c in count) for count in counts)),)
 
 
 def has_weights(layer: Layer) -> bool:

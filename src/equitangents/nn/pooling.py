@@ -99,7 +99,7 @@ class AvgPool(_Pool):
         return (Pool(FrozenArray(labels.ravel()), int(np.prod(out)), box),)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """The same, over windows of smaller inputs where they are others."""
+        """A mean over windows of the smaller inputs, where these are other windows."""
         box = self._box(signal)
         if keeps_windows(box, self.padding) and not is_padded(box):
             return self.lower(signal)

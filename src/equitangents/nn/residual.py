@@ -9,7 +9,7 @@ import jax
 from equitangents._types import DType, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
-from equitangents.kernels.program import Branch, Op
+from equitangents.kernels.program import Op, residual
 from equitangents.nn.folding import fold_layers
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.lowering import lowered
@@ -52,7 +52,7 @@ class Residual(Layer):
 
     @property
     def no_ntk(self) -> str | None:
-        """That of a layer of the branch."""
+        """Why a layer inside has no NTK; None if all have."""
         return next((layer.no_ntk for layer in self.layers if layer.no_ntk is not None), None)
 
     def __repr__(self) -> str:
@@ -98,13 +98,13 @@ class Residual(Layer):
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One operation that holds those of the branch."""
-        return (Branch(lowered(self.layers, self.signals(signal), masked=False)),)
+        return (residual(lowered(self.layers, self.signals(signal), masked=False)),)
 
     def lower_masked(self, signal: Signal) -> tuple[Op, ...]:
-        """The same, with the branch's windows of smaller inputs."""
-        return (Branch(lowered(self.layers, self.signals(signal), masked=True)),)
+        """One operation that holds the branch, with windows of smaller inputs."""
+        return (residual(lowered(self.layers, self.signals(signal), masked=True)),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """A branch, if all of its layers fold."""
         inner = fold_layers(self.layers, self.signals(signal), group)
-        return None if inner is None else (Branch(inner),)
+        return None if inner is None else (residual(inner),)

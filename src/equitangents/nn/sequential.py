@@ -16,26 +16,18 @@ from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
 from equitangents.kernels.fields.result import KernelField
-from equitangents.kernels.program import Program
 from equitangents.kernels.result import Kernels, NngpKernels
-from equitangents.kernels.rotations import RotationProgram
-from equitangents.kernels.steerable import SteerableProgram
-from equitangents.kernels.structured import StructuredProgram
 from equitangents.keywords import CheckedKeywords
-from equitangents.nn.folding import fold
 from equitangents.nn.kernel_fields import PositionPairs, cost_of_field, field_between, field_of_each
 from equitangents.nn.layer import Layer
-from equitangents.nn.lowering import count_given, program_of, steerable_program_of, structured_program_of
+from equitangents.nn.lowering import AnyProgram, lower, lower_structured
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.nn.steerable.outputs import turning_dimension
 from equitangents.nn.structure import Structure
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array
-
-AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
 
 
 class Sequential(CheckedKeywords):
@@ -122,7 +114,7 @@ class Sequential(CheckedKeywords):
         return y
 
     def _apply_structured(self, params: Params, x: Any, key: jax.Array | None) -> Any:
-        """The same with masks, graphs and randomness."""
+        """Outputs for inputs with masks, graphs or randomness."""
         x = checked("x", x) if is_structured(x) else x
         leaves = jax.tree.leaves(params)
         dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
@@ -370,35 +362,14 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
 
 @lru_cache(maxsize=256)
 def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
+    signals = _signals(layers, input_shape)
     if isinstance(layers[-1], Readout):
-        return layers[-1].projected(layers[:-1], input_shape, _signals(layers, input_shape), _lower)
-    signals, given = _ends_on_vector(layers, input_shape)
-    if isinstance(signals[-1].positions, OnWhole):
-        return given, steerable_program_of(layers[given:], signals[given:])
-    folded = fold(layers[given:], signals[given:])
-    if folded is not None:
-        return given, Program(signals[given].positions.shape, *folded)
-    return given, program_of(layers[given:], signals[given:])
+        return layers[-1].projected(layers[:-1], input_shape, signals, _lower)
+    return lower(layers, signals)
 
 
 @lru_cache(maxsize=256)
 def _lower_structured(
     layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str = SMALLER
-) -> tuple[int, StructuredProgram | SteerableProgram]:
-    """The same for inputs with masks or graphs, which always run over all pairs of positions."""
-    signals, given = _ends_on_vector(layers, input_shape)
-    if isinstance(signals[-1].positions, OnWhole):
-        return given, steerable_program_of(layers[given:], signals[given:])
-    return given, structured_program_of(layers[given:], signals[given:], masks)
-
-
-def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[tuple[Signal, ...], int]:
-    """(signals, how many leading layers are functions of the input alone) of a network with one output position."""
-    signals = _signals(layers, input_shape)
-    if signals[-1].positions.count != 1 or isinstance(layers[-1], PointFeatures):
-        raise NetworkError(
-            f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
-            "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "
-            "(and SteerableDense)"
-        )
-    return signals, count_given(layers, signals)
+) -> tuple[int, AnyProgram]:
+    return lower_structured(layers, _signals(layers, input_shape), masks)

@@ -18,7 +18,7 @@ class Sign(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """That of the sign, which has no derivative."""
+        """Moments of the sign, which has no derivative."""
         return duals.Sign()
 
     def function(self, x: jax.Array) -> jax.Array:
@@ -32,7 +32,7 @@ class Heaviside(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """That of the step, which has no derivative."""
+        """Moments of the step, which has no derivative."""
         return duals.Heaviside()
 
     def function(self, x: jax.Array) -> jax.Array:

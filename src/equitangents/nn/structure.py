@@ -26,7 +26,7 @@ class Structure:
     masks: str = SMALLER
 
     def within(self, i: int) -> Structure:
-        """The same with the key of part i."""
+        """What goes into part i: all of it, with a key of its own."""
         return self if self.key is None else replace(self, key=jax.random.fold_in(self.key, i))
 
     def after(self, y: Any, mask: Any) -> tuple[Any, Structure]:

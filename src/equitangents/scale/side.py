@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.counting import count
 from equitangents.kernels.engines import choose
+from equitangents.kernels.plans.counting import count
 from equitangents.kernels.program import Program
 
 _LEAST, _MOST = 64, 1000  # of a side, where tiles take long

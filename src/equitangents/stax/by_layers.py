@@ -15,9 +15,14 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.errors import NetworkError, ShapeError
-from equitangents.kernels.structured.execute import Context, execute, tables_of
-from equitangents.kernels.structured.fields import State
-from equitangents.kernels.structured.states import FieldKernels, kernels_of_state, state_of_inputs, state_of_kernels
+from equitangents.kernels.engines.reference.structured.execute import Context, execute, tables_of
+from equitangents.kernels.engines.reference.structured.fields import State
+from equitangents.kernels.engines.reference.structured.states import (
+    FieldKernels,
+    kernels_of_state,
+    state_of_inputs,
+    state_of_kernels,
+)
 from equitangents.memory import check_fits
 from equitangents.nn.signal import Grid, Signal
 from equitangents.stax.finite import first_fan

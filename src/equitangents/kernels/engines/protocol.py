@@ -15,10 +15,10 @@ from numpy.typing import DTypeLike
 from equitangents._types import ArrayLike
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.plan import FieldPlan, field_plan
-from equitangents.kernels.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans.stages import StagedPlan
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations.rules import RotationRules
-from equitangents.kernels.stages import StagedPlan
 from equitangents.kernels.structured.rules import StructuredRules
 
 Pair = tuple[Any, Any]

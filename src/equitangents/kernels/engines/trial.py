@@ -20,7 +20,6 @@ from equitangents.kernels.engines.protocol import Engine
 from equitangents.kernels.program import (
     Affine,
     Box,
-    Branch,
     Dual,
     Flatten,
     FrozenArray,
@@ -28,6 +27,7 @@ from equitangents.kernels.program import (
     Pool,
     Program,
     Table,
+    residual,
 )
 
 ALLOWED = {"float32": 1e-5, "float64": 1e-10}  # relative to the largest entry; both engines promise a fifth of it
@@ -56,7 +56,7 @@ def cases() -> dict[str, Program]:
     """By name: windows on a torus, with zero padding and stride, and on a group; kinked and smooth nonlinearities."""
     relu, bias, dense = Dual(duals.PiecewiseLinear(0.0)), Affine(1.5, 0.01), Affine(1.0, 0.0)
     torus = (_grid((3, 3)), bias, relu, _grid((2, 2)), bias, relu, _mean(30), dense, relu, dense)
-    inner = Branch((_grid((2, 3), wrap=False, into=(3, 3)), bias, Dual(duals.Gelu())))
+    inner = residual((_grid((2, 3), wrap=False, into=(3, 3)), bias, Dual(duals.Gelu())))
     padded = (_grid((3, 3), stride=2, wrap=False, into=(3, 3)), bias, Dual(duals.Erf()), inner, Flatten(), dense)
     moved = FrozenArray(((np.arange(4)[:, None] + np.arange(4)) % 4).astype(np.int32))
     group = (_cyclic(4, (0, 1)), bias, relu, _cyclic(4, (0, 3)), bias, Dual(duals.Cos()), _mean(4), dense)

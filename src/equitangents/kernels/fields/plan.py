@@ -11,11 +11,11 @@ from functools import lru_cache
 import numpy as np
 
 from equitangents.kernels.fields.part import Part
-from equitangents.kernels.levels import GridLevel, Level, NoFibresError, TableLevel, grid_levels, lifted_levels
-from equitangents.kernels.plan import FibrePlan, PairPlan, over_all_pairs
+from equitangents.kernels.plans.collapse_total_windows import collapse_total_windows
+from equitangents.kernels.plans.levels import GridLevel, Level, NoFibresError, TableLevel, grid_levels, lifted_levels
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, over_all_pairs
+from equitangents.kernels.plans.stages import StagedPlan, staged_field
 from equitangents.kernels.program import FrozenArray, Program
-from equitangents.kernels.settled import settled
-from equitangents.kernels.stages import StagedPlan, staged_field
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def field_plan(program: Program, part: Part) -> FieldPlan:
     last = levels.levels[-1]
     fibres = FrozenArray(fibres_of(part, last))
     field = program.ops
-    if (short := settled(field, levels)) is not None:
+    if (short := collapse_total_windows(field, levels)) is not None:
         field, levels = short
     labels = FrozenArray(np.full(levels.levels[-1].positions, -1, np.int32))  # no position is read out
     return FieldPlan(FibrePlan(field, levels, fibres, labels, 1.0, ()), part, last)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from equitangents.kernels.rotations.fields import sphere_resolution
 from equitangents.kernels.rotations.program import RotationProgram
 
 
@@ -21,3 +20,11 @@ def field_points(program: RotationProgram, resolution: int) -> int:
         return 1
     s = sphere_resolution(program.bandlimit, resolution)
     return s * (2 * s - 1)
+
+
+def sphere_resolution(bandlimit: int, resolution: int) -> int:
+    """Degrees that the sphere's grid resolves: a product of signals at least, and more at every finer resolution.
+
+    Else two resolutions would share a grid on the sphere, and their difference would not show its error.
+    """
+    return 2 * bandlimit - 1 + max(0, resolution - (bandlimit + 1) // 2)

@@ -14,7 +14,7 @@ import numpy as np
 
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup, RotationGroup
-from equitangents.kernels.program import Affine, Branch, Dual, Flatten, FrozenArray, Op, Pool, Table
+from equitangents.kernels.program import Affine, Dual, Flatten, FrozenArray, Op, Parallel, Pool, Table, with_inside
 
 
 @dataclass(frozen=True)
@@ -104,16 +104,16 @@ class RotationFibres:
             bandlimit=self.bandlimit,
             group=self.group,
             sphere=_checked(sphere, (Zonal, Affine, Dual)),
-            field=_checked(_without_windows(field), (Affine, Dual, Branch)),
+            field=_checked(_without_windows(field), (Affine, Dual, Parallel)),
             readout="flatten" if isinstance(readout, Flatten) else "pool",
-            vector=_checked(_without_windows(after), (Affine, Dual, Branch)),
+            vector=_checked(_without_windows(after), (Affine, Dual, Parallel)),
             accuracy=self.accuracy,
         )
 
 
 def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     kept = (op for op in ops if not isinstance(op, Zonal | Table | HaarMean | Flatten | Pool))
-    return tuple(Branch(_without_windows(op.ops)) if isinstance(op, Branch) else op for op in kept)
+    return tuple(with_inside(op, _without_windows) for op in kept)
 
 
 def _checked(ops: tuple[Any, ...], known: tuple[type, ...]) -> tuple[Any, ...]:

@@ -83,7 +83,7 @@ def turn_to_node(resolution: int) -> np.ndarray:
 
 
 def turn_between_nodes(resolution: int) -> np.ndarray:
-    """The same for the middle of a cell, where means come out too small, not too large.
+    """A rotation to the middle of a cell, where means come out too small, not too large.
 
     Then the signal and its copy are at an angle that nonlinearities behind the mean see; at a node there is none.
     """

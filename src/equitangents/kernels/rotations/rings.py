@@ -45,7 +45,7 @@ def products(a: Any, b: Any, bandlimit: int) -> list[Any]:
 
 
 def block_products(a: Any, b: Any, bandlimit: int) -> list[Any]:
-    """The same between all of a, (B², C, N1), and all of b, (B², C, N2): (2l + 1, 2l + 1, N1·N2)."""
+    """Products between all of a, (B², C, N1), and all of b, (B², C, N2): (2l + 1, 2l + 1, N1·N2)."""
     found = []
     for l in range(1, bandlimit):
         here = slice(l * l, (l + 1) ** 2)

@@ -1,6 +1,5 @@
 """Steerable programs: kernels of features in irreps of SO(2), O(2), SO(3) and O(3) on points, which are matrices."""
 
-from equitangents.kernels.steerable.cost import kernel_cost
 from equitangents.kernels.steerable.norms import gaussian_sums
 from equitangents.kernels.steerable.program import (
     Filter,
@@ -12,7 +11,6 @@ from equitangents.kernels.steerable.program import (
     SteerableProgram,
     is_steerable,
 )
-from equitangents.kernels.steerable.run import compute, compute_diagonal
 
 __all__ = [
     "Filter",
@@ -22,9 +20,6 @@ __all__ = [
     "PointMean",
     "Sampled",
     "SteerableProgram",
-    "compute",
-    "compute_diagonal",
     "gaussian_sums",
     "is_steerable",
-    "kernel_cost",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from equitangents.kernels.program import Branch
+from equitangents.kernels.program import Parallel
 from equitangents.kernels.steerable.fields import Fields, Side, Variances, added, restricted, start, variances
 from equitangents.kernels.steerable.linear import averaged, filtered, mapped
 from equitangents.kernels.steerable.nonlinear import gated, normed, sampled
@@ -60,8 +60,8 @@ def _run(ops: tuple[Any, ...], here: _Here, dual: _Dual) -> _Here:
 
 def _branched(op: Branching, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
     """The fields after branches begin or end."""
-    if isinstance(op, Branch):
-        return (_sum(several[0], _run(op.ops, several[0], dual)),)
+    if isinstance(op, Parallel):
+        return (reduce(_sum, (_run(branch, several[0], dual) for branch in op.branches)),)
     if isinstance(op, Split):
         each = several * len(op.branches) if len(several) == 1 else several
         return tuple(_run(branch, one, dual) for branch, one in zip(op.branches, each, strict=True))

@@ -39,7 +39,7 @@ def count(kernels: Kernels, out: Irrep) -> int:
 
 
 class Geometry(NamedTuple):
-    """Of all pairs of points i, j: harmonics of the direction of x_j - x_i (P, P, harmonics), and rings (P, P, R).
+    """For all pairs of points i, j: harmonics of the direction of x_j - x_i (P, P, harmonics), and rings (P, P, R).
 
     Where x_j = x_i there is no direction, and harmonics of frequencies from 1 on are zero, as κ(0) = ρ'(g) κ(0) ρ(g)ᵀ.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from equitangents.kernels.program import Branch, DualActivation
+from equitangents.kernels.program import DualActivation, Parallel
 from equitangents.kernels.structured.program import Add, Split
 from equitangents.steerable import Features, Irrep
 
@@ -72,7 +72,7 @@ class PointMean:
 
 Nonlinear = Gate | Sampled | Norm
 Op = Filter | PointMap | Nonlinear | PointMean
-Branching = Branch | Split | Add  # sums of branches: K = Σ K_i, Θ = Σ Θ_i
+Branching = Parallel | Split | Add  # sums of branches: K = Σ K_i, Θ = Σ Θ_i
 
 
 def is_steerable(ops: tuple[Any, ...]) -> bool:

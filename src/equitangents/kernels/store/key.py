@@ -13,8 +13,11 @@ import numpy as np
 
 from equitangents._version import __version__
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.program import FrozenArray
+from equitangents.kernels.program import FrozenArray, Parallel
 
+_NAMED_BEFORE = {  # in files that earlier versions wrote, which are to be found again
+    "equitangents.kernels.structured.program.Concatenate": "equitangents.kernels.structured.program.Join",
+}
 VERSION = 2  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 
 
@@ -42,12 +45,14 @@ def described(thing: Any) -> str:
         return thing.hex()
     if thing is None or isinstance(thing, bool | int | str):
         return repr(thing)
+    if isinstance(thing, Parallel) and thing.residual is not None:
+        return f"equitangents.kernels.program.Branch(ops={described(thing.residual)})"  # as in earlier versions
     if isinstance(thing, tuple):
         return f"({','.join(map(described, thing))})"
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        kind = type(thing)
+        name = f"{type(thing).__module__}.{type(thing).__qualname__}"
         fields = (f"{f.name}={described(getattr(thing, f.name))}" for f in dataclasses.fields(thing))
-        return f"{kind.__module__}.{kind.__qualname__}({','.join(fields)})"
+        return f"{_NAMED_BEFORE.get(name, name)}({','.join(fields)})"
     raise InvalidTypeError(
         f"a kernel that depends on {thing!r} cannot be kept on disk: its content has no description; compute it "
         "without a store"

@@ -60,6 +60,6 @@ def reads_graphs(program: StructuredProgram) -> bool:
 
 
 def typed(batch: Batch, dtype: DType) -> Batch:
-    """The same as JAX arrays of `dtype`."""
+    """The inputs as JAX arrays of `dtype`."""
     graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)
     return Batch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)

@@ -8,58 +8,79 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from equitangents.kernels.program import Box, Branch, FrozenArray, Op, Parallel
+import numpy as np
+
+from equitangents.kernels.program import Box, FrozenArray, Op, Operation, Parallel
 
 Groups = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(Operation):
     """Branches: one field goes into each of them, or of as many fields each into its own."""
 
+    said: ClassVar[str] = "parallel branches"
     branches: tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True)
-class Add:
+class Add(Operation):
     """Sums of fields, one for each group of their numbers: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i."""
 
+    said: ClassVar[str] = "sums"
     groups: Groups
 
 
 @dataclass(frozen=True)
-class Join:
+class Concatenate(Operation):
     """Channels side by side, one field for each group: K = Σ w_i K_i, Θ = Σ w_i Θ_i, w_i the share of channels."""
 
+    said: ClassVar[str] = "concatenation"
     groups: Groups
     shares: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
-class Times:
+class Times(Operation):
     """Multiplication by a number: K ← c² K, Θ ← c² Θ."""
 
+    said: ClassVar[str] = "scaling"
     factor: float
 
 
 @dataclass(frozen=True)
-class BlockSums:
+class BlockSums(Operation):
     """Sums over blocks of positions, where `Pool` takes means."""
 
+    said: ClassVar[str] = "sums over positions"
     labels: FrozenArray  # int32 (positions,), block number or -1
     blocks: int
     box: Box | None = None
 
+    @property
+    def tables(self) -> dict[str, np.ndarray]:
+        """Which block each position is in, by key."""
+        return {self.labels.key: self.labels.array}
+
+    def positions_after(self, positions: int) -> int:
+        """One for each block."""
+        return self.blocks
+
+    def products(self, positions: int) -> int:
+        """A position is in one block at most."""
+        return 2 * positions * (positions + self.blocks)
+
 
 @dataclass(frozen=True)
-class Normalise:
+class Normalise(Operation):
     """Subtracts the mean and divides by √(variance + eps), both over channels, or over channels and positions.
 
     A `centred` field has the mean 0 anyway. With `groups` each group of positions is taken by itself.
     """
 
+    said: ClassVar[str] = "normalisation over positions"
     positions: bool
     eps: float
     centred: bool = False
@@ -67,34 +88,52 @@ class Normalise:
 
 
 @dataclass(frozen=True)
-class Attend:
+class Attend(Operation):
     """Self-attention: K' = s² A K A'ᵀ + b², A a function of c K(f, f) (see `nn.Attention`)."""
 
+    said: ClassVar[str] = "attention"
     mechanism: str  # "softmax", "identity", "relu", "abs"
     linear: bool  # logits are divided by the number of key channels, not by its root
     logit_scale: float  # W_query_std W_key_std
     value_var: float  # (W_value_std W_out_std)²
     b_var: float
 
+    def products(self, positions: int) -> int:
+        """What two products with full matrices take."""
+        return 4 * positions**3
+
 
 @dataclass(frozen=True)
-class Mix:
+class Mix(Operation):
     """Sums over positions: K' = A K A'ᵀ, Θ' = A Θ A'ᵀ, of a given matrix A, or of each input's own graph."""
 
+    said: ClassVar[str] = "aggregation"
     matrix: FrozenArray | None  # float64 (positions_out, positions), or None: the graphs that come with the inputs
+
+    def positions_after(self, positions: int) -> int:
+        """One for each row of the matrix."""
+        return positions if self.matrix is None else len(self.matrix.array)
+
+    def products(self, positions: int) -> int:
+        """What two products take, of which zeros of a given matrix take nothing."""
+        if self.matrix is None:
+            return 4 * positions**3
+        return 2 * int(np.count_nonzero(self.matrix.array)) * (positions + len(self.matrix.array))
 
 
 @dataclass(frozen=True)
-class Drop:
+class Drop(Operation):
     """Dropout: entries are kept with this probability, so that a draw's variance is K/keep, another's covariance K."""
 
+    said: ClassVar[str] = "dropout"
     keep: float
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fitted(Operation):
     """Windows that differ from input to input, each those of the smaller input that its mask leaves (see `masks`)."""
 
+    said: ClassVar[str] = "windows that fit each input's mask"
     box: Box  # of an input without missing positions
     padding: str  # "zero", "circular", "valid"
     pools: bool  # K over all pairs of a window's positions; or one mean, K(p + u, p' + u), as before weights
@@ -104,8 +143,12 @@ class Fitted:
         """The grid of windows."""
         return self.box.out_shape
 
+    def positions_after(self, positions: int) -> int:
+        """One for each window."""
+        return self.box.positions_after(positions)
 
-StructuredOp = Split | Add | Join | Times | BlockSums | Normalise | Attend | Mix | Drop | Fitted
+
+StructuredOp = Split | Add | Concatenate | Times | BlockSums | Normalise | Attend | Mix | Drop | Fitted
 AnyOp = Op | StructuredOp
 
 
@@ -120,25 +163,16 @@ class StructuredProgram:
     @property
     def why(self) -> str:
         """What keeps it from running along fibres."""
-        names = {type(op): None for op in flat(self.ops) if isinstance(op, StructuredOp)}
-        held = ", ".join(_SAID[name] for name in names) or "masks"
+        names = dict.fromkeys(op.said for op in flat(self.ops) if isinstance(op, StructuredOp))
+        held = ", ".join(names) or "masks"
         return f"it holds {held}"
-
-
-_SAID = {
-    Split: "parallel branches", Add: "sums", Join: "concatenation", Times: "scaling", BlockSums: "sums over positions",
-    Normalise: "normalisation over positions", Attend: "attention", Mix: "aggregation", Drop: "dropout",
-    Fitted: "windows that fit each input's mask",
-}  # fmt: skip
 
 
 def flat(ops: tuple[Any, ...]) -> Iterator[Any]:
     """All operations, those inside branches too."""
     for op in ops:
         yield op
-        if isinstance(op, Branch):
-            yield from flat(op.ops)
-        elif isinstance(op, Split | Parallel):
+        if isinstance(op, Split | Parallel):
             for branch in op.branches:
                 yield from flat(branch)
 

@@ -14,7 +14,6 @@ import numpy as np
 from equitangents.kernels.program import (
     Affine,
     Box,
-    Branch,
     Decouple,
     Flatten,
     Parallel,
@@ -23,20 +22,21 @@ from equitangents.kernels.program import (
     Standardise,
     Table,
     WindowPool,
+    residual,
     with_inside,
 )
-from equitangents.kernels.structured.program import Add, BlockSums, Join, Normalise, Split, Times
+from equitangents.kernels.structured.program import Add, BlockSums, Concatenate, Normalise, Split, Times
 
 _COMMUTES = (Box, Table, Pool, WindowPool, Flatten, Decouple, Times)
 
 
 def simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same operations, for inputs without masks."""
+    """Fewer operations that do the same to inputs without masks."""
     return _absorbed(_residual(tuple(found for op in ops for found in _inside(op))))
 
 
 def in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same, with branches that are joined again, and normalisation over positions, as field programs have them."""
+    """Operations with branches that are joined again, and normalisation over positions, as field programs have them."""
     found: list[Any] = []
     for op in ops:
         before = found[-1] if found else None
@@ -46,8 +46,8 @@ def in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
                 found[-1] = Split(tuple(a + b for a, b in zip(before.branches, branches, strict=True)))
             else:
                 found.append(Split(branches))
-        elif isinstance(before, Split) and isinstance(op, Add | Join) and op.groups == (_all_of(before),):
-            found[-1] = Parallel(before.branches, op.shares[0] if isinstance(op, Join) else None)
+        elif isinstance(before, Split) and isinstance(op, Add | Concatenate) and op.groups == (_all_of(before),):
+            found[-1] = Parallel(before.branches, op.shares[0] if isinstance(op, Concatenate) else None)
         elif isinstance(op, Normalise) and op.positions and op.centred and op.groups is None:
             found.append(Standardise(op.eps))
         else:
@@ -60,19 +60,17 @@ def _all_of(op: Split) -> tuple[int, ...]:
 
 
 def _inside(op: Any) -> tuple[Any, ...]:
-    if isinstance(op, Branch):
-        return (Branch(simplified(op.ops)),)
     if isinstance(op, Split):
         return (Split(tuple(map(simplified, op.branches))),)
     if isinstance(op, BlockSums):
         sizes = np.bincount(op.labels.array[op.labels.array >= 0])
         if (sizes == sizes[0]).all():
             return Pool(op.labels, op.blocks, op.box), Times(float(sizes[0]))
-    return (op,)
+    return (with_inside(op, simplified),)
 
 
 def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Splits that only hand on are joined with the next one; one that is summed with an empty branch is a `Branch`."""
+    """Splits that only hand on are joined with the next one; one that is summed with an empty branch is residual."""
     found: list[Any] = []
     signals = [1]  # before each operation found, and after the last
     for op in ops:
@@ -85,7 +83,7 @@ def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
                 found[-1] = op
                 continue
             if summed and signals[-2] == 1:
-                found[-1], signals[-1] = Branch(full[0]), 1
+                found[-1], signals[-1] = residual(full[0]), 1
                 continue
         found.append(op)
         signals.append(_signals_after(op, signals[-1]))
@@ -95,7 +93,7 @@ def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
 def _signals_after(op: Any, before: int) -> int:
     if isinstance(op, Split):
         return len(op.branches)
-    return len(op.groups) if isinstance(op, Add | Join) else before
+    return len(op.groups) if isinstance(op, Add | Concatenate) else before
 
 
 def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -16,12 +16,13 @@ from equitangents.kernels.engines.cpu.activations import STANDARDISED, described
 from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, ZonalMean
-from equitangents.kernels.levels import GridLevel, Level
-from equitangents.kernels.plan import PairPlan
+from equitangents.kernels.plans.collapse_total_windows import is_total
+from equitangents.kernels.plans.levels import GridLevel, Level
+from equitangents.kernels.plans.plan import PairPlan
+from equitangents.kernels.plans.stages import AlongFibres, AnyPool, Stage, stages_of
+from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, depth, fits_windows, unrolled, window_grid
+from equitangents.kernels.plans.steps import name_of as step_name
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, Standardise, Table
-from equitangents.kernels.settled import is_total
-from equitangents.kernels.stages import AlongFibres, AnyPool, Stage, stages_of
-from equitangents.kernels.steps import Back, Fork, Join, Step, depth, unrolled
 from equitangents.kernels.units import unit_bias
 
 _VERSION = 11
@@ -55,9 +56,9 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     for stage in stages:
         for op, before, after in zip(stage.steps, stage.levels[:-1], stage.levels[1:], strict=True):
             if not _is_known(op, before, after):
-                return f"it has no {type(op).__name__} of this kind"
+                return f"it has no {step_name(op)} of this kind"
     for op in vector:
-        if not isinstance(op, Affine | Dual | Standardise | Fork | Back | Join):
+        if not isinstance(op, Affine | Dual | Standardise | Fork | Restore | AddSaved):
             return f"it has no {type(op).__name__} on plain vectors"
     if max(depth(vector), *(depth(stage.steps) for stage in stages)) > _DEPTH:
         return f"it has at most {_DEPTH} residual branches inside each other"
@@ -72,12 +73,8 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
 
 def _is_known(op: Step, before: Level, after: Level) -> bool:
     """Whether the engine's rules for levels cover `op` between these two."""
-    if isinstance(op, Box):
-        lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
-        return not lifted or (op.wrap and int(np.prod(op.in_shape)) == int(np.prod(op.out_shape)) == before.positions)
-    if isinstance(op, Table):
-        return not isinstance(after, GridLevel)
-    return isinstance(op, Affine | Dual | Decouple | Standardise | Fork | Back | Join)
+    pointwise = isinstance(op, Affine | Dual | Decouple | Standardise | Fork | Restore | AddSaved)
+    return pointwise or fits_windows(op, before, after)
 
 
 def _tables(plan: AlongFibres) -> list[FrozenArray]:
@@ -141,7 +138,7 @@ class _Writer:
             for fibres, earlier in zip(stage.own, before, strict=True):
                 self.fibres(fibres, earlier.levels[0])
         for i, level in enumerate(stage.levels):
-            self.level(level, _torus(stage.steps, stage.levels, i))
+            self.level(level, window_grid(stage.steps, stage.levels, i))
 
     def fibres(self, fibres: FrozenArray, level: Level) -> None:
         array = fibres.array
@@ -231,10 +228,10 @@ class _Writer:
             kind, slot = 5, op.slot
         elif isinstance(op, Standardise):
             kind, dual, numbers = 3, STANDARDISED, (op.eps, 0.0, 0.0, 0.0)
-        elif isinstance(op, Join):
+        elif isinstance(op, AddSaved):
             kind, slot, total = 6, op.slot, int(op.shares is not None)
             numbers = (*(op.shares or (1.0, 1.0)), 0.0, 0.0)
-        elif isinstance(op, Back):
+        elif isinstance(op, Restore):
             kind, slot, window = 7, op.slot, int(op.moves)
         elif isinstance(op, ZonalMean):
             kind, weights, window = 8, self.real(op.coefficients.array), op.coefficients.array.size
@@ -244,12 +241,3 @@ class _Writer:
             assert isinstance(op, Decouple)
             kind = 4
         self.code += [kind, *box, index, weights, window, total, dual, slot, self.real(numbers)]
-
-
-def _torus(field: tuple[Step, ...], levels: tuple[Level, ...], i: int) -> tuple[int, ...]:
-    """The grid on which the windows around level i of a lifted program work; without windows, one row."""
-    for op in field[i:]:
-        if isinstance(op, Box | Table):
-            return op.in_shape if isinstance(op, Box) else (levels[i].positions,)
-    before = [op for op in field[:i] if isinstance(op, Box | Table)]
-    return before[-1].out_shape if before and isinstance(before[-1], Box) else (levels[i].positions,)

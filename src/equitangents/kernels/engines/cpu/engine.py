@@ -9,15 +9,15 @@ import numpy as np
 
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import fields
-from equitangents.kernels.engines.cpu.joint import CompiledStructured
+from equitangents.kernels.engines.cpu.rotations import CompiledRotations
+from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.plan import FieldPlan, field_plan, staged_field_plan
-from equitangents.kernels.levels import NoFibresError
-from equitangents.kernels.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans.levels import NoFibresError
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans.stages import AlongFibres, staged
 from equitangents.kernels.program import Affine, Program
-from equitangents.kernels.rotations.compiled import CompiledRotations
-from equitangents.kernels.stages import AlongFibres, staged
 
 
 class CpuEngine(Engine):

@@ -18,9 +18,9 @@ from math import prod
 from typing import Any
 
 from equitangents.kernels import duals
+from equitangents.kernels.plans.stages import AlongFibres, stages_of
+from equitangents.kernels.plans.steps import unrolled
 from equitangents.kernels.program import Box, Dual, Table
-from equitangents.kernels.stages import AlongFibres, stages_of
-from equitangents.kernels.steps import unrolled
 
 _FEW = 4
 _STEEP = 3  # degrees of powers

@@ -6,12 +6,12 @@ import numpy as np
 
 from equitangents.kernels.engines.cpu import memory
 from equitangents.kernels.engines.cpu.features import computed_in_double
-from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.engines.cpu.run import Kept, kept, kept_of_each
 from equitangents.kernels.fields.plan import FieldPlan, places
-from equitangents.kernels.levels import GridLevel
-from equitangents.kernels.plan import PairPlan
-from equitangents.kernels.stages import AlongFibres
+from equitangents.kernels.plans.levels import GridLevel
+from equitangents.kernels.plans.plan import PairPlan
+from equitangents.kernels.plans.stages import AlongFibres
+from equitangents.kernels.threads import threads
 
 _VECTOR = 64  # bytes, at most
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.engines.built import native_folders
+from equitangents.kernels.threads import threads
 
 _NAMES = ("libequitangents.so", "libequitangents.dylib")
 INSTRUCTIONS = "EQUITANGENTS_INSTRUCTIONS"  # the best instruction set to use, by name
@@ -67,16 +68,6 @@ def _names(library: ctypes.CDLL) -> tuple[str, ...]:
 def description() -> str:
     """What runs, for people: instruction set and threads."""
     return f"{instruction_sets()[-1]}, {threads()} threads"
-
-
-def threads() -> int:
-    """How many threads the engine uses: OMP_NUM_THREADS, else the cores that this process may use."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    if wanted.isdigit() and int(wanted) > 0:
-        return int(wanted)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @cache

@@ -11,11 +11,11 @@ import numpy as np
 
 from equitangents.kernels.engines.cpu.activations import described
 from equitangents.kernels.engines.cpu.features import computed_in_double
-from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, ZonalMean
+from equitangents.kernels.plans.stages import AlongFibres, StagedPlan, stages_of
+from equitangents.kernels.plans.steps import Fork, Step, depth, unrolled
 from equitangents.kernels.program import Affine, Box, Dual
-from equitangents.kernels.stages import AlongFibres, StagedPlan, stages_of
-from equitangents.kernels.steps import Fork, Step, depth, unrolled
+from equitangents.kernels.threads import threads
 
 _PANEL = 48 << 20  # bytes of prepared inputs that a panel holds,
 _LEAST = 64  # or so many inputs

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from equitangents.kernels.levels import Levels, grid_levels
+from equitangents.kernels.plans.levels import Levels, grid_levels
 from equitangents.kernels.program import FrozenArray, Op
 
 

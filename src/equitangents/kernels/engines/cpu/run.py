@@ -20,8 +20,8 @@ from equitangents.kernels.engines.cpu.library import TARGETS, library, registere
 from equitangents.kernels.engines.cpu.result_memory import RESULTS
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.engines.cpu.sphere_plan import SpherePlan
+from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.scales import check_representable
-from equitangents.kernels.stages import AlongFibres, stages_of
 
 Runnable = AlongFibres | RotationPlan | SpherePlan
 
@@ -83,7 +83,7 @@ class Kept:
     targets: np.ndarray | None = None
 
     def shape(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
-        """That of the result between (N1, N2) inputs, or of (N,) of them with themselves."""
+        """The shape of the result between (N1, N2) inputs, or of (N,) of them with themselves."""
         if self.kind != "all":
             return (*inputs, self.numbers)
         return tuple(n for count in (inputs if len(inputs) == 2 else (*inputs, None)) for n in _with(count, self.side))

@@ -6,14 +6,13 @@ points is the mean of products over channels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from equitangents.kernels.levels import Levels, TableLevel
-from equitangents.kernels.program import Branch, FrozenArray, Op
+from equitangents.kernels.plans.levels import Levels, TableLevel, still
+from equitangents.kernels.program import FrozenArray, Op
 
 
 @dataclass(frozen=True)
@@ -80,14 +79,14 @@ class SpherePlan:
 
     @property
     def degrees(self) -> int:
-        """Of all signals and windows, at most."""
+        """The most degrees of a signal or a window."""
         return len(self.legendre.array)
 
     @cached_property
     def levels(self) -> Levels:
         """The points, then a single position."""
         points, one = (TableLevel(FrozenArray(np.arange(n, dtype=np.int32)[None])) for n in (self.positions, 1))
-        after = _still(self.after, one)
+        after = still(self.after, one)
         none = (None,) * len(self.sphere)
         return Levels((points,) * len(self.sphere) + after.levels, none + after.branches)
 
@@ -98,7 +97,7 @@ class SpherePlan:
 
     @property
     def labels(self) -> FrozenArray:
-        """Of the single position."""
+        """The label of the single position."""
         return FrozenArray(np.zeros(1, np.int32))
 
     def tables(self) -> list[np.ndarray]:
@@ -109,9 +108,3 @@ class SpherePlan:
         along, around = np.outer(m, azimuths), np.outer(self.turns.azimuths.array, m)
         ours = [np.cos(along), np.sin(along), packed, self.points.array]
         return [*ours, np.cos(around), np.sin(around), self.turns.matrices.array, self.turns.weights.array]
-
-
-def _still(ops: Sequence[Op], level: TableLevel) -> Levels:
-    """Levels of operations that leave all positions where they are."""
-    branches = tuple(_still(op.ops, level) if isinstance(op, Branch) else None for op in ops)
-    return Levels((level,) * (len(ops) + 1), branches)

@@ -14,10 +14,11 @@ from equitangents.kernels.engines.gpu.compiler import EMULATE, emulated, host_co
 from equitangents.kernels.engines.gpu.shape import AXES, shape_of
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES
 from equitangents.kernels.engines.gpu.source import folder
-from equitangents.kernels.levels import GridLevel, Level
-from equitangents.kernels.plan import FibrePlan, PairPlan
+from equitangents.kernels.plans.levels import GridLevel, Level
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan
+from equitangents.kernels.plans.steps import AddSaved, Fork, Step, fits_windows, unrolled
+from equitangents.kernels.plans.steps import name_of as step_name
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
-from equitangents.kernels.steps import Fork, Join, Step, unrolled
 
 # Shared memory that a block may have, by compute capability; CUDA C++ Programming Guide, technical specifications.
 _SHARED_KB = {"7.0": 96, "7.5": 64, "8.0": 163, "8.6": 99, "8.7": 163, "8.9": 99, "9.0": 227, "10.0": 227, "10.3": 227}
@@ -81,7 +82,7 @@ def obstacle(plan: FibrePlan | PairPlan, dtype: DType = "float64") -> str | None
         return "it has the NTK parametrisation alone"
     for op, before, after in zip(steps, levels[:-1], levels[1:], strict=True):
         if not _is_known(op, before, after):
-            return f"it has no {type(op).__name__} of this kind"
+            return f"it has no {step_name(op)} of this kind"
     if any(isinstance(level, GridLevel) and len(level.shape) > AXES for level in levels):
         return f"its grids have at most {AXES} dimensions"
     if sum(_table_sizes(plan).values()) > _LARGEST:
@@ -100,12 +101,7 @@ def _shared_bytes() -> int:
 
 def _is_known(op: Step, before: Level, after: Level) -> bool:
     """Whether the engine's rules for levels cover `op` between these two."""
-    if isinstance(op, Box):
-        lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
-        return not lifted or (op.wrap and int(np.prod(op.in_shape)) == int(np.prod(op.out_shape)) == before.positions)
-    if isinstance(op, Table):
-        return not isinstance(after, GridLevel)
-    return isinstance(op, Affine | Dual | Decouple | Fork | Join)
+    return isinstance(op, Affine | Dual | Decouple | Fork | AddSaved) or fits_windows(op, before, after)
 
 
 def _table_sizes(plan: FibrePlan) -> dict[str, int]:

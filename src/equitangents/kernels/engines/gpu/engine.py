@@ -9,9 +9,9 @@ import numpy as np
 
 from equitangents.kernels.engines import gpu
 from equitangents.kernels.engines.protocol import Engine, Pair
-from equitangents.kernels.plan import FibrePlan, plan
+from equitangents.kernels.plans.plan import FibrePlan, plan
+from equitangents.kernels.plans.tables import tables_of
 from equitangents.kernels.program import Program
-from equitangents.kernels.tables import tables_of
 
 
 class GpuEngine(Engine):

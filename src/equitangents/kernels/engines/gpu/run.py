@@ -21,7 +21,7 @@ from equitangents.kernels.engines.gpu.availability import capability
 from equitangents.kernels.engines.gpu.compiler import cubin, emulated, host_library
 from equitangents.kernels.engines.gpu.sides import sides
 from equitangents.kernels.engines.gpu.source import Source, source
-from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.plans.plan import FibrePlan
 
 BLOCKS = 2048  # blocks that keep a large GPU busy
 _LARGEST_GRID = 2**31 - 1  # blocks of a launch

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equitangents.kernels import levels as positions
-from equitangents.kernels.levels import GridLevel
-from equitangents.kernels.plan import FibrePlan
-from equitangents.kernels.program import Box, Table
-from equitangents.kernels.steps import Step, depth, unrolled
+from equitangents.kernels.plans import levels as positions
+from equitangents.kernels.plans.levels import GridLevel
+from equitangents.kernels.plans.plan import FibrePlan
+from equitangents.kernels.plans.steps import Step, depth, unrolled, window_grid
+from equitangents.kernels.program import Box
 
 AXES = 3
 ROWS = 8  # rows of a column that one thread takes: neighbours share their sums along the row
@@ -120,7 +120,7 @@ def shape_of(plan: FibrePlan, itemsize: int) -> Shape:
 def _levels(plan: FibrePlan, steps: list[Step], levels: list[positions.Level]) -> tuple[tuple[Level, ...], np.ndarray]:
     grids = [level for level in levels if isinstance(level, GridLevel)]
     if len(grids) < len(levels):
-        orbits = (Orbit(three(_window_shape(steps, levels, i)), level.table.key) for i, level in enumerate(levels))  # type: ignore[union-attr]
+        orbits = (Orbit(three(window_grid(steps, levels, i)), level.table.key) for i, level in enumerate(levels))  # type: ignore[union-attr]
         return tuple(orbits), plan.fibres.array.reshape(-1, 1)
     torus = [level.wrap and _next_wraps(steps, i) for i, level in enumerate(grids)]
     ends = grids[-1].shape
@@ -150,13 +150,3 @@ def _axis(level: GridLevel, a: int, end: int, paired: bool, torus: bool) -> Axis
 def _next_wraps(steps: list[Step], i: int) -> bool:
     boxes = [op for op in steps[i:] if isinstance(op, Box)]
     return not boxes or boxes[0].wrap
-
-
-def _window_shape(steps: list[Step], levels: list[positions.Level], i: int) -> tuple[int, ...]:
-    """The grid on which the windows around level i of a lifted program work; without windows, one row."""
-    row = (levels[i].positions,)
-    for op in steps[i:]:
-        if isinstance(op, Box | Table):
-            return op.in_shape if isinstance(op, Box) else row
-    before = [op for op in steps[:i] if isinstance(op, Box | Table)]
-    return before[-1].out_shape if before and isinstance(before[-1], Box) else row

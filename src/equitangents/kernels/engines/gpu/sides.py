@@ -13,8 +13,8 @@ import jax.numpy as jnp
 
 from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.moments import Moments
-from equitangents.kernels.program import Branch, Decouple, Dual, Op
-from equitangents.kernels.steps import Step
+from equitangents.kernels.plans.steps import Step
+from equitangents.kernels.program import Decouple, Dual, Op, Parallel
 
 DUAL_SIDES: dict[type, int] = {duals.PiecewiseLinear: 2, duals.Erf: 6, duals.Gelu: 4, duals.Sin: 2, duals.Cos: 2}
 
@@ -64,11 +64,12 @@ def sides(layout: tuple[Side, ...], size: int, ops: tuple[Op, ...], moments: Mom
 def _flatten(ops: tuple[Op, ...], moments: Moments, variances: list[Any], means: list[Any]) -> None:
     """Moments after every operation, in the order of `unrolled`."""
     for i, op in enumerate(ops):
-        if isinstance(op, Branch):
-            inner = moments.branches[i]
+        if isinstance(op, Parallel):
+            assert op.residual is not None  # see `obstacle`: it has no others
+            inner = moments.branches[i].branches[1]
             variances.append(inner.q[0])
             means.append(inner.mean[0])
-            _flatten(op.ops, inner, variances, means)
+            _flatten(op.residual, inner, variances, means)
         variances.append(moments.q[i + 1])
         means.append(moments.mean[i + 1])
 

@@ -19,10 +19,10 @@ from equitangents.kernels.engines.built import native_folders
 from equitangents.kernels.engines.gpu.shape import Level, Orbit, Shape, shape_of, three
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES, Side, has_mean
 from equitangents.kernels.engines.reference import carries_distance
-from equitangents.kernels.levels import TableLevel
-from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.plans.levels import TableLevel
+from equitangents.kernels.plans.plan import FibrePlan
+from equitangents.kernels.plans.steps import AddSaved, Fork, unrolled
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
-from equitangents.kernels.steps import Fork, Join, unrolled
 from equitangents.kernels.units import unit_bias
 
 HEADERS = (
@@ -242,7 +242,7 @@ class _Writer:
                 lines += [f"if (!diagonal) {{ {self.get(at, 1)} d = x[0] + y[0]; theta = 0; }}"]
             elif isinstance(op, Fork):
                 lines += [f"kept[{op.slot} * {self.shape.cells}] = {{d, theta}};"]
-            elif isinstance(op, Join):
+            elif isinstance(op, AddSaved):
                 lines += self.join(op, begin + k)
             else:
                 assert isinstance(op, Dual)
@@ -282,7 +282,7 @@ class _Writer:
         self.side_end += 2
         return self.side_end - 2
 
-    def join(self, op: Join, i: int) -> list[str]:
+    def join(self, op: AddSaved, i: int) -> list[str]:
         """The field of the fork is added; where both have means, E[(f+g)(f'+g')] gains their products."""
         lines = []
         if self.means[op.fork] and self.means[i]:
@@ -297,7 +297,7 @@ class _Writer:
         for step in self.steps:
             if isinstance(step, Fork):
                 found.append(found[-1])
-            elif isinstance(step, Join):
+            elif isinstance(step, AddSaved):
                 found.append(found[-1] or found[step.fork])
             else:
                 found.append(has_mean(step, found[-1]))

@@ -15,7 +15,7 @@ from equitangents.kernels.engines.gpu.availability import device
 from equitangents.kernels.engines.gpu.compiler import emulated
 from equitangents.kernels.engines.gpu.run import BLOCKS, jitted_diagonal, jitted_kernels
 from equitangents.kernels.engines.gpu.source import source
-from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.plans.plan import FibrePlan
 
 _TILE_WORK = 1e11  # element-layers in a tile
 _EMULATED_WORK = 1e7

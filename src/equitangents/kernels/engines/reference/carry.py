@@ -18,13 +18,13 @@ class Carry(Protocol):
     """How operations act on what is carried, c."""
 
     def in_units(self, unit1: Any, unit2: Any) -> Carry:
-        """The same for inputs that were divided by these (None: by nothing)."""
+        """The rules for inputs that were divided by these (None: by nothing)."""
 
     def bent(self) -> Carry:
         """How operations behind a nonlinearity act."""
 
     def start(self, f: Any, g: Any) -> Any:
-        """Of two inputs' channels, the last axis."""
+        """What is carried of two inputs, from their channels, the last axis."""
 
     def affine(self, op: Affine, c: Any) -> Any:
         """After weights and bias."""

@@ -9,11 +9,11 @@ import numpy as np
 
 from equitangents.kernels.engines.protocol import Engine, Pair
 from equitangents.kernels.engines.reference import fields, means, run, sizes
+from equitangents.kernels.engines.reference.rotations.reference import TiledRotations
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.plan import field_plan
-from equitangents.kernels.plan import FibrePlan, plan
+from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Program
-from equitangents.kernels.rotations.tiled import TiledRotations
 
 
 class ReferenceEngine(Engine):

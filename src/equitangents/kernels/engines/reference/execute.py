@@ -15,7 +15,6 @@ from equitangents.kernels.engines.reference.moments import Moments, deviation
 from equitangents.kernels.program import (
     Affine,
     Box,
-    Branch,
     Decouple,
     Dual,
     Flatten,
@@ -38,8 +37,8 @@ class State(NamedTuple):
 class Geometry(Protocol):
     """Which pairs of positions are carried, and how windows and pooling act on them."""
 
-    def inner(self, i: int, branch: int | None = None) -> Geometry:
-        """The geometry inside the branch at operation i, or inside one of its branches."""
+    def inner(self, i: int, branch: int) -> Geometry:
+        """The geometry inside one of the branches at operation i."""
 
     def first(self, i: int, values: Any) -> Any:
         """`values` of the first input at level i, (positions, *batch), brought to the pairs."""
@@ -83,15 +82,6 @@ def execute(
             carry = carry.bent()
         elif isinstance(op, Decouple):
             state = geometry.decouple(i, state, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
-        elif isinstance(op, Branch):
-            inner1, inner2 = m1.branches[i], m2.branches[i]
-            branch = execute(op.ops, geometry.inner(i), state, inner1, inner2, carry)
-            # Means add a cross term: E[(f+g)(f'+g')] = K_f + K_g + m_f m_g' + m_g m_f'.
-            cross = carry.cross(
-                geometry.first(i, m1.mean[i]), geometry.first(i + 1, inner1.mean[-1]),
-                geometry.second(i, m2.mean[i]), geometry.second(i + 1, inner2.mean[-1]),
-            )  # fmt: skip
-            state = State(state.d + branch.d + cross, state.theta + branch.theta)
         elif isinstance(op, Parallel):
             state = _parallel(op, i, geometry, state, m1, m2, carry)
         elif isinstance(op, Standardise):
@@ -107,7 +97,10 @@ def execute(
 
 
 def _parallel(op: Parallel, i: int, geometry: Geometry, state: State, m1: Moments, m2: Moments, carry: Carry) -> State:
-    """Branches of one field, added or put side by side; sums gain the products of their means."""
+    """Branches of one field, added or put side by side.
+
+    In sums means add a cross term: E[(f+g)(f'+g')] = K_f + K_g + m_f m_g' + m_g m_f'.
+    """
     one, other = m1.branches[i].branches, m2.branches[i].branches
     each = [
         execute(branch, geometry.inner(i, b), state, one[b], other[b], carry) for b, branch in enumerate(op.branches)

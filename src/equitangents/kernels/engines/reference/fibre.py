@@ -12,7 +12,7 @@ from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State
 from equitangents.kernels.engines.reference.moments import Moments
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
-from equitangents.kernels.levels import GridLevel, Level, Levels
+from equitangents.kernels.plans.levels import GridLevel, Level, Levels
 from equitangents.kernels.program import Box, Flatten, Pool, Table, WindowPool
 
 
@@ -42,11 +42,11 @@ class FibreGeometry:
     tables: dict[str, Any]
     carry: Carry = DISTANCE
 
-    def inner(self, i: int, branch: int | None = None) -> FibreGeometry:
-        """The same fibre inside the branch at operation i, or inside one of its branches."""
-        levels = self.levels.branches[i]
-        if branch is not None and levels is not None:
-            levels = levels.branches[branch]
+    def inner(self, i: int, branch: int) -> FibreGeometry:
+        """The same fibre inside one of the branches at operation i."""
+        held = self.levels.branches[i]
+        assert held is not None
+        levels = held.branches[branch]
         assert levels is not None
         return FibreGeometry(levels, self.label, self.tables, self.carry)
 

@@ -19,10 +19,10 @@ from equitangents.kernels.engines.reference.run import Blocks, by_position
 from equitangents.kernels.engines.reference.sizes import TILE_ELEMENTS, tile_sides, working_bytes
 from equitangents.kernels.engines.reference.tile import Prepared, aligned, out_of_units, prepare
 from equitangents.kernels.fields.plan import FieldPlan, places
-from equitangents.kernels.plan import FibrePlan, PairPlan
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan
+from equitangents.kernels.plans.tables import tables_of
 from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
-from equitangents.kernels.tables import tables_of
 
 _PLACES = "places"  # of the wanted pairs, among the tables
 _MEMORY_LIMIT = 4 << 30  # bytes for one pair of inputs
@@ -71,7 +71,7 @@ def field_diagonal(plan: FieldPlan, program: Program, x: np.ndarray) -> tuple[np
 
 
 def traced_fields(plan: FieldPlan, program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple[Any, Any]:
-    """The same inside a JAX program, one first input after another: (N1, N2, *tail)."""
+    """Fields inside a JAX program, one first input after another: (N1, N2, *tail)."""
     tables = {key: jnp.asarray(table) for key, table in field_tables(plan, program).items()}
     y1, y2 = by_position(x1), by_position(x2)
 

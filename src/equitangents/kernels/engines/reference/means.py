@@ -15,7 +15,7 @@ from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.moments import field_moments
 from equitangents.kernels.engines.reference.tile import sum_in_groups, vector_levels
-from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.program import Op
 
 _Alone = tuple[np.ndarray, np.ndarray]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Op, Parallel, Standardise, Table
+from equitangents.kernels.program import Affine, Box, Decouple, Dual, Op, Parallel, Standardise, Table
 
 
 class Moments(NamedTuple):
@@ -43,9 +43,6 @@ def field_moments(ops: tuple[Op, ...], q: Any, mean: Any, tables: dict[str, Any]
             mean = jnp.zeros_like(q)
         elif isinstance(op, Dual):
             q, mean = op.activation.moments(q)
-        elif isinstance(op, Branch):
-            inner = field_moments(op.ops, q, mean, tables)
-            q, mean = q + inner.q[-1] + 2 * mean * inner.mean[-1], mean + inner.mean[-1]
         elif isinstance(op, Parallel):
             inner = Moments([], [], [field_moments(branch, q, mean, tables) for branch in op.branches])
             q, mean = joined(op, [own.q[-1] for own in inner.branches], [own.mean[-1] for own in inner.branches])

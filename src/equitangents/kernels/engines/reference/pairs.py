@@ -15,7 +15,7 @@ from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.moments import Moments, field_moments, joined
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean_pairs, window_averages
-from equitangents.kernels.program import Box, Branch, Flatten, Op, Parallel, Pool, Table, WindowPool
+from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool
 
 AnyPool = Pool | WindowPool | Flatten
 
@@ -27,7 +27,7 @@ class PairGeometry:
     tables: dict[str, Any]
     carry: Carry = DISTANCE
 
-    def inner(self, i: int, branch: int | None = None) -> PairGeometry:
+    def inner(self, i: int, branch: int) -> PairGeometry:
         """Branches carry all pairs too."""
         return self
 
@@ -115,12 +115,6 @@ def _self_moments(
             mean = pool_mean(op, mean, tables)
             q = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0)
             state = State(DISTANCE.of_covariance(k, q[:, None], q[None]), jnp.zeros_like(k))
-        elif isinstance(op, Branch):
-            inner, branch = _self_moments(op.ops, state, q, mean, tables)
-            gap = (mean[:, None] - mean[None]) * (inner.mean[-1][:, None] - inner.mean[-1][None])
-            state = State(state.d + branch.d + 2 * gap, state.theta)
-            q = q + inner.q[-1] + 2 * mean * inner.mean[-1]
-            mean = mean + inner.mean[-1]
         elif isinstance(op, Parallel):
             each = [_self_moments(branch, state, q, mean, tables) for branch in op.branches]
             inner = Moments([], [], [own for own, _ in each])

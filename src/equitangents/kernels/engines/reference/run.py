@@ -13,10 +13,10 @@ import numpy as np
 from equitangents.kernels.engines import reference
 from equitangents.kernels.engines.reference import sizes
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans.tables import tables_of
 from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
-from equitangents.kernels.tables import tables_of
 
 
 def kernels(program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -60,7 +60,7 @@ def diagonal(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def traced(program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple[Any, Any]:
-    """The same inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
+    """Kernels inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
     steps = plan(program)
     rows, columns = sizes.tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
     tables = {key: jnp.asarray(table) for key, table in tables_of(steps, program).items()}

@@ -7,7 +7,7 @@ cache, so that peak memory does not grow with N1·N2·positions².
 from __future__ import annotations
 
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.plan import FibrePlan, PairPlan
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan
 
 TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
 _FIELDS = 12  # fields alive at once, at most, while a tile runs

@@ -19,9 +19,9 @@ from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.moments import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
-from equitangents.kernels.levels import GridLevel, Levels
-from equitangents.kernels.plan import FibrePlan, PairPlan, has_dual
-from equitangents.kernels.program import Affine, Box, Branch, Dual, Op, Parallel, Table
+from equitangents.kernels.plans.levels import GridLevel, Levels, still
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, has_dual
+from equitangents.kernels.program import Affine, Box, Dual, Op, Table
 from equitangents.kernels.units import unit_bias, with_biases
 
 _VECTOR = GridLevel((), wrap=True)
@@ -187,13 +187,7 @@ def own_after_readout(plan: FibrePlan, tables: dict[str, Any], k: Any, theta: An
 
 def vector_levels(ops: tuple[Op, ...]) -> Levels:
     """Levels of a program without positions."""
-    return Levels((_VECTOR,) * (len(ops) + 1), tuple(map(_inner_levels, ops)))
-
-
-def _inner_levels(op: Op) -> Levels | None:
-    if isinstance(op, Branch):
-        return vector_levels(op.ops)
-    return Levels((), tuple(map(vector_levels, op.branches))) if isinstance(op, Parallel) else None
+    return still(ops, _VECTOR)
 
 
 def _affine(ops: tuple[Op, ...], k: Any, theta: Any, carry: Carry) -> tuple[Any, Any]:

@@ -1,0 +1,87 @@
+"""What kernels of structured programs take: one operation over all pairs of positions is one layer.
+
+Sums over positions with weights of each input's own, K' = A K A'ᵀ, are counted as multiply-adds, of K and of Θ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from equitangents.kernels.cost.calibration import layer_rate, product_rate, uncertainty
+from equitangents.kernels.cost.forecast import KernelCost, asked
+from equitangents.kernels.duals import PiecewiseLinear
+from equitangents.kernels.engines import REFERENCE, Engine
+from equitangents.kernels.plans.counting import LayerKind
+from equitangents.kernels.program import Affine
+from equitangents.kernels.runs.structured import choice_of, notes_of_field, positions, working_bytes
+from equitangents.kernels.structured.program import Split, StructuredProgram, flat
+
+_UNSURE = 3.0  # operations differ in what they take, and are all taken for one kind of layer
+
+
+def kernel_cost(
+    program: StructuredProgram,
+    channels: int,
+    n1: int,
+    n2: int | None = None,
+    dtype: DTypeLike = "float32",
+    engine: str | None = None,
+) -> KernelCost:
+    """The cost between n1 and n2 inputs (None: n1 with themselves, at half the cost); always in double precision."""
+    return _cost(program, channels, n1, n2, dtype, *choice_of(program, engine))
+
+
+def field_cost(
+    program: StructuredProgram,
+    channels: int,
+    n1: int,
+    n2: int | None = None,
+    dtype: DTypeLike = "float32",
+    engine: str | None = None,
+) -> KernelCost:
+    """The cost of a pooled kernel by the reference engine, which runs all kernel fields."""
+    return _cost(program, channels, n1, n2, dtype, REFERENCE, notes_of_field(program, engine))
+
+
+def _cost(
+    program: StructuredProgram,
+    channels: int,
+    n1: int,
+    n2: int | None,
+    dtype: DTypeLike,
+    chosen: Engine,
+    notes: tuple[str, ...],
+) -> KernelCost:
+    wanted = asked(n1, n2, dtype)
+    layers = sum(not isinstance(op, Affine | Split) for op in flat(program.ops))
+    field = positions(program)
+    elements = wanted.pairs * layers * field**2
+    products = wanted.pairs * (int(np.prod(program.shape, dtype=np.int64)) ** 2 * channels + _mixing(program))
+    kind = LayerKind((3,), activation=PiecewiseLinear(0.0), pairs=chosen.over_all_pairs)
+    layer, product = layer_rate(chosen, "float64", kind), product_rate(chosen, "float64")
+    return KernelCost(
+        fibres=field,
+        field_size=field,
+        layers=layers,
+        pairs=wanted.pairs,
+        element_layers=elements,
+        multiply_adds=products,
+        seconds=elements * layer.seconds + products * product.seconds,
+        uncertainty=_UNSURE * uncertainty([layer.spread, product.spread]),
+        output_bytes=wanted.result_bytes,
+        working_bytes=working_bytes(program, chosen, channels, wanted.rows, wanted.columns, wanted.itemsize),
+        engine=chosen.name,
+        form="pairs",
+        dtype=wanted.dtype,
+        notes=notes,
+    )
+
+
+def _mixing(program: StructuredProgram) -> int:
+    """Multiply-adds of a pair of inputs in sums over positions: of two products, of K and of Θ."""
+    found, before = 0, int(np.prod(program.shape, dtype=np.int64))
+    for op in flat(program.ops):
+        found += op.products(before)
+        before = op.positions_after(before)
+    return found

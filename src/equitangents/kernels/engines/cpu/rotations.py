@@ -1,0 +1,171 @@
+"""Programs on rotations as the CPU engine runs them: correlation and recursion in one loop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.groups import RotationGroup
+from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.cpu import RotationPlan, SpherePlan, ZonalMean
+from equitangents.kernels.engines.cpu.sphere import sphere_plan, values
+from equitangents.kernels.engines.reference.rotations.measured import turned_pairs
+from equitangents.kernels.engines.reference.rotations.tiling import check_memory
+from equitangents.kernels.plans.levels import grid_levels
+from equitangents.kernels.plans.plan import FibrePlan, has_dual
+from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.rotations.program import RotationProgram, Zonal
+from equitangents.kernels.rotations.rings import Rings, rings_of
+from equitangents.kernels.rotations.rules import RotationRules
+from equitangents.kernels.threads import threads
+
+_GATHERED = 32 << 20  # bytes of signals that are gathered at a time for a list of pairs
+_SIDE, _SIDE_ON_SPHERE = 64, 16  # signals on each side of what is timed
+
+
+class CompiledRotations(RotationRules):
+    """Signals as vectors, correlated and carried through all layers in C++."""
+
+    def obstacle(self, program: RotationProgram) -> str | None:
+        """Why the engine cannot run `program`, or None if it can."""
+        pointwise = tuple(op for op in program.sphere if not isinstance(op, Zonal))
+        return cpu.obstacle(_at_once(pointwise + program.field, program.vector))
+
+    def kernels(self, program: RotationProgram, resolution: int, x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
+        plan = plan_of(program, resolution, x1.dtype.itemsize)
+        of = partial(inputs, program, resolution)
+        return cpu.kernels(plan, of(x1), None if x2 is None else of(x2))
+
+    def listed(
+        self, program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
+        plan = plan_of(program, resolution, x1.dtype.itemsize)
+        a, b = (inputs(program, resolution, x) for x in (x1, x2))
+        i, j = np.asarray(first), np.asarray(second)
+        nngp, ntk = np.empty(len(i), x1.dtype), np.empty(len(i), x1.dtype)
+        for start in range(0, len(i), step := _pairs_at_once(a)):
+            here = slice(start, start + step)
+            nngp[here], ntk[here] = cpu.listed(plan, a[i[here]], b[j[here]])
+        return nngp, ntk
+
+    def sample_values(self, program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(NNGP, NTK) of a few pairs; see `measured.resolve`."""
+        short = program if has_dual(program.vector) else replace(program, vector=())
+        a, b = turned_pairs(program, r, x)
+        return cpu.listed(plan_of(short, r, a.dtype.itemsize), *(inputs(short, r, v) for v in (a, b)))
+
+    def traced(self, program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
+        """As `kernels`, inside a JAX program; without derivatives."""
+        plan = plan_of(program, resolution, x1.dtype.itemsize)
+        of = partial(inputs, program, resolution)
+        return cpu.traced_kernels(plan, of(x1), None if x2 is None else of(x2))
+
+    def traced_listed(
+        self, program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any
+    ) -> tuple[Any, Any]:
+        """As `listed`, inside a JAX program; without derivatives."""
+        plan = plan_of(program, resolution, x1.dtype.itemsize)
+        a, b = (inputs(program, resolution, x) for x in (x1, x2))
+        count = len(first)
+        size = min(max(count, 1), _pairs_at_once(a))
+        index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in (first, second))
+        nngp, ntk = jax.lax.map(lambda here: cpu.traced_listed(plan, a[here[0]], b[here[1]]), index)
+        return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
+
+    def products_on_sphere(self, program: RotationProgram, resolution: int, channels: int) -> int:
+        """Multiply-adds of the windows: of D and Θ, at the first of D alone, since Θ is zero still."""
+        plan = sphere_plan(program, resolution)
+        windows = [op.coefficients.array.size for op in plan.sphere if isinstance(op, ZonalMean)]
+        north = (plan.rings + 1) // 2
+        there_and_back = [2 * north * n * (4 * plan.rings + n) for n in windows]
+        return int(plan.positions * channels + 2 * sum(there_and_back) - sum(there_and_back[:1]))
+
+    def working_bytes(
+        self, program: RotationProgram, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
+    ) -> int:
+        """Bytes held beyond inputs and results: signals scaled and prepared, the quadrature, and each thread's tile."""
+        if program.sphere:
+            return cpu.sphere_bytes(sphere_plan(program, resolution), channels, n1, n2 or 0, itemsize)
+        B, size = program.bandlimit, program.bandlimit**2 * channels
+        panels = cpu.working_bytes(_at_once(program.field, program.vector), size, n1, n2 or n1, itemsize)
+        scaled = (n1 + (n2 or 0)) * size * itemsize
+        if program.readout == "flatten":
+            return panels + scaled
+        plan = plan_of(program, resolution, itemsize)
+        assert isinstance(plan, RotationPlan)
+        numbers = 4 * plan.mixing.array.size  # of doubles: here, described, and as the engine reads them
+        entries = B * (4 * B * B - 1) // 3 + 4 * B * B + 4 * B + 6 * plan.azimuths
+        return panels + scaled + 8 * numbers + 12 * len(plan.fibres.array) + threads() * entries * 64
+
+    def piece(
+        self, program: RotationProgram, resolution: int, n1: int, n2: int | None, itemsize: int
+    ) -> tuple[int, int]:
+        """So many signals that the engine is busy; it has no tiles."""
+        side = _SIDE_ON_SPHERE if program.sphere else _SIDE
+        return min(n1, side), min(n2 or n1, side)
+
+    def pieces(self, n1: int, n2: int | None, rows: int, columns: int) -> float:
+        """By pairs of signals."""
+        return (n1 * (n1 + 1) / 2 if n2 is None else n1 * n2) / (rows * columns * threads())
+
+
+def _pairs_at_once(vectors: Any) -> int:
+    return max(64, _GATHERED // (math.prod(vectors.shape[1:]) * vectors.dtype.itemsize))
+
+
+def inputs(program: RotationProgram, resolution: int, x: Any) -> Any:
+    """Signals (N, B², C) as the engine takes them: as vectors, or at the points of the sphere."""
+    return values(program, resolution, x) if program.sphere else vectors(x)
+
+
+def vectors(x: Any) -> Any:
+    """Signals (N, B², C) as vectors (N, B²·C), whose kernel is the mean of products over the sphere and channels."""
+    scale = np.sqrt(x.shape[1] / (4 * np.pi))
+    return (x * np.asarray(scale, x.dtype)).reshape(len(x), -1)
+
+
+def _at_once(field: tuple[Op, ...], vector: tuple[Op, ...]) -> FibrePlan:
+    """All of it on plain vectors: what a flattening readout makes of a network."""
+    one, none = FrozenArray(np.zeros(1, np.int32)), FrozenArray(np.zeros((1, 0), np.int32))
+    return FibrePlan((), grid_levels((), ()), none, one, 1.0, field + vector)
+
+
+@lru_cache(maxsize=16)
+def plan_of(program: RotationProgram, resolution: int, itemsize: int) -> FibrePlan | RotationPlan | SpherePlan:
+    """What the engine runs; raises MemoryLimitError where that is too large."""
+    check_memory(program, resolution, itemsize)
+    if program.sphere:
+        return sphere_plan(program, resolution)
+    if program.readout == "flatten":
+        return _at_once(program.field, program.vector)
+    rings = rings_of(program.bandlimit, program.group, resolution)
+    arrays = _of_circles(rings, program.bandlimit) if isinstance(program.group, RotationGroup) else _of_list(rings)
+    azimuths, waves, mixing, weights = arrays
+    return RotationPlan(
+        program.field, program.vector, program.bandlimit, azimuths,
+        FrozenArray(waves), FrozenArray(mixing), FrozenArray(weights),
+    )  # fmt: skip
+
+
+def _of_circles(rings: Rings, bandlimit: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    """(azimuths, waves, mixing, weights): of the factors those that are not zero by their degree, in pairs."""
+    waves = rings.fixed["azimuths"]
+    orders = np.abs(np.arange(1 - bandlimit, bandlimit))
+    row, column, degree = np.meshgrid(orders, orders, np.arange(1, bandlimit), indexing="ij")
+    mixing = rings.scanned["mixing"].reshape(len(rings.scanned["weights"]), *row.shape[:2], 2, bandlimit - 1)
+    pairs = np.moveaxis(mixing, 3, -1)[:, degree >= np.maximum(row, column)]
+    return len(waves), waves[: len(waves) // 2 + 1], pairs, rings.scanned["weights"][:, 0]
+
+
+def _of_list(rings: Rings) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    matrices, weights = rings.scanned["matrices"], rings.scanned["weights"].ravel()
+    kept = weights > 0  # the last ring is filled up with others
+    return 0, np.zeros((1, 1)), matrices.reshape(len(weights), matrices.shape[-1])[kept], weights[kept]

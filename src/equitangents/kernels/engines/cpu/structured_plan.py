@@ -1,0 +1,330 @@
+"""A structured program in steps on numbered fields over all pairs of positions, for the CPU engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from equitangents.kernels.engines.cpu.activations import described, name_of
+from equitangents.kernels.engines.cpu.descriptor import Description
+from equitangents.kernels.engines.cpu.structured_steps import Field, Kind, Mixing, Registers
+from equitangents.kernels.engines.reference.windows import window_averages
+from equitangents.kernels.program import Affine, Box, Decouple, Dual, Flatten, Parallel, Pool, Table, WindowPool
+from equitangents.kernels.structured.batch import reads_graphs
+from equitangents.kernels.structured.masks import deciding
+from equitangents.kernels.structured.program import (
+    Add,
+    Attend,
+    BlockSums,
+    Concatenate,
+    Drop,
+    Mix,
+    Normalise,
+    Split,
+    StructuredProgram,
+    Times,
+    flat,
+)
+
+_MECHANISMS = {"softmax": Mixing.SOFTMAX, "identity": Mixing.IDENTITY, "relu": Mixing.RELU, "abs": Mixing.ABS}
+_ONES = (1.0, 1.0, 1.0, 1.0)
+
+
+class Described(NamedTuple):
+    """The arrays, how many fields are alive at once, the most positions of one, and numbers known of each input."""
+
+    arrays: Description
+    fields: int
+    widest: int
+    sides: int
+
+
+def why_not(program: StructuredProgram) -> str | None:
+    """Which operation there are no steps for, or None."""
+    for op in flat(program.ops):
+        if isinstance(op, Dual) and described(op.activation) is None:
+            return f"it has no dual of {name_of(op.activation)}"
+        if isinstance(op, Affine) and op.rates is not None and not op.W_var:
+            return "it has no weights of variance 0 but in the NTK parametrisation"
+        if isinstance(op, Normalise) and op.groups is not None:
+            return "it has no normalisation over some dimensions of a grid"
+        if isinstance(op, Parallel) and op.residual is None:
+            return "it has no parallel branches that are joined at once"
+        if type(op) not in _STEPS and not isinstance(op, Affine | Split | Add | Concatenate | Parallel):
+            return f"it has no {type(op).__name__} over all pairs of positions"
+    return None
+
+
+@lru_cache(maxsize=64)
+def describe(program: StructuredProgram, channels: int, masked: bool) -> Described:
+    """The steps of a program that has all of them; raises NetworkError where masks meet windows they do not fit."""
+    positions = int(np.prod(program.shape, dtype=np.int64))
+    registers = Registers([positions] if masked else [])
+    writer = _Writer(registers, program.masks)
+    found = writer.run(program.ops, [registers.take(positions, 0 if masked else -1)])
+    assert len(found) == 1
+    end = found[0]
+    writer.cleared(end)
+    if registers.last != end.number:
+        writer.scaled(end, 1.0)
+    graphs = reads_graphs(program)
+    sides = registers.sides + sum(registers.masks) + (positions**2 if graphs else 0) + 1
+    return Described(registers.description(channels, positions, graphs), registers.fields, registers.widest, sides)
+
+
+class _Writer:
+    """Operations to steps; each takes fields, which it may overwrite, and returns what they have become."""
+
+    def __init__(self, registers: Registers, convention: str) -> None:
+        self.to = registers
+        self.convention = convention  # what windows make of masks
+        self.masks: dict[tuple[int, Any], int] = {}  # made of others, by what made them
+
+    def run(self, ops: tuple[Any, ...], fields: list[Field]) -> list[Field]:
+        for op in ops:
+            if isinstance(op, Split):
+                fields = self.split(op, fields)
+            elif isinstance(op, Add):
+                fields = self.joined(op.groups, [None] * len(op.groups), fields)
+            elif isinstance(op, Concatenate):
+                fields = self.joined(op.groups, op.shares, fields)
+            elif isinstance(op, Parallel):
+                assert op.residual is not None  # see `why_not`
+                fields = [self.residual(op.residual, fields[0])]
+            else:
+                how = self.affine if isinstance(op, Affine) else _STEPS[type(op)].__get__(self)
+                fields = [how(op, fields[0])]
+        return fields
+
+    def split(self, op: Split, fields: list[Field]) -> list[Field]:
+        if len(fields) == 1:
+            fields = [self.copied(fields[0]) for _ in op.branches[1:]] + fields
+        return [found for branch, field in zip(op.branches, fields, strict=True) for found in self.run(branch, [field])]
+
+    def residual(self, ops: tuple[Any, ...], field: Field) -> Field:
+        branch = self.run(ops, [self.copied(field)])[0]
+        self.added(field, branch, _ONES, means=True)
+        self.to.give_back(branch)
+        return field
+
+    def joined(self, groups: Any, shares: Any, fields: list[Field]) -> list[Field]:
+        """Sums, or with shares channels side by side; a field may be in several."""
+        uses = Counter(i for group in groups for i in group)
+        for i, field in enumerate(fields):
+            if not uses[i]:
+                self.to.give_back(field)
+        found = []
+        for group, weights in zip(groups, shares, strict=True):
+            first = group[0]
+            uses[first] -= 1
+            base = self.copied(fields[first]) if uses[first] else fields[first]
+            own = 1.0 if weights is None else weights[0]
+            for n, i in enumerate(group[1:], 1):
+                other = 1.0 if weights is None else weights[n]
+                self.added(base, fields[i], (own, other, own, other), means=weights is None)
+                own = 1.0
+                uses[i] -= 1
+                if not uses[i]:
+                    self.to.give_back(fields[i])
+            if own != 1.0:
+                self.to.step(Kind.COMBINE, base, numbers=(own, 0.0, own, 0.0))
+            found.append(base)
+        return found
+
+    def added(self, base: Field, other: Field, numbers: tuple[float, ...], *, means: bool) -> None:
+        if base.mask != other.mask:
+            self.cleared(other)
+        self.to.step(Kind.COMBINE, base, other, numbers=numbers, total=means, masks=(base.mask, base.mask))
+        base.stale = base.stale or other.stale
+
+    def copied(self, field: Field) -> Field:
+        copy = self.to.take(field.positions, field.mask)
+        self.to.step(Kind.COPY, copy, field)
+        return replace(copy, stale=field.stale)
+
+    def cleared(self, field: Field) -> None:
+        if field.stale and field.mask >= 0:
+            self.to.step(Kind.CLEAR, field)
+        field.stale = False
+
+    def affine(self, op: Affine, field: Field) -> Field:
+        weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
+        rated = op.rates is not None
+        numbers = (op.W_var, op.b_var, weight_rate / op.W_var if rated else 1.0, bias_rate)
+        self.to.step(Kind.AFFINE, field, numbers=numbers, total=rated)
+        return _touched(field)
+
+    def dual(self, op: Dual, field: Field) -> Field:
+        found = described(op.activation)
+        assert found is not None  # see `why_not`
+        weights = self.to.real(found.coefficients) if found.coefficients else 0
+        numbers = (found.first, found.second, found.offset)
+        self.to.step(
+            Kind.DUAL, field, weights=weights, size=len(found.coefficients), dual=found.kind, numbers=numbers,
+            sides=found.sides * field.positions,
+        )  # fmt: skip
+        return _touched(field)
+
+    def decouple(self, op: Decouple, field: Field) -> Field:
+        self.cleared(field)
+        self.to.step(Kind.DECOUPLE, field)
+        return field
+
+    def times(self, op: Times, field: Field) -> Field:
+        return self.scaled(field, op.factor)
+
+    def scaled(self, field: Field, factor: float) -> Field:
+        self.to.step(Kind.COMBINE, field, numbers=(factor**2, 0.0, factor, 0.0))
+        return field
+
+    def normalise(self, op: Normalise, field: Field) -> Field:
+        self.to.step(Kind.NORMALISE, field, numbers=(op.eps,), total=op.positions)
+        return _touched(field)
+
+    def drop(self, op: Drop, field: Field) -> Field:
+        self.to.step(Kind.DROP, field, numbers=(1 / op.keep,))
+        return field
+
+    def box(self, op: Box, field: Field) -> Field:
+        mask = self.mask_after(op, field)
+        return self.window(field, _reads(op), np.full(int(np.prod(op.window)), 1 / np.prod(op.window)), mask)
+
+    def table(self, op: Table, field: Field) -> Field:
+        assert field.mask < 0  # layers refuse masks on groups
+        return self.window(field, op.index.array, op.weights.array, -1)
+
+    def window(self, field: Field, index: np.ndarray, weights: np.ndarray, mask: int) -> Field:
+        self.cleared(field)
+        out = self.to.take(len(index), mask)
+        index_at, weights_at = self.to.table(index), self.to.real(weights)
+        self.to.step(
+            Kind.WINDOW, out, field, after=len(index), index=index_at, weights=weights_at, size=index.shape[1],
+            masks=(field.mask, mask),
+        )  # fmt: skip
+        self.to.give_back(field)
+        return _touched(out)
+
+    def flatten(self, op: Flatten, field: Field) -> Field:
+        self.cleared(field)
+        out = self.to.take(1)
+        self.to.step(Kind.FLATTEN, out, field, after=1, masks=(field.mask, -1))
+        self.to.give_back(field)
+        return out
+
+    def pool(self, op: Pool | BlockSums, field: Field) -> Field:
+        labels = op.labels.array
+        member = labels == np.arange(op.blocks)[:, None]
+        sums = isinstance(op, BlockSums)
+        if field.mask < 0 or op.box is not None:
+            mask = field.mask if op.box is None else self.mask_after(op.box, field)
+            return self.by_matrix(field, member / (1 if sums else member.sum(axis=1, keepdims=True)), mask)
+        mask = self.mask_of(Kind.PRESENT, field.mask, labels, op.blocks)
+        return self.mixed(field, op.blocks, member, mixing=Mixing.SUM if sums else Mixing.MEAN, mask=mask)
+
+    def window_pool(self, op: WindowPool, field: Field) -> Field:
+        return self.by_matrix(field, window_averages(op.box), self.mask_after(op.box, field))
+
+    def mix(self, op: Mix, field: Field) -> Field:
+        if op.matrix is None:
+            return self.mixed(field, field.positions, mixing=Mixing.GRAPH, mask=field.mask)
+        matrix = op.matrix.array
+        return self.by_matrix(field, matrix, field.mask if matrix.shape[0] == matrix.shape[1] else -1)
+
+    def by_matrix(self, field: Field, matrix: np.ndarray, mask: int) -> Field:
+        weights = self.to.real(matrix[matrix != 0])
+        return self.mixed(field, len(matrix), matrix != 0, mixing=Mixing.GIVEN, mask=mask, weights=weights)
+
+    def attend(self, op: Attend, field: Field) -> Field:
+        if not op.linear:
+            self.cleared(field)
+            self.to.step(Kind.COVARIANCE, field)
+            weight = op.value_var * op.logit_scale**2
+            self.to.step(Kind.SQUARE, field, numbers=(weight, 0.0, op.b_var), total=True)
+            self.to.step(Kind.DISTANCE, field)
+            return _touched(field)
+        numbers = (op.value_var, 2.0, op.b_var, op.logit_scale)
+        how = _MECHANISMS[op.mechanism]
+        return self.mixed(field, field.positions, mixing=how, mask=field.mask, numbers=numbers, centred=True)
+
+    def mixed(
+        self,
+        field: Field,
+        after: int,
+        pattern: np.ndarray | None = None,
+        *,
+        mixing: Mixing,
+        mask: int,
+        weights: int = 0,
+        numbers: tuple[float, ...] = (1.0,),
+        centred: bool = False,
+    ) -> Field:
+        """K of D, the two products, and D of the new K, in place; entries of A are where the pattern has them."""
+        self.cleared(field)
+        self.to.step(Kind.COVARIANCE, field)
+        index = 0 if pattern is None else self.to.table(_entries(pattern))
+        entries = 0 if pattern is None else int(pattern.sum())
+        own = 0 if mixing in (Mixing.GIVEN, Mixing.GRAPH) else entries or field.positions**2
+        spare = self.to.take(max(after, field.positions))
+        spare.positions = field.positions
+        self.to.step(
+            Kind.MIX, field, spare, after=after, index=index, weights=weights, size=entries,
+            mixing=mixing, total=centred, numbers=numbers, masks=(field.mask, mask), sides=own,
+        )  # fmt: skip
+        self.to.give_back(spare)
+        found = Field(field.number, after, mask)
+        self.to.widest = max(self.to.widest, after)
+        self.to.step(Kind.DISTANCE, found)
+        return _touched(found)
+
+    def mask_after(self, box: Box, field: Field) -> int:
+        """The mask of a field's windows."""
+        at = deciding(box, self.convention)
+        if field.mask < 0 or np.array_equal(at, np.arange(self.to.masks[field.mask])):
+            return field.mask
+        return self.mask_of(Kind.CENTRES, field.mask, at, len(at))
+
+    def mask_of(self, kind: Kind, mask: int, table: np.ndarray, positions: int) -> int:
+        """A mask made of another, once."""
+        key = (mask, (kind, np.asarray(table).tobytes()))
+        if key not in self.masks:
+            self.masks[key] = self.to.mask(positions)
+            self.to.step(kind, self.masks[key], mask, after=positions, index=self.to.table(table))
+        return self.masks[key]
+
+
+_STEPS = {
+    Dual: _Writer.dual, Decouple: _Writer.decouple, Times: _Writer.times, Normalise: _Writer.normalise,
+    Drop: _Writer.drop, Box: _Writer.box, Table: _Writer.table, Flatten: _Writer.flatten, Pool: _Writer.pool,
+    BlockSums: _Writer.pool, WindowPool: _Writer.window_pool, Mix: _Writer.mix, Attend: _Writer.attend,
+}  # fmt: skip
+
+
+def _touched(field: Field) -> Field:
+    field.stale = True
+    return field
+
+
+def _entries(pattern: np.ndarray) -> np.ndarray:
+    """Where the rows of a matrix begin, then the columns of all entries."""
+    begins = np.concatenate([[0], np.cumsum(pattern.sum(axis=1))])
+    return np.concatenate([begins, np.nonzero(pattern)[1]])
+
+
+def _reads(box: Box) -> np.ndarray:
+    """Numbers of the positions that each window reads, (positions_out, positions of a window); -1 outside the grid."""
+    axes, inside = [], []
+    for n, m, w, s, low in zip(box.in_shape, box.out_shape, box.window, box.stride, box.low, strict=True):
+        at = s * np.arange(m)[:, None] - low + np.arange(w)
+        axes.append(at % n)
+        inside.append(np.ones_like(at, bool) if box.wrap else (at >= 0) & (at < n))
+    numbers, there = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+    for n, at, ok in zip(box.in_shape, axes, inside, strict=True):
+        numbers = (numbers[:, None, :, None] * n + at[None, :, None, :]).reshape(
+            len(numbers) * len(at), numbers.shape[1] * at.shape[1]
+        )
+        there = (there[:, None, :, None] & ok[None, :, None, :]).reshape(numbers.shape)
+    return np.where(there, numbers, -1)

@@ -1,0 +1,147 @@
+"""Fields on the sphere: networks whose first windows are narrower than the sphere.
+
+At each relative rotation Q the squared distance D(y) = (1/C) Σ_c (f(y) - f'(Qy))² is a field on the sphere. Windows
+multiply its harmonic coefficients, and those of the variance fields q1(y) and q2(Qy), which nonlinearities need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.groups import RotationGroup
+from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
+from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run
+from equitangents.kernels.program import Affine
+from equitangents.kernels.rotations.points import sphere_resolution
+from equitangents.kernels.rotations.program import RotationProgram, SphereOp, Zonal
+from equitangents.sphere import degrees, gauss_legendre
+from equitangents.sphere.harmonics import polynomials
+
+_HIGHEST = jax.lax.Precision.HIGHEST
+BATCH = 16  # rotations at a time
+
+
+class Sphere(NamedTuple):
+    """Points y (S, 3) of a grid with weights that sum to 1, their harmonics (S, s²), and rotations with weights.
+
+    Rotations come in batches, (batches, size, 3, 3), the last filled up with weights of zero.
+    """
+
+    points: Any
+    weights: Any
+    basis: Any
+    rotations: Any
+    rotation_weights: Any
+
+
+@lru_cache(maxsize=16)
+def sphere_samples(program: RotationProgram, resolution: int) -> Sphere:
+    """The samples at a resolution, in NumPy and float64; without pooling the identity is the only rotation."""
+    s = sphere_resolution(program.bandlimit, resolution)
+    grid = gauss_legendre(s)
+    points = grid.points.reshape(-1, 3)
+    rotations, weights = np.eye(3)[None], np.ones(1)
+    if program.readout == "pool":
+        assert isinstance(program.group, RotationGroup)
+        sampled = RotationGroup(resolution, program.group.reflections)
+        rotations, weights = sampled.matrices, sampled.weights
+    batches = -(-len(weights) // BATCH)
+    size = -(-len(weights) // batches)
+    missing = batches * size - len(weights)
+    rotations = np.concatenate([rotations, np.broadcast_to(np.eye(3), (missing, 3, 3))]).reshape(batches, size, 3, 3)
+    each = np.concatenate([weights, np.zeros(missing)]).reshape(batches, size)
+    return Sphere(points, grid.weights.ravel() / (4 * np.pi), polynomials(points, s), rotations, each)
+
+
+class _Walk(NamedTuple):
+    """A variance field before each operation and after the last, (S, P), and the mean after the last."""
+
+    q: list[Any]
+    mean: Any
+
+
+def _walk(ops: tuple[SphereOp, ...], q: Any, window: Callable[[int, Zonal, Any], Any]) -> _Walk:
+    """Follow a variance field; `window(i, op, q)` is its mean over the window of operation i."""
+    fields, mean = [q], jnp.zeros_like(q)
+    for i, op in enumerate(ops):
+        if isinstance(op, Zonal):
+            q, mean = window(i, op, q), jnp.zeros_like(q)
+        elif isinstance(op, Affine):
+            q, mean = op.W_var * q + op.b_var, jnp.zeros_like(q)
+        else:
+            q, mean = op.activation.moments(q)
+        fields.append(q)
+    return _Walk(fields, mean)
+
+
+def _coefficients(samples: Sphere, op: Zonal, field: Any) -> Any:
+    """Harmonic coefficients (n², P) of the mean of a field (S, P) over a window."""
+    n = min(op.coefficients.array.size, int(samples.basis.shape[1] ** 0.5 + 0.5))
+    factors = 4 * np.pi * op.coefficients.array[degrees(n)]
+    transform = samples.basis[:, : n * n] * samples.weights[:, None] * factors.astype(field.dtype)
+    return jnp.matmul(transform.T, field, precision=_HIGHEST)
+
+
+def _values(basis: Any, coefficients: Any) -> Any:
+    return jnp.matmul(basis[:, : coefficients.shape[0]], coefficients, precision=_HIGHEST)
+
+
+def sphere_distances(
+    program: RotationProgram, samples: Sphere, a: Any, b: Any, carry: Carry = DISTANCE
+) -> tuple[Any, Any, Variances, Variances]:
+    """(D or K, Θ, variances of both) after the readout for the pairs of a and b, (B², C, P) scaled by 1/√C."""
+    ops = program.sphere
+    count, channels, pairs = a.shape
+    f, f2 = (_values(samples.basis, x.reshape(count, -1)).reshape(-1, channels, pairs) for x in (a, b))
+    kept: dict[int, Any] = {}
+
+    def at_rest(i: int, op: Zonal, q: Any) -> Any:
+        kept[i] = _coefficients(samples, op, q)
+        return _values(samples.basis, kept[i])
+
+    walk1 = _walk(ops, jnp.sum(f * f, axis=1), lambda i, op, q: _values(samples.basis, _coefficients(samples, op, q)))
+    walk2 = _walk(ops, jnp.sum(f2 * f2, axis=1), at_rest)
+    v1, v2 = (Variances(samples.weights @ w.q[-1], samples.weights @ w.mean) for w in (walk1, walk2))
+    m1, m2 = moments(program.field, v1), moments(program.field, v2)
+    size = max([program.bandlimit, *(int(c.shape[0] ** 0.5 + 0.5) for c in kept.values())])
+
+    def at(R: Any) -> tuple[Any, Any]:
+        turned = polynomials(jnp.matmul(samples.points, R.T, precision=_HIGHEST), size)
+        other = _values(turned, b.reshape(count, -1)).reshape(-1, channels, pairs)
+        q2 = _walk(ops, jnp.sum(other * other, axis=1), lambda i, op, q: _values(turned, kept[i])).q
+        start = f * other if carry is COVARIANCE else (f - other) ** 2
+        d, theta = _run(ops, samples, jnp.sum(start, axis=1), walk1.q, q2, carry)
+        return run(program.field, samples.weights @ d, samples.weights @ theta, m1, m2, carry)
+
+    def add(sums: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
+        d, theta = jax.vmap(at)(batch[0])
+        return (sums[0] + batch[1] @ d, sums[1] + batch[1] @ theta), None
+
+    zero = jnp.zeros((pairs,), a.dtype)
+    batches = (samples.rotations, samples.rotation_weights)
+    (d, theta), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), batches)
+    return d, theta, after(m1), after(m2)
+
+
+def _run(
+    ops: tuple[SphereOp, ...], samples: Sphere, d: Any, q1: list[Any], q2: list[Any], carry: Carry
+) -> tuple[Any, Any]:
+    """(D or K, Θ) on the sphere after `ops`, each (S, P)."""
+    theta = jnp.zeros_like(d)
+    for i, op in enumerate(ops):
+        if isinstance(op, Zonal):
+            both = jnp.concatenate([d, theta], axis=1)
+            d, theta = jnp.split(_values(samples.basis, _coefficients(samples, op, both)), 2, axis=1)
+        elif isinstance(op, Affine):
+            d = carry.affine(op, d)
+            theta = carry.covariance(d, q1[i + 1], q2[i + 1]) + op.W_var * theta
+        else:
+            d, slope = carry.dual(op.activation, d, q1[i], q2[i])
+            theta = theta * slope
+    return d, theta

@@ -1,0 +1,1 @@
+"""Structured programs in JAX: fields over all pairs of positions."""

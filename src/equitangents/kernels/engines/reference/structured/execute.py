@@ -1,0 +1,257 @@
+"""Runs structured programs over all pairs of positions, with the reference engine's rules for field programs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+
+from equitangents.kernels.engines.reference import execute as fields
+from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
+from equitangents.kernels.engines.reference.moments import Moments, field_moments
+from equitangents.kernels.engines.reference.pairs import PairGeometry, pool_mean, pool_pairs
+from equitangents.kernels.engines.reference.structured import mixing
+from equitangents.kernels.engines.reference.structured.fields import (
+    Pairs,
+    Side,
+    State,
+    covariances,
+    left,
+    of_covariances,
+    pointwise,
+    right,
+    thetas,
+)
+from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool
+from equitangents.kernels.structured.masks import deciding
+from equitangents.kernels.structured.program import (
+    Add,
+    Attend,
+    BlockSums,
+    Concatenate,
+    Drop,
+    Fitted,
+    Mix,
+    Normalise,
+    Split,
+    Times,
+    flat,
+)
+from equitangents.structured import SMALLER
+
+
+@dataclass(frozen=True)
+class Context:
+    """What operations read beside the fields: tables, graphs (P, P, N), and which pairs of inputs are one input."""
+
+    tables: dict[str, Any]
+    graphs: tuple[Any, Any]
+    same: Any  # (N1, N2) bool, or None where no input of one set is one of the other
+    carry: Carry = DISTANCE
+    masks: str = SMALLER  # what windows make of missing positions
+
+
+def tables_of(ops: tuple[Any, ...]) -> dict[str, Any]:
+    """The tables that operations name by their keys."""
+    return {key: jnp.asarray(table) for op in flat(ops) for key, table in op.tables.items()}
+
+
+def execute(ops: tuple[Any, ...], states: tuple[State, ...], context: Context) -> tuple[State, ...]:
+    """The fields after `ops`; there are several between a `Split` and what joins its branches."""
+    for op in ops:
+        if isinstance(op, Split):
+            states = _split(op, states, context)
+        elif isinstance(op, Add):
+            states = tuple(_sum([states[i] for i in group], context.carry) for group in op.groups)
+        elif isinstance(op, Concatenate):
+            groups = zip(op.groups, op.shares, strict=True)
+            states = tuple(_joined([states[i] for i in group], shares, context.carry) for group, shares in groups)
+        else:
+            states = (_one(op, states[0], context),)
+    return states
+
+
+def _split(op: Split, states: tuple[State, ...], context: Context) -> tuple[State, ...]:
+    inputs = states * len(op.branches) if len(states) == 1 else states
+    return tuple(
+        found for branch, state in zip(op.branches, inputs, strict=True) for found in execute(branch, (state,), context)
+    )
+
+
+def _one(op: Any, state: State, context: Context) -> State:
+    carry = context.carry
+    if isinstance(op, Parallel):
+        states = [execute(branch, (state,), context)[0] for branch in op.branches]
+        return _sum(states, carry) if op.shares is None else _joined(states, op.shares, carry)
+    if isinstance(op, Times):
+        return _times(op, state, carry)
+    if isinstance(op, Normalise):
+        return _normalised(op, state, carry)
+    if isinstance(op, Drop):
+        return _dropped(op, state, context)
+    if isinstance(op, Attend):
+        return mixing.attended(op, state, carry)
+    if isinstance(op, Mix):
+        return mixing.aggregated(op, state, context.graphs, carry)
+    if isinstance(op, Fitted):
+        return mixing.fitted_pools(op, state, carry) if op.pools else mixing.fitted_means(op, state, carry)
+    if isinstance(op, Pool | BlockSums | WindowPool) and state.one.mask is not None and op.box is not None:
+        return mixing.window_pooled(op, state, context.masks, carry)
+    if isinstance(op, BlockSums) or (isinstance(op, Pool) and state.one.mask is not None):
+        return mixing.pooled(op, state, context.tables, carry)
+    if isinstance(op, Pool | WindowPool | Flatten):
+        return _pooled(op, state, context)
+    return _plain(op, state, context)
+
+
+def _plain(op: Op, state: State, context: Context) -> State:
+    """An operation of field programs that leaves positions apart."""
+    steps = [field_moments((op,), s.q, s.mean, context.tables) for s in (state.one, state.other)]
+    one, other = (
+        Side(step.q[1], step.mean[1], _mask_after(op, s.mask, context.masks))
+        for step, s in zip(steps, (state.one, state.other), strict=True)
+    )
+
+    def rule(pairs: Pairs, a: Side, b: Side, a2: Side, b2: Side, carry: Carry) -> Pairs:
+        first, second = (Moments([v.q, w.q], [v.mean, w.mean], [None]) for v, w in ((a, a2), (b, b2)))
+        geometry = PairGeometry(context.tables, carry)
+        return Pairs(*fields.execute((op,), geometry, fields.State(*pairs), first, second, carry))
+
+    return pointwise(state, one, other, rule, context.carry)
+
+
+def _mask_after(op: Op, mask: Any, convention: str) -> Any:
+    """A window's output is there where the position that decides it is."""
+    if mask is None or not isinstance(op, Box | Table):
+        return mask
+    assert isinstance(op, Box)  # layers refuse masks on groups
+    return mask[deciding(op, convention)]
+
+
+def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
+    pool = partial(pool_pairs, op, tables=context.tables)
+    ks, ts = (
+        tuple(None if v is None else pool(v) for v in values)
+        for values in (covariances(state, context.carry), thetas(state))
+    )
+    means = tuple(pool_mean(op, side.mean, context.tables) for side in (state.one, state.other))
+    return of_covariances(ks, ts, means, (None, None), context.carry)  # type: ignore[arg-type]
+
+
+def _sum(states: list[State], carry: Carry) -> State:
+    """Means add a cross term: E[(f + g)(f' + g')] = K_f + K_g + m_f m_g' + m_g m_f'."""
+    one, other = (_sum_of_sides([getattr(s, name) for s in states]) for name in ("one", "other"))
+
+    def total(own: str, how: Carry, first: Any, second: Any) -> Pairs | None:
+        if getattr(states[0], own) is None:
+            return None
+        d = sum(getattr(s, own).d for s in states)
+        for s, t in itertools.combinations(states, 2):
+            m, n = first(s).mean[:, None], first(t).mean[:, None]
+            d = d + how.cross(m, n, second(s).mean[None], second(t).mean[None])
+        return Pairs(d, sum(getattr(s, own).theta for s in states))
+
+    own1 = total("own1", DISTANCE, lambda s: s.one, lambda s: s.one)
+    own2 = total("own2", DISTANCE, lambda s: s.other, lambda s: s.other)
+    cross = total("cross", carry, lambda s: left(s.one), lambda s: right(s.other))
+    assert own1 is not None
+    assert own2 is not None
+    return State(one, other, own1, own2, cross)
+
+
+def _sum_of_sides(sides: list[Side]) -> Side:
+    q = sum(s.q for s in sides) + sum(2 * s.mean * t.mean for s, t in itertools.combinations(sides, 2))
+    return Side(q, sum(s.mean for s in sides), sides[0].mask)
+
+
+def _joined(states: list[State], shares: tuple[float, ...], carry: Carry) -> State:
+    def mean(parts: list[Any]) -> Any:
+        return None if parts[0] is None else sum(w * v for w, v in zip(shares, parts, strict=True))
+
+    def side(name: str) -> Side:
+        parts = [getattr(s, name) for s in states]
+        return Side(mean([p.q for p in parts]), mean([p.mean for p in parts]), parts[0].mask)
+
+    def pairs(name: str) -> Pairs | None:
+        parts = [getattr(s, name) for s in states]
+        return None if parts[0] is None else Pairs(mean([p.d for p in parts]), mean([p.theta for p in parts]))
+
+    own1, own2 = pairs("own1"), pairs("own2")
+    assert own1 is not None
+    assert own2 is not None
+    return State(side("one"), side("other"), own1, own2, pairs("cross"))
+
+
+def _times(op: Times, state: State, carry: Carry) -> State:
+    square = op.factor**2
+    one, other = (Side(square * s.q, op.factor * s.mean, s.mask) for s in (state.one, state.other))
+    return pointwise(state, one, other, lambda p, a, b, a2, b2, how: Pairs(square * p.d, square * p.theta), carry)
+
+
+def _normalised(op: Normalise, state: State, carry: Carry) -> State:
+    """K' = (K - μ m' - m μ' + μ μ')/(σ σ'), with μ and σ² of each position, or of all together."""
+
+    def statistics(side: Side) -> tuple[Any, Any]:
+        if not op.positions:
+            return side.mean, side.q - side.mean**2
+        mask = jnp.ones_like(side.q) if side.mask is None else side.mask.astype(side.q.dtype)
+        count = jnp.maximum(together(mask), 1)
+        mean = together(mask * side.mean) / count
+        return mean, together(mask * side.q) / count - mean**2
+
+    def together(values: Any) -> Any:
+        """Sums over all positions, or over those of each position's group."""
+        if op.groups is None:
+            return values.sum(axis=0, keepdims=True)
+        alike = op.groups.array[:, None] == op.groups.array
+        return jnp.tensordot(jnp.asarray(alike, values.dtype), values, axes=1, precision="highest")
+
+    sides = state.one, state.other
+    found = [statistics(side) for side in sides]
+    roots = [jnp.sqrt(jnp.maximum(v, 0) + op.eps) for _, v in found]
+    means = tuple((s.mean - m) / r for s, (m, _), r in zip(sides, found, roots, strict=True))
+    ks: list[Any] = []
+    ts: list[Any] = []
+    for k, theta, (i, j), (first, second) in zip(
+        covariances(state, carry),
+        thetas(state),
+        ((0, 0), (1, 1), (0, 1)),
+        ((_same, _same), (_same, _same), (left, right)),
+        strict=True,
+    ):
+        if k is None:
+            ks.append(None)
+            ts.append(None)
+            continue
+        mu, mu2 = first(found[i][0])[:, None], second(found[j][0])[None]
+        m, m2 = first(sides[i].mean)[:, None], second(sides[j].mean)[None]
+        scale = first(roots[i])[:, None] * second(roots[j])[None]
+        ks.append((k - mu * m2 - m * mu2 + mu * mu2) / scale)
+        ts.append(theta / scale)
+    return of_covariances(tuple(ks), tuple(ts), means, (sides[0].mask, sides[1].mask), carry)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _dropped(op: Drop, state: State, context: Context) -> State:
+    """Each position of each input has a draw of its own: K and Θ grow by 1/keep where a draw meets itself."""
+    surplus = 1 / op.keep - 1
+
+    def grown(values: Any, same: Any) -> Any:
+        if values is None or same is None:
+            return values
+        diagonal = jnp.eye(values.shape[0], dtype=values.dtype).reshape(values.shape[:2] + (1,) * (values.ndim - 2))
+        return values * (1 + surplus * diagonal * same)
+
+    marks = 1.0, 1.0, None if context.same is None else context.same.astype(state.one.q.dtype)
+    ks, ts = (
+        tuple(grown(v, mark) for v, mark in zip(values, marks, strict=True))
+        for values in (covariances(state, context.carry), thetas(state))
+    )
+    means, masks = (state.one.mean, state.other.mean), (state.one.mask, state.other.mask)
+    return of_covariances(ks, ts, means, masks, context.carry)

@@ -1,0 +1,145 @@
+"""How much work a plan is for one pair of inputs: literal counts, before anything runs.
+
+A layer is a window mean, a nonlinearity, or the two together with the dense layers between them. An element-layer is
+one position of one fibre through one layer, NNGP and NTK together. Fibres on grids that are not a torus hold only the
+positions whose partners lie on the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from equitangents.kernels.plans.collapse_total_windows import is_total
+from equitangents.kernels.plans.levels import GridLevel, Level, Levels
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan
+from equitangents.kernels.plans.stages import Stage, StagedPlan
+from equitangents.kernels.plans.steps import AddSaved, Fork, Step
+from equitangents.kernels.program import Box, Dual, Op, Parallel, Table
+
+
+@dataclass(frozen=True)
+class LayerKind:
+    """What one element-layer costs: its window (sides of a box, or the size of a table; () is none), and its φ."""
+
+    window: tuple[int, ...] = ()
+    indexed: bool = False
+    activation: Any = None
+    pairs: bool = False
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a pair of inputs takes: `layers` maps kinds to element-layers, `products` positions of the first product."""
+
+    fibres: int
+    field: int
+    depth: int
+    layers: tuple[tuple[LayerKind, int], ...]
+    products: int
+
+    @property
+    def element_layers(self) -> int:
+        """How often a layer is applied to a pair of positions, over all layers."""
+        return sum(count for _, count in self.layers)
+
+
+@lru_cache(maxsize=256)
+def count(plan: FibrePlan | StagedPlan | PairPlan) -> Work:
+    """The work of `plan` for one pair of inputs; fibres are those of all stages."""
+    if isinstance(plan, PairPlan):
+        found = list(_pair_layers(plan.ops, plan.positions_in))
+        return Work(plan.positions, plan.positions, len(found), _merged(found), plan.positions_in**2)
+    vector = [(kind, 1) for kind in _vector_layers(plan.vector)]
+    if isinstance(plan, StagedPlan):
+        first = plan.stages[0]
+        found = [layer for stage in plan.stages for layer in _stage_layers(stage)] + vector
+        products = _held(first.levels[0], first.fibres.array)
+        fibres = sum(len(stage.fibres.array) for stage in plan.stages)
+        return Work(fibres, plan.positions, len(found), _merged(found), products)
+    along = plan.fibres.array
+    found = list(_fibre_layers(plan.field, plan.levels, along)) + vector
+    products = _held(plan.levels.levels[0], along)
+    return Work(len(along), plan.positions, len(found), _merged(found), products)
+
+
+def _merged(found: list[tuple[LayerKind, int]]) -> tuple[tuple[LayerKind, int], ...]:
+    total: dict[LayerKind, int] = {}
+    for kind, elements in found:
+        total[kind] = total.get(kind, 0) + elements
+    return tuple(total.items())
+
+
+def _held(level: Level, fibres: np.ndarray) -> int:
+    """Positions with a partner, summed over fibres."""
+    if not isinstance(level, GridLevel) or level.wrap:
+        return len(fibres) * level.positions
+    offsets = np.abs(fibres.astype(np.int64) * np.array(level.step, np.int64))
+    return int(np.maximum(np.array(level.shape) - offsets, 0).prod(axis=1).sum())
+
+
+def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> Iterator[tuple[LayerKind, int]]:
+    for kind, at, inner in _layers(ops):
+        if inner is None:
+            yield kind, _held(levels.levels[at + 1], fibres)
+        else:
+            held = levels.branches[at]
+            assert held is not None
+            for branch, own in zip(inner, held.branches, strict=True):
+                assert own is not None
+                yield from _fibre_layers(branch, own, fibres)
+
+
+def _stage_layers(stage: Stage) -> Iterator[tuple[LayerKind, int]]:
+    for kind, at, _ in _layers(stage.steps):
+        yield kind, _held(stage.levels[at + 1], stage.fibres.array)
+
+
+def _vector_layers(ops: tuple[Op, ...]) -> Iterator[LayerKind]:
+    for kind, _, inner in _layers(ops):
+        if inner is None:
+            yield kind
+        else:
+            for branch in inner:
+                yield from _vector_layers(branch)
+
+
+def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[tuple[LayerKind, int]]:
+    sizes = [positions]
+    for op in ops:
+        sizes.append(op.positions_after(sizes[-1]))
+    for kind, at, inner in _layers(ops):
+        if inner is None:
+            yield LayerKind(kind.window, kind.indexed, kind.activation, pairs=True), sizes[at + 1] ** 2
+        else:
+            for branch in inner:
+                yield from _pair_layers(branch, sizes[at])
+
+
+def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[tuple[Op, ...], ...] | None]]:
+    """(kind, number of the operation after which the layer ends, operations of branches in its place)."""
+    window: tuple[LayerKind, int] | None = None
+    for at, op in enumerate(ops):
+        if not isinstance(op, Box | Table | Dual | Parallel | Fork | AddSaved):
+            continue
+        if isinstance(op, Dual):
+            kind = LayerKind() if window is None else window[0]
+            yield LayerKind(kind.window, kind.indexed, op.activation), at, None
+            window = None
+            continue
+        if window is not None:
+            yield *window, None
+            window = None
+        if isinstance(op, Box):
+            window = LayerKind(op.window), at
+        elif isinstance(op, Table):
+            # One sum over all positions serves every window: hardly more than the first product.
+            window = LayerKind() if is_total(op) else LayerKind((op.index.array.shape[1],), indexed=True), at
+        elif isinstance(op, Parallel):
+            yield LayerKind(), at, op.branches
+    if window is not None:
+        yield *window, None

@@ -1,0 +1,183 @@
+"""Where the second input's position lies along a fibre, at every depth of a program.
+
+A fibre q joins each position p of the first input to one position p' of the second: on grids p' = p + m·q, with m the
+product of the strides still to come (wrapped on a torus, or nowhere outside the grid); on a group p' = q·g.
+Source: theory of relative positions, arXiv 2406.06504; fibres are closed under every layer of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from equitangents.kernels.program import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    FrozenArray,
+    GroupFibres,
+    Op,
+    Parallel,
+    Standardise,
+    Table,
+    inside,
+)
+
+
+@dataclass(frozen=True)
+class GridLevel:
+    """A grid of positions; `step` turns a fibre's label into an offset on this grid."""
+
+    shape: tuple[int, ...]
+    wrap: bool
+    step: tuple[int, ...] = ()
+
+    @property
+    def positions(self) -> int:
+        """How many positions there are."""
+        count = 1
+        for side in self.shape:
+            count *= side
+        return count
+
+
+@dataclass(frozen=True)
+class TableLevel:
+    """Positions moved by a group; row q of the table holds the partners of all positions."""
+
+    table: FrozenArray
+
+    @property
+    def positions(self) -> int:
+        """How many positions there are."""
+        return int(self.table.array.shape[1])
+
+
+Level = GridLevel | TableLevel
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels before each operation and after the last; `branches[i]` those inside operation i, of a `Parallel`.
+
+    The latter have no levels, but branches of their own: one for each of its branches.
+    """
+
+    levels: tuple[Level, ...]
+    branches: tuple[Levels | None, ...]
+
+
+class NoFibresError(Exception):
+    """The program mixes fibres: only all pairs of positions will do."""
+
+
+def grid_levels(ops: tuple[Op, ...], shape: tuple[int, ...]) -> Levels:
+    """Levels of a program on grids; raises NoFibresError where a layer mixes fibres."""
+    forward = _forward(ops, GridLevel(shape, wrap=True))
+    return _with_steps(ops, forward, (1,) * len(shape))
+
+
+def _forward(ops: tuple[Op, ...], level: GridLevel) -> Levels:
+    levels: list[Level] = [level]
+    branches: list[Levels | None] = []
+    for op in ops:
+        inner = None
+        if isinstance(op, Box):
+            level = after_box(op, level)
+        elif isinstance(op, Parallel):
+            inner, level = _forward_each(op, level)
+        elif not isinstance(op, Affine | Dual | Decouple | Standardise):
+            raise NoFibresError("pooling before a later layer mixes fibres")
+        levels.append(level)
+        branches.append(inner)
+    return Levels(tuple(levels), tuple(branches))
+
+
+def _forward_each(op: Parallel, level: GridLevel) -> tuple[Levels, GridLevel]:
+    """Once a branch breaks the torus, the others begin on the broken one: fields are kept where all have them."""
+    found: list[Levels] = []
+    for branch in op.branches:
+        found.append(_forward(branch, level))
+        last = _last_grid(found[-1])
+        if _last_grid(found[0]).shape != last.shape:
+            raise NoFibresError("branches that end on different grids mix fibres")
+        level = replace(level, wrap=level.wrap and last.wrap)
+    return Levels((), tuple(found)), replace(last, wrap=level.wrap)
+
+
+def _last_grid(levels: Levels) -> GridLevel:
+    level = levels.levels[-1]
+    assert isinstance(level, GridLevel)
+    return level
+
+
+def _first_grid(levels: Levels) -> GridLevel:
+    level = levels.levels[0]
+    assert isinstance(level, GridLevel)
+    return level
+
+
+def after_box(op: Box, level: GridLevel) -> GridLevel:
+    """The level after a window; raises NoFibresError where it reads around a torus that is none any more."""
+    if op.wrap and not level.wrap:
+        raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
+    closed = op.wrap and all(n % s == 0 for n, s in zip(op.in_shape, op.stride, strict=True))
+    return GridLevel(op.out_shape, wrap=closed)
+
+
+def _with_steps(ops: tuple[Op, ...], levels: Levels, step: tuple[int, ...]) -> Levels:
+    """Fill in the steps, from the readout backwards: a stride of s multiplies the offsets below it by s."""
+    found = [_set_step(levels.levels[-1], step)]
+    branches: list[Levels | None] = []
+    for op, level, inner in zip(reversed(ops), reversed(levels.levels[:-1]), reversed(levels.branches), strict=True):
+        if isinstance(op, Box):
+            step = tuple(m * s for m, s in zip(step, op.stride, strict=True))
+        if isinstance(op, Parallel) and inner is not None:
+            each = [_with_steps(b, held, step) for b, held in zip(op.branches, inner.branches, strict=True) if held]
+            firsts = {_first_grid(held).step for held in each}
+            if len(firsts) != 1:
+                which = "branches of different strides mix" if op.residual is None else "a strided branch mixes"
+                raise NoFibresError(f"{which} fibres")
+            inner, step = Levels((), tuple(each)), firsts.pop()
+        found.append(_set_step(level, step))
+        branches.append(inner)
+    return Levels(tuple(reversed(found)), tuple(reversed(branches)))
+
+
+def _set_step(level: Level, step: tuple[int, ...]) -> GridLevel:
+    assert isinstance(level, GridLevel)
+    return replace(level, step=step)
+
+
+def lifted_levels(ops: tuple[Op, ...], lift: GroupFibres) -> Levels:
+    """Levels of a lifted program: before the first table the group acts on points, afterwards on itself."""
+    levels, _ = _lifted(ops, TableLevel(lift.points), TableLevel(lift.elements), lift.folded > 1)
+    return levels
+
+
+def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel, folded: bool) -> tuple[Levels, TableLevel]:
+    levels: list[Level] = [level]
+    branches: list[Levels | None] = []
+    for op in ops:
+        inner = None
+        if isinstance(op, Table):
+            level = lifted
+        elif isinstance(op, Parallel):
+            each = [_lifted(branch, level, lifted, folded) for branch in op.branches]
+            if any(after != each[0][1] for _, after in each):
+                raise NoFibresError("branches that end on different positions mix fibres")
+            inner, level = Levels((), tuple(held for held, _ in each)), each[0][1]
+        elif not (isinstance(op, Affine | Dual | Standardise) or (folded and isinstance(op, Box))):
+            raise NoFibresError("a convolution before the lift, or pooling before a later layer, mixes fibres")
+        levels.append(level)
+        branches.append(inner)
+    return Levels(tuple(levels), tuple(branches)), level
+
+
+def still(ops: Iterable[Op], level: Level) -> Levels:
+    """Levels of operations that leave all positions where they are."""
+    branches = tuple(
+        Levels((), tuple(still(held, level) for held in inside(op))) if isinstance(op, Parallel) else None for op in ops
+    )
+    return Levels((level,) * (len(branches) + 1), branches)

@@ -1,0 +1,275 @@
+"""Networks that pool and go on, run along fibres: a stage for the layers up to each pool, and one for those after it.
+
+After a pool over windows of side w and stride s, the fibre Q of the coarse field is a sum over the fine fibres sQ + r
+with |r| < w along each axis, each over the positions where both ends fall into the windows. Every fine fibre is run
+once and added into the coarse fibres that it falls into, so that what is held is one coarse field over pairs of
+positions. The next stage begins with it as the first one does with the signals. What residual branches around the pool
+add after it is held in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from equitangents.kernels.plans.levels import (
+    GridLevel,
+    Level,
+    NoFibresError,
+    TableLevel,
+    after_box,
+    grid_levels,
+    lifted_levels,
+)
+from equitangents.kernels.plans.offsets import begins_on_torus, differences, finer, in_bands
+from equitangents.kernels.plans.plan import FibrePlan, compose_readout, needed_fibres, split
+from equitangents.kernels.plans.steps import AddSaved, Fork, Step, is_parallel, unrolled
+from equitangents.kernels.program import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    FrozenArray,
+    HashedOnce,
+    Op,
+    Pool,
+    Program,
+    Standardise,
+    WindowPool,
+    inside,
+)
+
+AnyPool = Pool | WindowPool
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Run `steps` along `fibres`; it begins with the signals, or with what `pool` makes of the stage before.
+
+    `own[j]` are the fibres of stage j that the diagonal fibre of this one needs: they give the variances after the
+    pool. `carried` are the slots in which branches around the pool keep a field, each with the level of the stage
+    before at which it is kept.
+    """
+
+    steps: tuple[Step, ...]
+    levels: tuple[Level, ...]  # before each step, and after the last
+    fibres: FrozenArray  # int32 (F, d) offsets on grids, (F,) elements of a group
+    pool: AnyPool | None = None
+    own: tuple[FrozenArray, ...] = ()
+    carried: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def pairs_of_positions(self) -> int:
+        """How many numbers a field over the pairs of positions holds with which the stage begins."""
+        start = self.levels[0]
+        assert isinstance(start, GridLevel)
+        offsets = self.fibres.array.astype(np.int64) * np.array(start.step, np.int64)
+        shape = np.array(start.shape, np.int64)
+        if begins_on_torus(self.steps):
+            return len(np.unique(offsets % shape, axis=0)) * prod(start.shape)
+        return int(np.maximum(shape - np.abs(np.unique(offsets, axis=0)), 0).prod(axis=1).sum())
+
+
+@dataclass(frozen=True)
+class StagedPlan(HashedOnce):
+    """Run the stages, weigh the pairs that `labels` puts into one block, then run `vector`."""
+
+    stages: tuple[Stage, ...]
+    labels: FrozenArray  # int32 (P,), blocks of the readout, -1 where dropped
+    block_weight: float  # the weight of one pair of positions
+    vector: tuple[Op, ...]
+
+    __hash__ = HashedOnce.__hash__
+
+    @property
+    def single(self) -> bool:
+        """Whether the readout needs the diagonal fibre alone."""
+        return len(self.stages[-1].fibres.array) == 1
+
+    @property
+    def positions(self) -> int:
+        """The largest field that one fibre needs."""
+        return max(level.positions for stage in self.stages for level in stage.levels)
+
+    @property
+    def pairs_of_positions(self) -> int:
+        """How many numbers are held over pairs of positions, in all fields between stages."""
+        return sum(stage.pairs_of_positions * (1 + len(stage.carried)) for stage in self.stages[1:])
+
+
+AlongFibres = FibrePlan | StagedPlan  # what compiled engines may run
+
+
+def stages_of(plan: Any) -> tuple[Stage, ...]:
+    """The stages of a plan; any other than a StagedPlan is of one."""
+    if isinstance(plan, StagedPlan):
+        return plan.stages
+    steps, levels = unrolled(plan.field, plan.levels)
+    return (Stage(tuple(steps), tuple(levels), plan.fibres),)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A stage before its fibres are known."""
+
+    steps: tuple[Step, ...]
+    levels: tuple[Level, ...]
+    pool: AnyPool | None
+    carried: tuple[tuple[int, int], ...]
+
+
+@lru_cache(maxsize=256)
+def staged(program: Program) -> StagedPlan:
+    """The stages of a program that pools before a later layer; raises NoFibresError if these are no remedy."""
+    field, readout, vector = split(program.ops)
+    if any(map(inside, readout)):
+        raise NoFibresError("a branch after partial pooling mixes fibres")
+    parts = _lifted(field, program) if program.lift is not None else _on_grids(field, program.shape)
+    labels, affine = compose_readout(readout, parts[-1].levels[-1].positions)
+    stages = _stages(parts, in_bands(needed_fibres(parts[-1].levels[-1], labels, program), _strides(parts)[-1]))
+    sizes = np.bincount(labels[labels >= 0])
+    weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2)
+    return StagedPlan(stages, FrozenArray(labels), weight, affine + vector)
+
+
+def staged_field(program: Program, fibres_of: Callable[[Level], np.ndarray]) -> StagedPlan:
+    """The stages of a program without a readout; `fibres_of` says which fibres of the last level are wanted.
+
+    No position has a label, since none is read out.
+    """
+    parts = _lifted(program.ops, program) if program.lift is not None else _on_grids(program.ops, program.shape)
+    last = parts[-1].levels[-1]
+    labels = FrozenArray(np.full(last.positions, -1, np.int32))
+    return StagedPlan(_stages(parts, fibres_of(last)), labels, 1.0, ())
+
+
+def _stages(parts: list[_Part], last: np.ndarray) -> tuple[Stage, ...]:
+    """The stages, of which the last runs the fibres `last`."""
+    fibres = _fibres(parts, last)
+    stages = []
+    for k, part in enumerate(parts):
+        own: tuple[FrozenArray, ...] = ()
+        if k:
+            diagonal = np.zeros((1, len(_grid(part.levels[0]).shape)), np.int32)
+            own = tuple(map(FrozenArray, _fibres(parts[: k + 1], diagonal)[:-1]))
+        stages.append(Stage(part.steps, part.levels, FrozenArray(fibres[k]), part.pool, own, part.carried))
+    return tuple(stages)
+
+
+def _fibres(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
+    """The fibres of each part, where the last one runs `last`, in their order."""
+    found = [last]
+    for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
+        assert part.pool is not None
+        apart = differences(part.steps, _grid(part.levels[0]), found[0])
+        found.insert(0, finer(part.pool, before.levels[-1], apart))
+    return [*(in_bands(each, n) for each, n in zip(found[:-1], _strides(parts), strict=False)), last]
+
+
+def _strides(parts: list[_Part]) -> list[int]:
+    """The product of the strides of all pools before each part, along the last axis but one."""
+    each = [1 if part.pool is None or part.pool.box is None else part.pool.box.stride[-2:][0] for part in parts]
+    return [prod(each[: k + 1]) for k in range(len(each))]
+
+
+def _grid(level: Level) -> GridLevel:
+    assert isinstance(level, GridLevel)
+    return level
+
+
+def _lifted(field: tuple[Op, ...], program: Program) -> list[_Part]:
+    """Layers on a group, a pool over cosets, and layers at each coset alone: any order of these will do."""
+    assert program.lift is not None
+    at = next((i for i, op in enumerate(field) if isinstance(op, Pool)), None)
+    if at is None:
+        raise NoFibresError("a convolution before the lift, or a pool inside a residual branch, mixes fibres")
+    steps, levels = unrolled(field[:at], lifted_levels(field[:at], program.lift))
+    pool = field[at]
+    if not isinstance(pool, Pool) or pool.box is not None or not isinstance(levels[-1], TableLevel):
+        raise NoFibresError("pooling before the lift mixes fibres")
+    after = field[at + 1 :]
+    found = grid_levels(after, (pool.blocks,))
+    later_steps, later_levels = unrolled(after, found)
+    return [
+        _Part(tuple(steps), tuple(levels), None, ()),
+        _Part(tuple(later_steps), tuple(later_levels), pool, ()),
+    ]
+
+
+def _on_grids(field: tuple[Op, ...], shape: tuple[int, ...]) -> list[_Part]:
+    """The operations between pools. After a pool all pairs of positions are there: each part begins on a torus anew."""
+    steps, _ = unrolled(field)
+    parts: list[_Part] = []
+    level, pool = GridLevel(shape, wrap=True), None
+    now: list[Step] = []
+    levels: list[GridLevel] = [level]
+    forks: dict[int, int] = {}  # open ones: in which slot, and at which level of the part
+    carried: tuple[tuple[int, int], ...] = ()
+    for step in steps:
+        if is_parallel(step):
+            raise NoFibresError("parallel branches and pools between layers mix fibres")
+        if isinstance(step, Pool | WindowPool):
+            parts.append(_with_offsets(now, levels, pool, carried))
+            carried = tuple(forks.items())
+            if any(levels[at].shape != _pooled_shape(step, level) for _, at in carried):
+                raise NoFibresError("a strided branch mixes fibres")
+            forks = dict.fromkeys(forks, 0)
+            pool, level = step, GridLevel(_pooled_shape(step, level), wrap=True)
+            now, levels = [], [level]
+            continue
+        if isinstance(step, Fork):
+            forks[step.slot] = len(now)
+        elif isinstance(step, AddSaved):
+            del forks[step.slot]
+        elif isinstance(step, Box):
+            level = after_box(step, level)
+        elif not isinstance(step, Affine | Dual | Decouple | Standardise):
+            raise NoFibresError("pooling before a later layer mixes fibres")
+        now.append(step)
+        levels.append(level)
+    if not parts:
+        grid_levels(field, shape)  # says what mixes the fibres of layers without pools
+        raise NoFibresError("pooling after the last layer mixes fibres")
+    return [*parts, _with_offsets(now, levels, pool, carried)]
+
+
+def _pooled_shape(pool: AnyPool, level: GridLevel) -> tuple[int, ...]:
+    box = pool.box
+    if box is None or box.in_shape != level.shape:
+        raise NoFibresError("pooling in blocks that are not windows of the grid mixes fibres")
+    if box.wrap and not level.wrap:
+        raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
+    return box.out_shape
+
+
+def _with_offsets(
+    steps: list[Step], levels: list[GridLevel], pool: AnyPool | None, carried: tuple[tuple[int, int], ...]
+) -> _Part:
+    """Fill in how far a fibre's label reaches on each level; a branch must begin with the offsets that it ends with."""
+    one = (1,) * len(levels[-1].shape)
+    found = [replace(levels[-1], step=one)]
+    joined: dict[int, tuple[int, ...]] = {}
+    open_now = {slot for slot, _ in carried}
+    for step in steps:
+        if isinstance(step, Fork):
+            open_now.add(step.slot)
+        elif isinstance(step, AddSaved):
+            open_now.discard(step.slot)
+    joined = dict.fromkeys(open_now, one)  # those that a later part joins
+    for step, level in zip(reversed(steps), reversed(levels[:-1]), strict=True):
+        offset = found[0].step
+        if isinstance(step, Box):
+            offset = tuple(m * s for m, s in zip(offset, step.stride, strict=True))
+        elif isinstance(step, AddSaved):
+            joined[step.slot] = offset
+        elif isinstance(step, Fork) and joined.pop(step.slot) != offset:
+            raise NoFibresError("a strided branch mixes fibres")
+        found.insert(0, replace(level, step=offset))
+    if any(offset != found[0].step for offset in joined.values()):
+        raise NoFibresError("a strided branch mixes fibres")
+    return _Part(tuple(steps), tuple(found), pool, carried)

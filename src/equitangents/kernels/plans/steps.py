@@ -1,0 +1,140 @@
+"""Branches as compiled engines run them: one list of operations, where a field is kept and added again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from equitangents.kernels.plans.levels import GridLevel, Level, Levels
+from equitangents.kernels.program import Box, Op, Parallel, Table
+
+
+@dataclass(frozen=True)
+class Fork:
+    """The field is kept in `slot`, and the branch goes on with it."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class Restore:
+    """The next of several branches begins: the field is again what was kept in `slot`, and stays there.
+
+    `moves`: the positions are others than those of the branch before.
+    """
+
+    said: ClassVar[str] = "parallel branches"
+    slot: int
+    moves: bool = False
+
+
+@dataclass(frozen=True)
+class AddSaved:
+    """What operation number `fork` kept in `slot` is added.
+
+    With `shares` (w of what was kept, w' of the other) channels are put side by side, so that no means are multiplied.
+    """
+
+    slot: int
+    fork: int
+    shares: tuple[float, float] | None = None
+
+
+Step = Op | Fork | Restore | AddSaved
+
+
+def name_of(step: Any) -> str:
+    """How messages name a step."""
+    return str(getattr(step, "said", type(step).__name__))
+
+
+def is_parallel(step: Step) -> bool:
+    """Whether the step is one of several branches side by side."""
+    return isinstance(step, Restore)
+
+
+def unrolled(ops: tuple[Op, ...], levels: Levels | None = None) -> tuple[list[Step], list[Level]]:
+    """(operations, the levels before each and after the last, if any were given)."""
+    steps: list[Step] = []
+    found: list[Level] = [] if levels is None else [levels.levels[0]]
+    _unroll(ops, levels, 0, steps, found)
+    return steps, found
+
+
+def depth(steps: Sequence[Step]) -> int:
+    """How many branches lie inside each other."""
+    return max((step.slot + 1 for step in steps if isinstance(step, Fork)), default=0)
+
+
+def _unroll(ops: tuple[Op, ...], levels: Levels | None, slot: int, steps: list[Step], found: list[Level]) -> None:
+    for i, op in enumerate(ops):
+        step: Step = op
+        if isinstance(op, Parallel) and op.residual is None:
+            _side_by_side(op, None if levels is None else levels.branches[i], slot, steps, found)
+            if levels is not None:
+                found[-1] = levels.levels[i + 1]
+            continue
+        if isinstance(op, Parallel) and op.residual is not None:
+            held = None if levels is None else levels.branches[i]
+            inner = None if held is None else held.branches[1]
+            fork = len(steps)
+            steps.append(Fork(slot))
+            if inner is not None:
+                found.append(inner.levels[0])
+            _unroll(op.residual, inner, slot + 1, steps, found)
+            step = AddSaved(slot, fork)
+        steps.append(step)
+        if levels is not None:
+            found.append(levels.levels[i + 1])
+
+
+def _side_by_side(op: Parallel, inner: Levels | None, slot: int, steps: list[Step], found: list[Level]) -> None:
+    """One branch after another: the field is kept in `slot`, and what the branches before have made in the next one."""
+
+    def add(step: Step, level: Level | None) -> None:
+        steps.append(step)
+        if level is not None:
+            found.append(level)
+
+    levels = [None] * len(op.branches) if inner is None else list(inner.branches)
+    made = 0
+    for number, (branch, own) in enumerate(zip(op.branches, levels, strict=True)):
+        first, last = (None, None) if own is None else (own.levels[0], own.levels[-1])
+        if number == 0:
+            add(Fork(slot), first)
+        else:
+            made = len(steps)
+            add(Fork(slot + 1), None if not found else found[-1])
+            add(Restore(slot, _differ(found[-1], first) if first is not None else False), first)
+        _unroll(branch, own, slot + 1 + (number > 0), steps, found)
+        if number:
+            shares = None
+            if op.shares is not None:
+                shares = (op.shares[0] if number == 1 else 1.0, op.shares[number])
+            add(AddSaved(slot + 1, made, shares), last)
+
+
+def _differ(before: Level, after: Level) -> bool:
+    if isinstance(before, GridLevel) and isinstance(after, GridLevel):
+        return before.shape != after.shape
+    return before != after
+
+
+def fits_windows(op: Step, before: Level, after: Level) -> bool:
+    """Whether an operation is a mean over windows that compiled engines have between these levels."""
+    if isinstance(op, Box):
+        lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
+        return not lifted or (op.wrap and math.prod(op.in_shape) == math.prod(op.out_shape) == before.positions)
+    return isinstance(op, Table) and not isinstance(after, GridLevel)
+
+
+def window_grid(steps: Sequence[Step], levels: Sequence[Level], i: int) -> tuple[int, ...]:
+    """The grid on which the windows around level i of a lifted program work; without windows, one row."""
+    row = (levels[i].positions,)
+    for op in steps[i:]:
+        if isinstance(op, Box | Table):
+            return op.in_shape if isinstance(op, Box) else row
+    before = [op for op in steps[:i] if isinstance(op, Box | Table)]
+    return before[-1].out_shape if before and isinstance(before[-1], Box) else row

@@ -1,0 +1,168 @@
+"""Kernels of networks on rotation groups: all pairs of two sets of signals, or a list of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents._types import ArrayLike
+from equitangents.kernels.engines import Choice, Engine, choose_where
+from equitangents.kernels.engines.reference.carry import COVARIANCE
+from equitangents.kernels.engines.reference.rotations import measured, reference, tiling
+from equitangents.kernels.result import Kernels
+from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.resolution import Resolution
+from equitangents.kernels.rotations.rules import RotationRules
+from equitangents.kernels.runs import by_scale, traced_scales
+from equitangents.kernels.scales import Treatment, law_of
+from equitangents.kernels.size import check_result
+from equitangents.kernels.units import with_biases
+
+
+def compute(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None) -> Kernels:
+    """Kernels between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2).
+
+    Raises MemoryLimitError where they cannot fit in memory.
+    """
+    choice = choose_engine(program, engine)
+    rules = rules_of(choice.engine)
+    dtype = precision.working_dtype(x1, x2)
+    check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
+    found = find_resolution(program, x1, x2, rules)
+    with precision.scope(dtype):
+        if any(precision.is_traced(x) for x in (x1, x2)):
+            inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
+            run: Any = partial(rules.traced, program, found.value)
+            far = partial(reference.traced, program, found.value, carry=COVARIANCE)
+            if not rules.differentiable:
+                run = _differentiable(run, partial(reference.traced, program, found.value))
+            near = lambda a, b: run(a) if b is None else run(a, b)
+            nngp, ntk = traced_scales.all_pairs(law_of(program), near, far, *inputs, *(None,) * (2 - len(inputs)))
+            notes: list[str] = []
+        else:
+            a, b = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
+            ways = _ways(program, found.value, choice.engine)
+            nngp, ntk, notes = by_scale.all_pairs(law_of(program), ways, choice.engine, a, b)
+        return _result(nngp, ntk, found, choice, notes, x1, x2)
+
+
+def _ways(program: RotationProgram, resolution: int, engine: Engine) -> by_scale.Ways:
+    """Kernels of NumPy arrays by an engine, and by the reference engine where it cannot."""
+
+    def run(carried: RotationProgram, x1: np.ndarray, x2: np.ndarray | None) -> Any:
+        with precision.scope(x1.dtype):
+            return rules_of(engine).kernels(carried, resolution, x1, x2)
+
+    def apart_of(x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None) -> Any:
+        factors = (1.0, 1.0) if scales is None else scales
+        # Products with powers of two are exact: the biases may stay as they are.
+        a, b = x1 / factors[0], x2 / factors[1]
+        with precision.scope(np.float64):
+            values = tiling.blocks(program, resolution, a, b, COVARIANCE)
+        return tuple(v * (factors[0] * factors[1]) for v in values)
+
+    return by_scale.Ways(
+        engine=partial(run, program),
+        common=lambda x1, x2, factor: run(with_biases(program, factor), x1, x2),
+        apart=apart_of,
+        compiled=engine.compiles_shapes,
+    )
+
+
+def compute_diagonal(program: RotationProgram, x: ArrayLike, engine: str | None = None) -> Kernels:
+    """Kernels of each signal with itself, (N,)."""
+    return compute_pairs(program, x, x, np.arange(len(x)), np.arange(len(x)), engine)
+
+
+def compute_pairs(
+    program: RotationProgram, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None
+) -> Kernels:
+    """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
+    choice = choose_engine(program, engine)
+    rules = rules_of(choice.engine)
+    dtype = precision.working_dtype(x1, x2)
+    found = find_resolution(program, x1, x2, rules)
+    with precision.scope(dtype):
+        if any(precision.is_traced(x) for x in (x1, x2)):
+            notes: list[str] = []
+            run: Any = lambda a, b: rules.traced_listed(program, found.value, a, b, first, second)
+            if not rules.differentiable:
+                run = _differentiable(run, lambda a, b: tiling.traced(program, found.value, a, b, first, second))
+            nngp, ntk = run(jnp.asarray(x1, dtype), jnp.asarray(x2, dtype))
+        else:
+            nngp, ntk, notes = by_scale.listed(
+                law_of(program),
+                partial(_listed, program, found.value, rules),
+                choice.engine,
+                *(np.asarray(x, dtype) for x in (x1, x2)),
+                *(np.asarray(index) for index in (first, second)),
+            )
+        return _result(nngp, ntk, found, choice, notes, x1, x2)
+
+
+def _listed(
+    program: RotationProgram,
+    resolution: int,
+    rules: RotationRules,
+    how: Treatment,
+    x1: Any,
+    x2: Any,
+    first: Any,
+    second: Any,
+) -> Any:
+    """(NNGP, NTK) of pairs of NumPy arrays, treated in one way."""
+    with precision.scope(x1.dtype):
+        if how.way == "apart":
+            factor1, factor2 = by_scale.factors(how) or (1.0, 1.0)
+            a, b = x1 / factor1, x2 / factor2
+            values = tiling.listed(program, resolution, a, b, first, second, COVARIANCE)
+            return tuple(v * (factor1 * factor2) for v in values)
+        if how.way == "common":
+            program = with_biases(program, 2.0**-how.first)
+        return rules.listed(program, resolution, x1, x2, first, second)
+
+
+def choose_engine(program: RotationProgram, engine: str | None) -> Choice:
+    """The engine that runs `program`; raises InvalidArgumentError where the one asked for cannot."""
+
+    def obstacle(candidate: Engine) -> str | None:
+        return "it has no rule for rotations" if candidate.rotations is None else candidate.rotations.obstacle(program)
+
+    return choose_where(obstacle, engine)
+
+
+def rules_of(engine: Engine) -> RotationRules:
+    """How an engine that was chosen for a program on rotations runs it."""
+    assert engine.rotations is not None
+    return engine.rotations
+
+
+def find_resolution(program: RotationProgram, x1: Any, x2: Any, rules: RotationRules) -> Resolution:
+    """The resolution for these signals, measured by the engine that computes their kernels."""
+    return measured.resolve(program, x1, x2, rules.sample_values)
+
+
+def _differentiable(
+    engine: Callable[..., tuple[Any, Any]], reference: Callable[..., tuple[Any, Any]]
+) -> Callable[..., tuple[Any, Any]]:
+    """engine(*inputs) with the derivatives of the reference engine."""
+    run = jax.custom_jvp(engine)
+
+    @run.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        return run(*primals), jax.jvp(reference, primals, tangents)[1]
+
+    return run
+
+
+def _result(nngp: Any, ntk: Any, found: Resolution, choice: Choice, told: list[str], *inputs: Any) -> Kernels:
+    if any(isinstance(x, jax.Array) for x in inputs):
+        nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
+    notes = (*(note for note in (found.note, choice.note) if note is not None), *told)
+    return Kernels(nngp, ntk, choice.engine.name, "rotations", notes, found.error, found.value or None)

@@ -1,0 +1,279 @@
+"""Kernels of steerable programs: in batches of pairs of inputs, on the reference engine alone, in double precision.
+
+Where all outputs are numbers that do not move, kernels are (N1, N2), of one of them; otherwise (N1, N2, D, D) of all D
+outputs, with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents._types import DType
+from equitangents.errors import InvalidArgumentError, MemoryLimitError
+from equitangents.formatting import memory_size
+from equitangents.kernels.engines import choose_where
+from equitangents.kernels.program import Parallel
+from equitangents.kernels.result import Kernels
+from equitangents.kernels.scales import check_representable
+from equitangents.kernels.size import check_result
+from equitangents.kernels.steerable.execute import own as own_fields
+from equitangents.kernels.steerable.execute import pair
+from equitangents.kernels.steerable.fields import Fields
+from equitangents.kernels.steerable.linear import filter_kernels
+from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
+from equitangents.kernels.structured.program import Split, flat
+from equitangents.steerable import samples
+from equitangents.steerable.irrep import trivial
+from equitangents.structured import Inputs
+
+WHY = "features of steerable networks have matrices for kernels, over all pairs of points"
+_MEMORY = 256 << 20  # bytes for the pairs that run at once
+_MEMORY_LIMIT = 4 << 30  # bytes for one pair
+_MOST = 64  # pairs at once
+_DEVIATIONS = 5.0  # how many root mean square norms of a vector a fitted function has to hold for
+
+
+def compute(program: SteerableProgram, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
+    """Kernels between x1 and x2 (None: x1 with itself), arrays (N, P, channels) or Masked."""
+    notes, dtype = notes_of(engine), precision.working_dtype(x1, x2)
+    x1, x2 = (on_points(program, x) for x in (x1, x2))
+    inputs = (x1,) if x2 is None else (x1, x2)
+    if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(inputs)):
+        with precision.scope(dtype):
+            return _result(inputs, traced_blocks(program, [typed(x, dtype) for x in inputs]), notes)
+    size = outputs(program)
+    check_result(x1, x2, dtype, working_bytes(program, max(x.shape[1] for x in inputs)) + _square(inputs, size))
+    with precision.scope(np.float64):
+        sides = [typed(x, np.float64) for x in inputs]
+        known = [known_variances(program, *side) for side in sides]
+        n1, n2 = len(sides[0][0]), len(sides[-1][0])
+        first, second = np.triu_indices(n1) if x2 is None else every_pair(n1, n2)
+        blocks = of_pairs(program, (sides[0], sides[-1]), (known[0], known[-1]), first, second)
+    found = np.empty((2, n1, n2, *blocks.shape[2:]))
+    found[:, first, second] = blocks
+    if x2 is None:
+        found[:, second, first] = transposed(blocks, found.ndim)
+        diagonal = np.arange(n1)
+        own = found[:, diagonal, diagonal]
+        found[:, diagonal, diagonal] = (own + transposed(own, found.ndim)) / 2
+    return _result(inputs, cast_to(found, dtype, inputs), notes)
+
+
+def compute_diagonal(program: SteerableProgram, x: Inputs, engine: str | None = None) -> Kernels:
+    """Kernels of each input with itself, (N,) or (N, D, D)."""
+    notes, dtype = notes_of(engine), precision.working_dtype(x)
+    x = on_points(program, x)
+    if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(x)):
+        with precision.scope(dtype):
+            values, there = typed(x, dtype)
+            return _result(
+                (x,), jax.vmap(lambda a, m: block(program, own_fields(program, a, m)[1]), 0, 1)(values, there), notes
+            )
+    with precision.scope(np.float64):
+        side = typed(x, np.float64)
+        every = np.arange(len(side[0]))
+        known = known_variances(program, *side)
+        blocks = of_pairs(program, (side, side), (known, known), every, every)
+    return _result((x,), cast_to(blocks, dtype, (x,)), notes)
+
+
+def on_points(program: SteerableProgram, x: Any) -> Any:
+    """Inputs (N, P, channels); features of whole inputs, (N, channels), as those of one point."""
+    return x[:, None] if program.whole and x is not None else x
+
+
+def transposed(blocks: np.ndarray, rank: int) -> np.ndarray:
+    """K(x', x) of K(x, x'), (2, pairs) for kernels of rank 3 with their two parts, (2, pairs, D, D) for others."""
+    return blocks if rank == 3 else np.swapaxes(blocks, -1, -2)
+
+
+def outputs(program: SteerableProgram) -> int:
+    """The size D of the kernel's matrices; 1 where outputs are numbers that do not move."""
+    return 1 if set(program.outputs.irreps) == {trivial(program.outputs.group)} else program.outputs.dimension
+
+
+def working_bytes(program: SteerableProgram, points: int) -> int:
+    """Bytes for the pairs that run at once; raises MemoryLimitError where one pair is too large."""
+    one = _pair_bytes(program, points)
+    if one > _MEMORY_LIMIT:
+        raise MemoryLimitError(
+            f"one pair of inputs with {points} points needs {memory_size(one)}, more than "
+            f"{memory_size(_MEMORY_LIMIT)}: take fewer points, irreps or rings"
+        )
+    return max(one, min(_MEMORY, _MOST * one))
+
+
+def _pair_bytes(program: SteerableProgram, points: int) -> int:
+    widest = max(kind.dimension for kind in program.features.irreps)
+    kernels, branches = 1, 0
+    for op in flat(program.ops):
+        branches += len(op.branches) if isinstance(op, Split) else isinstance(op, Parallel)
+        if isinstance(op, Filter):
+            widest = max([widest, *(kind.dimension for kind in op.out.irreps)])
+            found = filter_kernels(op.into, op.out, op.max_frequency)
+            kernels = max(kernels, max(len(k) for k in found.values()) * len(op.radii))
+        elif isinstance(op, Sampled):
+            space = program.features.space
+            widest = max(widest, len(samples(space, op.resolution, 0).points))
+    ends = 4 * (outputs(program) * points) ** 2 if program.field else 0
+    return 8 * ((points * widest) ** 2 * (3 * kernels + 2 * branches + 6) + ends)
+
+
+def notes_of(engine: str | None) -> tuple[str, ...]:
+    """What a reader should know of the engine, where `engine` is asked for."""
+    note = choose_where(lambda e: None if e.over_all_pairs else WHY, engine).note
+    return (WHY,) if note is None else (note,)
+
+
+def _square(inputs: tuple[Any, ...], size: int) -> int:
+    return 4 * 8 * len(inputs[0]) * len(inputs[-1]) * size**2
+
+
+def every_pair(n1: int, n2: int) -> tuple[np.ndarray, np.ndarray]:
+    """First and second numbers of all pairs of inputs."""
+    first, second = np.indices((n1, n2)).reshape(2, -1)
+    return first, second
+
+
+def typed(x: Any, dtype: DType) -> tuple[Any, Any]:
+    """(x (N, P, channels), which points exist (N, P))."""
+    values = jnp.asarray(getattr(x, "x", x)).astype(dtype)
+    mask = getattr(x, "mask", None)
+    return values, jnp.ones(values.shape[:2], dtype) if mask is None else jnp.asarray(mask).astype(dtype)
+
+
+def known_variances(program: SteerableProgram, x: Any, there: Any) -> Any:
+    """Variances before every nonlinearity, of every input."""
+    step = _at_once(program, x.shape[1], len(x))
+    parts = [_compiled_own(program, *_filled(rows, step, x, there)) for rows in _batches(len(x), step)]
+    known = jax.tree.map(lambda *v: jnp.concatenate(v)[: len(x)], *parts)
+    _check_norms(program, known)
+    return known
+
+
+def _check_norms(program: SteerableProgram, known: Any) -> None:
+    """Raise InvalidArgumentError where vectors are longer than the function of their norm was fitted for."""
+    nonlinear = [op for op in flat(program.ops) if isinstance(op, Nonlinear)]
+    for op, found in zip(nonlinear, known, strict=True):
+        if not isinstance(op, Norm) or op.largest is None:
+            continue
+        for kind, v in found.items():
+            longest = float(np.sqrt(np.trace(np.asarray(v), axis1=-2, axis2=-1).max(initial=0.0)))
+            if not _DEVIATIONS * longest <= op.largest:
+                raise InvalidArgumentError(
+                    f"features {kind} have a root mean square norm of {longest:.2g}, and the function of the norm is "
+                    f"fitted up to {op.largest:g}; give NormNonlinearity largest={_DEVIATIONS * longest:.2g} or more, "
+                    "or scale the layer before it by W_std"
+                )
+
+
+def of_pairs(
+    program: SteerableProgram,
+    sides: Any,
+    known: Any,
+    first: np.ndarray,
+    second: np.ndarray,
+    part: Callable[[np.ndarray], np.ndarray] = lambda blocks: blocks,
+) -> np.ndarray:
+    """NNGP and NTK of the pairs (x1[first], x2[second]), (2, pairs) or a `part` of (2, pairs, D, D)."""
+    step = _at_once(program, max(side[0].shape[1] for side in sides), len(first))
+    parts = []
+    for rows in _batches(len(first), step):
+        at = [np.concatenate([index[rows], np.repeat(index[:1], step - len(rows))]) for index in (first, second)]
+        chosen = [
+            jax.tree.map(lambda v, i=i: v[i], side) for side, i in zip(zip(sides, known, strict=True), at, strict=True)
+        ]
+        parts.append(part(np.asarray(_compiled_pairs(program, *chosen))[:, : len(rows)]))
+    return np.concatenate(parts, axis=1)
+
+
+def _batches(count: int, step: int) -> list[np.ndarray]:
+    return [np.arange(i, min(i + step, count)) for i in range(0, count, step)]
+
+
+def _filled(rows: np.ndarray, step: int, x: Any, there: Any) -> tuple[Any, Any]:
+    at = np.concatenate([rows, np.repeat(rows[:1], step - len(rows))])
+    return x[at], there[at]
+
+
+def _at_once(program: SteerableProgram, points: int, count: int) -> int:
+    """How many of `count` pairs run at once: a power of two, so that few programs are compiled."""
+    most = min(_MOST, max(1, _MEMORY // _pair_bytes(program, points)))
+    return min(1 << (int(most).bit_length() - 1), 1 << (count - 1).bit_length())
+
+
+@partial(jax.jit, static_argnums=0)
+def _compiled_own(program: SteerableProgram, x: Any, there: Any) -> Any:
+    return jax.vmap(lambda a, m: own_fields(program, a, m)[0])(x, there)
+
+
+@partial(jax.jit, static_argnums=0)
+def _compiled_pairs(program: SteerableProgram, one: Any, other: Any) -> Any:
+    def run(a: Any, b: Any) -> Any:
+        return block(program, pair(program, a[0], b[0], a[1], b[1]))
+
+    return jax.vmap(run, in_axes=0, out_axes=1)(one, other)
+
+
+def traced_blocks(program: SteerableProgram, sides: list[Any]) -> Any:
+    """(2, N1, N2) or (2, N1, N2, D, D) inside a JAX program."""
+    known = [jax.vmap(lambda a, m: own_fields(program, a, m)[0])(*side) for side in sides]
+    a, b = (sides[0], known[0]), (sides[-1], known[-1])
+
+    def one(first: Any) -> Any:
+        return jax.vmap(lambda other: block(program, pair(program, first[0], other[0], first[1], other[1])), 0, 1)(b)
+
+    return jax.vmap(one, 0, 1)(a)
+
+
+def block(program: SteerableProgram, fields: Fields) -> Any:
+    """NNGP and NTK of one pair, (2,) or (2, D, D): every copy of an irrep has the same block, others are zero.
+
+    Of a field (2, P, P) or (2, P D, P D), point by point.
+    """
+    if program.field:
+        return jnp.stack([_at_points(program, fields, part) for part in range(2)])
+    if outputs(program) == 1:
+        k, theta = fields[trivial(program.outputs.group)]
+        return jnp.stack([k[0, 0, 0, 0], theta[0, 0, 0, 0]])
+    sides = []
+    for part in range(2):
+        blocks = [fields[kind][part][0, :, 0, :] for n, kind in program.outputs.entries for _ in range(n)]
+        sides.append(jax.scipy.linalg.block_diag(*blocks))
+    return jnp.stack(sides)
+
+
+def _at_points(program: SteerableProgram, fields: Fields, part: int) -> Any:
+    """K or Θ between all points and components."""
+    if outputs(program) == 1:
+        return fields[trivial(program.outputs.group)][part][:, 0, :, 0]
+    first = fields[program.outputs.irreps[0]][part]
+    size = program.outputs.dimension
+    found = jnp.zeros((first.shape[0], size, first.shape[2], size), first.dtype)
+    for kind, _, at in program.outputs.parts():
+        for start in range(at.start, at.stop, kind.dimension):
+            here = slice(start, start + kind.dimension)
+            found = found.at[:, here, :, here].set(fields[kind][part])
+    return found.reshape((first.shape[0] * size, first.shape[2] * size))
+
+
+def cast_to(found: np.ndarray, dtype: DType, inputs: tuple[Any, ...]) -> np.ndarray:
+    """Kernels in the precision of the inputs; an error where that cannot hold them."""
+    with np.errstate(over="ignore", under="ignore"):
+        cast = found.astype(dtype)
+    check_representable(dtype, (cast[0], cast[1]), tuple(np.asarray(getattr(x, "x", x)) for x in inputs))
+    return cast
+
+
+def _result(inputs: tuple[Any, ...], found: Any, notes: tuple[str, ...]) -> Kernels:
+    if isinstance(found, np.ndarray) and any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(inputs)):
+        with precision.scope(found.dtype):
+            found = jnp.asarray(found)
+    return Kernels(found[0], found[1], form="pairs", notes=notes)
