@@ -49,7 +49,7 @@ class Law:
         self.layer, self.dual = layer, dual
 
     def value(self, z: np.ndarray) -> np.ndarray:
-        """φ(z)."""
+        """The nonlinearity φ(z), entry by entry."""
         return self._derivative(0)(z)
 
     def slope(self, z: np.ndarray) -> np.ndarray:
