@@ -184,4 +184,4 @@ def test_layers_whose_law_is_another_are_named(rng):
 def test_pools_over_many_positions_are_refused_with_a_remedy(rng):
     net = Sequential(Conv(4, 3), Relu(), Conv(4, 3), Relu(), GlobalAvgPool(), Dense(1))
     with pytest.raises(MemoryLimitError, match="Flatten"):
-        finite_width(net, rng.standard_normal((1, 32, 32, 1)))
+        finite_width(net, rng.standard_normal((1, 16, 16, 1)))

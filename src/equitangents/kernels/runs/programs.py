@@ -56,13 +56,20 @@ def compute(program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
             nngp, ntk, told = by_scale.all_pairs(law_of(program), _ways(program, chosen), chosen, *arrays)
             notes = (*notes, *told)
-            if dtype == np.float64 or chosen.name != "cpu":  # which computes such kernels in double precision
+            if _keeps_precision(chosen, program, arrays[0]):
                 nngp, ntk, mended = near_axis.mend(program, *arrays, nngp, ntk)
                 if mended:
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs in numbers of 106 bits")
         if any(isinstance(x, jax.Array) for x in (x1, x2)):
             nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
     return Kernels(nngp, ntk, engine=chosen.name, form=form, notes=notes)
+
+
+def _keeps_precision(engine: Engine, program: Program, x: np.ndarray) -> bool:
+    """Whether small angles may be lost: a kink follows a smooth function, and no higher precision is at work."""
+    if near_axis.bent_steps(program) is None:
+        return False
+    return engine.computed_in(program, x.shape[-1], x.dtype.name) == x.dtype.name
 
 
 def check_memory(program: Program, engine: Engine, x1: Any, x2: Any) -> None:
