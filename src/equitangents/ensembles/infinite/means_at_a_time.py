@@ -16,13 +16,17 @@ from equitangents.ensembles.infinite.problem import Field, Problem
 from equitangents.ensembles.infinite.rows import blocks
 from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.kernels import KernelFunction
+from equitangents.kernels.random_features import FeatureMap
 
 _BLOCK_ENTRIES = 2**24  # of a block of test rows against the training data, 128 MB in float64
 
 
 @dataclass(frozen=True)
 class MeansAtATime:
-    """μ_t at one time t: the kernel, the training inputs X, and the coefficients α (N, outputs)."""
+    """μ_t at one time t: the kernel, the training inputs X, and the coefficients α (N, outputs).
+
+    Of a kernel of features the coefficients are the features' weights (m, outputs), and one input stands for all.
+    """
 
     kernel: KernelFunction
     field: Field
@@ -43,6 +47,8 @@ class MeansAtATime:
     def _block(self, rows: Any) -> np.ndarray:
         if isinstance(self.kernel, FieldKernel):
             return self.kernel.applied(rows, self.inputs, self.field, [self.coefficients])[0]
+        if isinstance(self.kernel, FeatureMap):
+            return np.asarray(self.kernel.transform(rows, self.field), np.float64) @ self.coefficients
         cross = getattr(self.kernel.kernel(rows, self.inputs), self.field)
         return np.asarray(cross, np.float64) @ self.coefficients
 
@@ -50,6 +56,8 @@ class MeansAtATime:
 def means_at_a_time(problem: Problem | SolvedProblem, time: float) -> MeansAtATime:
     """The problem's means at `time`; raises if it cannot be evaluated there."""
     if isinstance(problem, SolvedProblem):
+        if (weights := problem.feature_weights(time)) is not None:
+            return MeansAtATime(problem.kernel, problem.field, problem.inputs[:1], weights)
         inputs, coefficients = problem.weights(time)
         return MeansAtATime(problem.kernel, problem.field, inputs, coefficients)
     process = problem.process

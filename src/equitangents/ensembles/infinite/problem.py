@@ -31,9 +31,11 @@ from equitangents.inference import (
     row_digests,
 )
 from equitangents.kernels import KernelFunction, Kernels
+from equitangents.kernels.random_features import FeatureMap
 from equitangents.solvers import Eigh, Method, Report, Solver, System
 from equitangents.solvers.choosing import DECOMPOSED, as_method
-from equitangents.solvers.matrices import ScaledMatrix
+from equitangents.solvers.matrices import ScaledMatrix, SymmetricMatrix
+from equitangents.solvers.primal import FeatureMatrix, Primal
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _DIAGONAL_BLOCK = 32
@@ -156,7 +158,9 @@ def dense(
     √Ω f with the kernel √Ω Θ √Ω and the targets √Ω y; samples that are equal in input and target add their weights.
     copies: how often each sample is there, as where augmentation changes nothing that the kernel sees.
     """
-    n, decomposes = len(x), settings.decomposes(len(x))
+    n = len(x)
+    features = isinstance(kernel, FeatureMap) and settings.solver == "auto"
+    decomposes = settings.decomposes(n) and not features
     total = n * copies
     if decomposes:
         check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
@@ -205,16 +209,26 @@ def solved(
     """
     check_memory(f"the dense problem of {samples} samples", 0, settings.memory_limit, "")  # that it is a limit
     method = as_method(settings.solver)
-    whole = method is None or method.exact
-    read = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)
-    matrix = read.trained if scale is None else ScaledMatrix(read.trained, scale)
-    noise = read.prior if scale is None else ScaledMatrix(read.prior, scale)
+    if isinstance(kernel, FeatureMap) and method is None:
+        matrix, noise = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
+        method, held, kernels = Primal(kernel.features), 0, None
+    else:
+        matrix, noise, held, kernels = _matrices(kernel, x, settings, scale, whole=method is None or method.exact)
     unit = float(matrix.diagonal().sum()) / samples if unit is None else unit
     system = System(matrix, settings.ridge, settings.dynamics(settings.learning_rate, samples), unit, size)
-    solver = Solver(system, method, limit=settings.limit - read.bytes)
+    solver = Solver(system, method, limit=settings.limit - held)
     targets = y if scale is None else y * scale[:, None]
     prior = None if settings.field == "nngp" else noise
-    return SolvedProblem(kernel, settings.field, x, targets, solver, prior, scale, read.kernels)
+    return SolvedProblem(kernel, settings.field, x, targets, solver, prior, scale, kernels)
+
+
+def _matrices(
+    kernel: KernelFunction, x: Any, settings: Settings, scale: np.ndarray | None, *, whole: bool
+) -> tuple[SymmetricMatrix, SymmetricMatrix, int, Kernels | None]:
+    """(the matrix that trains, that of the prior, the bytes that they hold, both kernels if they are held)."""
+    read = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)
+    matrices = (m if scale is None else ScaledMatrix(m, scale) for m in (read.trained, read.prior))
+    return (*matrices, read.bytes, read.kernels)
 
 
 def explicit(

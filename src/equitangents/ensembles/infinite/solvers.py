@@ -29,6 +29,7 @@ from equitangents.inference import augment_targets, check_memory, dense_solve_by
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
+from equitangents.kernels.random_features import FeatureMap
 
 logger = logging.getLogger("equitangents")
 
@@ -55,7 +56,8 @@ class Training:
     def solver(self) -> str:
         """What gives the mean."""
         if self.augmentation is None:
-            return "dense N×N"
+            in_primal = isinstance(self.kernel, FeatureMap) and self.settings.solver == "auto"
+            return f"primal N×{self.kernel.features}" if in_primal else "dense N×N"
         if self.reason is not None:
             return f"explicit N|G| ({self.reason})"
         return "orbit-averaged N×N" if self.invariant_labels else self.mean_problem.name  # type: ignore[union-attr]
@@ -109,7 +111,7 @@ class Training:
     def _mean_with_covariance(self) -> Problem | IrrepProblem | SolvedProblem:
         """The problem that gives the mean, decomposed if that was left open and fits."""
         solved = self.mean_problem
-        if not isinstance(solved, SolvedProblem) or self.settings.solver != "auto":
+        if not isinstance(solved, SolvedProblem) or self.settings.solver != "auto" or solved.has_features:
             return solved
         fits = dense_solve_bytes(len(solved.inputs)) <= self.settings.limit
         return self.decomposed.covariance_problem if fits else solved
