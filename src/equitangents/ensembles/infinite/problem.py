@@ -19,7 +19,7 @@ from equitangents.actions import Action
 from equitangents.ensembles.infinite.rows import averaged, blocks, digests, orbit_labels
 from equitangents.ensembles.infinite.solved_problem import Field, SolvedProblem
 from equitangents.ensembles.infinite.spectral_report import spectral_report, spectral_residual
-from equitangents.ensembles.infinite.training_matrices import kept_kernels, training_matrices
+from equitangents.ensembles.infinite.training_matrices import TrainingMatrices, kept_kernels, training_matrices
 from equitangents.inference import (
     Dynamics,
     TrainedProcess,
@@ -34,7 +34,7 @@ from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.solvers import Eigh, Method, Report, Solver, System
 from equitangents.solvers.choosing import DECOMPOSED, as_method
-from equitangents.solvers.matrices import ScaledMatrix, SymmetricMatrix
+from equitangents.solvers.matrices import ScaledMatrix
 from equitangents.solvers.primal import FeatureMatrix, Primal
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
@@ -210,25 +210,21 @@ def solved(
     check_memory(f"the dense problem of {samples} samples", 0, settings.memory_limit, "")  # that it is a limit
     method = as_method(settings.solver)
     if isinstance(kernel, FeatureMap) and method is None:
-        matrix, noise = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
-        method, held, kernels = Primal(kernel.features), 0, None
+        method = Primal(kernel.features)
+        trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
+        read = TrainingMatrices(trained, prior)
     else:
-        matrix, noise, held, kernels = _matrices(kernel, x, settings, scale, whole=method is None or method.exact)
+        whole = method is None or method.exact
+        read = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)
+        if scale is not None:
+            read = replace(read, trained=ScaledMatrix(read.trained, scale), prior=ScaledMatrix(read.prior, scale))
+    matrix = read.trained
     unit = float(matrix.diagonal().sum()) / samples if unit is None else unit
     system = System(matrix, settings.ridge, settings.dynamics(settings.learning_rate, samples), unit, size)
-    solver = Solver(system, method, limit=settings.limit - held)
+    solver = Solver(system, method, limit=settings.limit - read.bytes)
     targets = y if scale is None else y * scale[:, None]
-    prior = None if settings.field == "nngp" else noise
-    return SolvedProblem(kernel, settings.field, x, targets, solver, prior, scale, kernels)
-
-
-def _matrices(
-    kernel: KernelFunction, x: Any, settings: Settings, scale: np.ndarray | None, *, whole: bool
-) -> tuple[SymmetricMatrix, SymmetricMatrix, int, Kernels | None]:
-    """(the matrix that trains, that of the prior, the bytes that they hold, both kernels if they are held)."""
-    read = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)
-    matrices = (m if scale is None else ScaledMatrix(m, scale) for m in (read.trained, read.prior))
-    return (*matrices, read.bytes, read.kernels)
+    noise = None if settings.field == "nngp" else read.prior
+    return SolvedProblem(kernel, settings.field, x, targets, solver, noise, scale, read.kernels)
 
 
 def explicit(

@@ -89,7 +89,7 @@ class SolvedProblem:
         """μ_t(x) at every time: (T, M, outputs)."""
         if self.has_features:
             features = np.asarray(cast(FeatureMap, self.kernel).transform(x, self.field), np.float64)
-            return np.stack([features @ self.feature_weights(t) for t in times])
+            return np.stack([features @ np.asarray(self.feature_weights(t)) for t in times])
         weighted = [self.weights(t) for t in times]
         inputs, weights = weighted[0][0], [each for _, each in weighted]
         if isinstance(self.kernel, FieldKernel):

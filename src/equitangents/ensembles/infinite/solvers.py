@@ -56,8 +56,9 @@ class Training:
     def solver(self) -> str:
         """What gives the mean."""
         if self.augmentation is None:
-            in_primal = isinstance(self.kernel, FeatureMap) and self.settings.solver == "auto"
-            return f"primal N×{self.kernel.features}" if in_primal else "dense N×N"
+            if isinstance(self.kernel, FeatureMap) and self.settings.solver == "auto":
+                return f"primal N×{self.kernel.features}"
+            return "dense N×N"
         if self.reason is not None:
             return f"explicit N|G| ({self.reason})"
         return "orbit-averaged N×N" if self.invariant_labels else self.mean_problem.name  # type: ignore[union-attr]

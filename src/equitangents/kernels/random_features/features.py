@@ -25,8 +25,8 @@ from equitangents.validation import check_array, check_whole
 
 Kind = Literal["ntk", "nngp"]
 _GRAIN = 64  # networks have a multiple of so many channels, so that their weights are products of two small matrices
-_BATCH_BYTES = 128 << 20  # of the features of all positions of a batch
-_MOST = 64  # inputs of a batch
+_BATCH_BYTES = 32 << 20  # of the features of all positions of a batch
+_MOST = 32  # inputs of a batch
 _HELD = 10  # arrays of that size at the peak of a pass
 
 
