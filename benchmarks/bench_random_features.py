@@ -18,6 +18,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 import argparse
 import time
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -143,7 +144,7 @@ def main():
         f"accuracy {scores[best]:.1f} % at ridge {RIDGES[best]:g}; centred, {share:.0f} % of the kernel's norm is left"
     )
     print(f"{'method':<34}{'time %':>8}{'kernel %':>10}{'differ %':>10}{'accuracy':>10}{'own ridge':>11}")
-    rows = [("features", by_features, (net, int(m))) for m in args.features.split(",")]
+    rows: list[Any] = [("features", by_features, (net, int(m))) for m in args.features.split(",")]
     wide = max(int(m) for m in args.features.split(","))
     rows += [("sketched Jacobians", by_sketched_jacobians, (net.layers, int(w), wide)) for w in args.widths.split(",")]
     rows += [("landmarks", by_landmarks, (net, int(c))) for c in args.landmarks.split(",")]
