@@ -12,6 +12,7 @@ from equitangents.kernels.invariance import kernel_invariance_error
 from equitangents.kernels.monte_carlo import MonteCarlo, monte_carlo
 from equitangents.kernels.orbit import OrbitAverage, orbit_average
 from equitangents.kernels.program import Program
+from equitangents.kernels.random_features import RandomFeatures, random_features
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.store import KeptKernel, KernelStore
 
@@ -28,6 +29,7 @@ __all__ = [
     "MonteCarlo",
     "OrbitAverage",
     "Program",
+    "RandomFeatures",
     "compute",
     "compute_diagonal",
     "empirical",
@@ -39,5 +41,6 @@ __all__ = [
     "kernel_invariance_error",
     "monte_carlo",
     "orbit_average",
+    "random_features",
     "register_engine",
 ]

@@ -15,13 +15,17 @@ from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite.rows import blocks
 from equitangents.ensembles.infinite.trained_kernel import Field
 from equitangents.kernels import KernelFunction
+from equitangents.kernels.random_features import FeatureMap
 
 _BLOCK_ENTRIES = 2**24  # of a block of test rows against the training data, 128 MB in float64
 
 
 @dataclass(frozen=True)
 class MeansAtATime:
-    """μ_t at one time t: the kernel, the training inputs X, and the coefficients α (N, outputs)."""
+    """μ_t at one time t: the kernel, the training inputs X, and the coefficients α (N, outputs).
+
+    Of a kernel of features the coefficients are the features' weights (m, outputs), and one input stands for all.
+    """
 
     kernel: KernelFunction
     field: Field
@@ -42,5 +46,7 @@ class MeansAtATime:
     def _block(self, rows: Any) -> np.ndarray:
         if isinstance(self.kernel, FieldKernel):
             return self.kernel.applied(rows, self.inputs, self.field, [self.coefficients])[0]
+        if isinstance(self.kernel, FeatureMap):
+            return np.asarray(self.kernel.transform(rows, self.field), np.float64) @ self.coefficients
         cross = getattr(self.kernel.kernel(rows, self.inputs), self.field)
         return np.asarray(cross, np.float64) @ self.coefficients

@@ -20,7 +20,7 @@ from equitangents.ensembles.infinite.rows import averaged, blocks, digests, orbi
 from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.ensembles.infinite.spectral_report import spectral_report, spectral_residual
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
-from equitangents.ensembles.infinite.training_matrices import kept_kernels, training_matrices
+from equitangents.ensembles.infinite.training_matrices import TrainingMatrices, kept_kernels, training_matrices
 from equitangents.inference import (
     Dynamics,
     TrainedProcess,
@@ -32,9 +32,11 @@ from equitangents.inference import (
     row_digests,
 )
 from equitangents.kernels import KernelFunction, Kernels
+from equitangents.kernels.random_features import FeatureMap
 from equitangents.solvers import Eigh, Method, Report, Solver, System
 from equitangents.solvers.choosing import DECOMPOSED, as_method
 from equitangents.solvers.matrices import ScaledMatrix
+from equitangents.solvers.primal import FeatureMatrix, Primal
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 
@@ -180,7 +182,9 @@ def dense(
     √Ω f with the kernel √Ω Θ √Ω and the targets √Ω y; samples that are equal in input and target add their weights.
     copies: how often each sample is there, as where augmentation changes nothing that the kernel sees.
     """
-    n, decomposes = len(x), settings.decomposes(len(x))
+    n = len(x)
+    features = isinstance(kernel, FeatureMap) and settings.solver == "auto"
+    decomposes = settings.decomposes(n) and not features
     total = n * copies
     if decomposes:
         check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
@@ -229,16 +233,22 @@ def solved(
     """
     check_memory(f"the dense problem of {samples} samples", 0, settings.memory_limit, "")  # that it is a limit
     method = as_method(settings.solver)
-    whole = method is None or method.exact
-    read = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)
-    matrix = read.trained if scale is None else ScaledMatrix(read.trained, scale)
-    noise = read.prior if scale is None else ScaledMatrix(read.prior, scale)
+    if isinstance(kernel, FeatureMap) and method is None:
+        method = Primal(kernel.features)
+        trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
+        read = TrainingMatrices(trained, prior)
+    else:
+        whole = method is None or method.exact
+        read = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)
+        if scale is not None:
+            read = replace(read, trained=ScaledMatrix(read.trained, scale), prior=ScaledMatrix(read.prior, scale))
+    matrix = read.trained
     unit = float(matrix.diagonal().sum()) / samples if unit is None else unit
     system = System(matrix, settings.ridge, settings.dynamics_of(samples), unit, size)
     solver = Solver(system, method, limit=settings.limit - read.bytes)
     targets = y if scale is None else y * scale[:, None]
-    prior = None if settings.field == "nngp" else noise
-    return SolvedProblem(kernel, settings.field, x, targets, solver, prior, scale, read.kernels)
+    noise = None if settings.field == "nngp" else read.prior
+    return SolvedProblem(kernel, settings.field, x, targets, solver, noise, scale, read.kernels)
 
 
 def explicit(

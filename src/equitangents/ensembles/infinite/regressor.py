@@ -15,6 +15,7 @@ from equitangents._types import Key, Numbers, Spread, Times
 from equitangents.actions import as_action
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.fields.turning import turning_outputs
+from equitangents.ensembles.infinite.approximation import Approximation, approximation
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.densities import target_evidence
 from equitangents.ensembles.infinite.gradients import SCALES, likelihood_gradient
@@ -66,16 +67,19 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         solver: what solves them: "eigh", "cholesky", "out-of-core", "multi-gpu", "lanczos", "pcg",
             "sketch-and-project", "nystrom", "subset-of-regressors", or settings of one, such as
             `solvers.PCG(rank=500)`. "auto": "eigh" up to 3,000 samples, else by memory and time; never an
-            approximation. The approximations read a `store` if one is given, which computes all of it first.
+            approximation. Of `kernels.random_features` it solves for the features' weights, linear in N ("primal").
+            The approximations read a `store` if one is given, which computes all of it first.
             `solution_` says what was used, and why.
 
     Attributes:
-        solver_: which problem gives the mean, exactly in each case: "dense N×N"; "orbit-averaged N×N" for invariant
-            labels, "irreps of D4: 5 blocks, largest 2N" for others, if the augmentation is by an exact action under
-            which the kernel is invariant (checked on a sample); or "explicit N|G| (why)". Of fields on P positions the
-            same with NP; and "dense NP×NP (the network is equivariant under …)" where each copy is its sample.
+        solver_: which problem gives the mean, exactly in each case: "dense N×N" (of random features "primal N×m");
+            "orbit-averaged N×N" for invariant labels, "irreps of D4: 5 blocks, largest 2N" for others, if the
+            augmentation is by an exact action under which the kernel is invariant (checked on a sample); or
+            "explicit N|G| (why)". Of fields on P positions the same with NP; and "dense NP×NP (the network is
+            equivariant under …)" where each copy is its sample.
         solution_: how the mean was solved at the constructor's time (`solvers.Report`): solver and reason, residual,
             condition, iterations, seconds and their forecast, and for "nystrom" the estimated error.
+        approximation_: of `kernels.random_features`, how far predictions are from exact ones on a small sample.
         covariance_solver_: which gives covariances, stds and samples; solved when first asked for.
         max_learning_rate_: 2N/λ_max of that problem, of irreps always with the trivial one: the largest learning rate
             at which steps are stable.
@@ -151,6 +155,15 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         """Which problem gives covariances, stds and samples, named as in `solver_`."""
         self._check_fitted()
         return self._training.covariance_solver
+
+    @property
+    def approximation_(self) -> Approximation | None:
+        """How far predictions from `kernels.random_features` are from exact ones, measured when it is asked for.
+
+        Both are computed on at most 256 of the training inputs: see `Approximation`. None where the kernel is exact.
+        """
+        self._check_fitted()
+        return approximation(self._training, float(self.time))
 
     @property
     def log_marginal_likelihood_(self) -> float:

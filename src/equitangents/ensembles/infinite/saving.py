@@ -17,6 +17,7 @@ import numpy as np
 from equitangents._types import Network
 from equitangents._version import __version__
 from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime
+from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.ensembles.storage.array_folder import ABOUT, read_about, write_folder
 from equitangents.ensembles.storage.attribute_types import check_of
 from equitangents.ensembles.storage.estimator_file import Arrays
@@ -146,7 +147,10 @@ def fingerprint(ensemble: Any) -> str:
 def means(ensemble: Any) -> MeansAtATime | None:
     """The means at the fitted time of an ensemble in memory; None where they need all of its state."""
     training = _regression(ensemble)._training
-    weights = training.mean_problem.weights(float(ensemble.time))
+    solved, time = training.mean_problem, float(ensemble.time)
+    if isinstance(solved, SolvedProblem) and (of_features := solved.feature_weights(time)) is not None:
+        return MeansAtATime(solved.kernel, solved.field, solved.inputs[:1], of_features)
+    weights = solved.weights(time)
     return None if weights is None else MeansAtATime(training.mean_problem.kernel, training.settings.field, *weights)
 
 

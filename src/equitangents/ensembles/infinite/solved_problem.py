@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, ker
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
+from equitangents.kernels.random_features import FeatureMap
 from equitangents.solvers import Report, Solution, Solver
 from equitangents.solvers.matrices import SymmetricMatrix
+from equitangents.solvers.primal import FeatureMatrix
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
@@ -87,6 +89,9 @@ class SolvedProblem(OneMatrix):
 
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
+        if self.has_features:
+            features = np.asarray(cast(FeatureMap, self.kernel).transform(x, self.field), np.float64)
+            return np.stack([features @ np.asarray(self.feature_weights(t)) for t in times])
         weighted = [self.weights(t) for t in times]
         inputs, weights = weighted[0][0], [each for _, each in weighted]
         if isinstance(self.kernel, FieldKernel):
@@ -103,6 +108,16 @@ class SolvedProblem(OneMatrix):
         chosen = slice(None) if solution.support is None else solution.support
         scale = 1.0 if self.scale is None else self.scale[chosen, None]
         return self.inputs[chosen], solution.coefficients * scale
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the kernel is that of features, and is solved in their space."""
+        return isinstance(self.solver.system.matrix, FeatureMatrix)
+
+    def feature_weights(self, time: float) -> np.ndarray | None:
+        """w (m, outputs) with μ_t(x) = φ(x)·w, of a kernel of features; None for others."""
+        matrix = self.solver.system.matrix
+        return matrix.pulled(self.solution(time).coefficients) if isinstance(matrix, FeatureMatrix) else None
 
     def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
@@ -139,6 +154,14 @@ class SolvedProblem(OneMatrix):
                 "solver is an approximation by some of the training inputs, which gives means alone; take "
                 "solver='pcg' for variances, or fewer samples"
             )
+        matrix = self.solver.system.matrix
+        if isinstance(matrix, FeatureMatrix):
+            prior = matrix if self.prior is None else self.prior
+            assert isinstance(prior, FeatureMatrix)
+            pairs = ((matrix, self.field), (prior, "nngp"))
+            both = (of.spread(np.asarray(matrix.kernel.transform(x, name), np.float64).T) for of, name in pairs)
+            one, other = both
+            return one, other
         kernels = self.kernel.kernel(x, self.inputs)
         scale = 1.0 if self.scale is None else self.scale
         both = (np.asarray(getattr(kernels, name), np.float64) * scale for name in (self.field, "nngp"))

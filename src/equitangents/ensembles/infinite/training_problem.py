@@ -32,6 +32,7 @@ from equitangents.inference import augment_targets, check_memory, dense_solve_by
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
+from equitangents.kernels.random_features import FeatureMap
 
 logger = logging.getLogger("equitangents")
 
@@ -73,6 +74,8 @@ class Training:
         """What gives the mean."""
         n = self._size
         if self.augmentation is None:
+            if isinstance(self.kernel, FeatureMap) and self.settings.solver == "auto":
+                return f"primal {n}×{self.kernel.features}"
             return f"dense {n}×{n}"
         if self.reason is not None:
             return f"explicit {n}|G| ({self.reason})"
@@ -154,7 +157,7 @@ class Training:
             solved = None if self.invariant_labels else self.mean_problem
             return self._solve_irreps(labelled_only=False, solved=solved)
         solved = self.mean_problem
-        if solved.decomposed or self.settings.solver != "auto":
+        if solved.decomposed or self.settings.solver != "auto" or isinstance(self.kernel, FeatureMap):
             return solved
         fits = dense_solve_bytes(len(solved.inputs)) <= self.settings.limit
         return self.decomposed.covariance_problem if fits else solved

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.kernels.random_features import FeatureMap
+
 Fits = Callable[[Any], Any]
 
 
@@ -83,7 +85,7 @@ FITS: dict[str, Fits] = {
     "ensembles.infinite.irrep_problem:IrrepProblem": lambda p: len(p.irreps) >= len(p.process.blocks)
     and p.self_kernels.ndim == 1,
     "ensembles.infinite.means_at_a_time:MeansAtATime": lambda m: m.coefficients.ndim == 2
-    and len(m.inputs) == len(m.coefficients) > 0,
+    and len(m.coefficients) == (m.kernel.features if isinstance(m.kernel, FeatureMap) else len(m.inputs)) > 0,
     "ensembles.infinite.problem:Problem": _problem,
     "ensembles.infinite.regressor:InfiniteEnsemble": _ensemble,
     "ensembles.infinite.solved_problem:SolvedProblem": lambda p: p.targets.ndim == 2

@@ -21,7 +21,7 @@ PACKAGE = "equitangents"
 UNIONS = {
     # what has `.kernel`, or `.kernel_field`
     "Network": "Sequential|OrbitAverage|EquivariantAverage|TranslationMean|TangentPrior|FieldKernel|TurningField"
-    "|PointAverage|given",
+    "|PointAverage|RandomFeatures|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
     "Kinetics": "class|Momentum",
@@ -174,6 +174,7 @@ _TABLE = {
         "equivariant:EquivariantAverage": "base Network; action GroupAction; representation Representation",
         "orbit:OrbitAverage": "base Network; action GroupAction",
         "program:FrozenArray": "array array; key text",
+        "random_features.features:RandomFeatures": "net Sequential|OrbitAverage|given; features int; seed int",
         "result:Kernels": "nngp floats; ntk floats; engine text; form text; notes (text); error_estimate none|real; "
         "resolution none|int",
         "translations:TranslationMean": "net Network; torus (int)",
@@ -253,6 +254,8 @@ _TABLE = {
         "multi_gpu:MultiGPU": "tile int; tolerance real",
         "out_of_core:OutOfCore": "path none|path; tile none|int; precision none|text; tolerance real",
         "pcg:PCG": "preconditioner text; rank none|int; tolerance real; max_iterations int; seed int",
+        "primal:FeatureMatrix": f"kernel Network; x Inputs; field text; scale none|floats; factor? floats; {_MATRIX}",
+        "primal:Primal": "features int",
         "sketch_and_project:SketchAndProject": "block none|int; rank none|int; tolerance real; max_sweeps int; "
         "seed int",
         "solution:Report": "solver text; reason text; size int; precision text; residual real; condition real; "

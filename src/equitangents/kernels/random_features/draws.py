@@ -1,0 +1,90 @@
+"""The random numbers of a random network: signs, biases and the input's embedding, drawn once from a seed.
+
+Everything is drawn by NumPy in the order of the operations, so that it is the same in every process; the shapes depend
+on the program and the width alone, never on the inputs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equitangents.errors import NetworkError
+from equitangents.kernels.program import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    Flatten,
+    Op,
+    Parallel,
+    Pool,
+    Program,
+    Standardise,
+    Table,
+    WindowPool,
+    inside,
+)
+
+_KNOWN = (Pool, WindowPool, Dual, Standardise)
+
+
+def draws(program: Program, channels: int, width: int, seed: int) -> tuple[np.ndarray, list[Any]]:
+    """(the input's embedding (channels, width), what each operation needs), for a network of `width` channels."""
+    rng = np.random.default_rng(seed)
+    return _embedding(rng, channels, width), _of_ops(program.ops, int(np.prod(program.shape)), width, rng)[0]
+
+
+def _embedding(rng: np.random.Generator, channels: int, width: int) -> np.ndarray:
+    """E with E Eᵀ/width = 1/channels where that can be, else on average: f = x E has the input's covariance."""
+    embedding = rng.standard_normal((width, channels))
+    if channels <= width:
+        embedding = np.linalg.qr(embedding)[0] * np.sqrt(width)
+    return np.ascontiguousarray(embedding.T) / np.sqrt(channels)
+
+
+def _signs(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return (2 * rng.integers(0, 2, shape, dtype=np.int8) - 1).astype(np.int8)
+
+
+def _of_ops(ops: tuple[Op, ...], positions: int, width: int, rng: np.random.Generator) -> tuple[list[Any], int]:
+    """(draws of each operation, how many positions come out)."""
+    found: list[Any] = []
+    for op in ops:
+        drawn: Any = None
+        if isinstance(op, Affine):
+            drawn = {
+                "signs": _signs(rng, width),
+                "bias": rng.standard_normal(width),
+                "through": _signs(rng, width),
+                "tangent": _signs(rng, width),
+                "rate": _signs(rng, width),
+                "shift": rng.integers(1, width),
+            }
+        elif isinstance(op, Box):
+            # signs of rows times signs of columns are still uncorrelated, and windows go one dimension at a time
+            drawn = [(_signs(rng, w, width), _signs(rng, w, width)) for w in op.window]
+            positions = int(np.prod(op.out_shape))
+        elif isinstance(op, Table):
+            drawn = [_signs(rng, op.index.array.shape[1], width) for _ in range(2)]
+            positions = len(op.index.array)
+        elif isinstance(op, Flatten | Decouple):
+            drawn = [_signs(rng, positions, width) for _ in range(2)]
+            positions = 1 if isinstance(op, Flatten) else positions
+        elif inside(op):
+            drawn = []
+            for branch in inside(op):
+                made, after = _of_ops(branch, positions, width, rng)
+                drawn.append(made)
+            positions = after
+            if isinstance(op, Parallel) and op.shares is not None:
+                drawn = {"branches": drawn, "signs": [_signs(rng, 2, width) for _ in op.branches]}
+        elif isinstance(op, _KNOWN):
+            positions = {Pool: getattr(op, "blocks", 0), WindowPool: int(np.prod(getattr(op, "out_shape", ())))}.get(
+                type(op), positions
+            )
+        else:
+            raise NetworkError(f"random features do not know the operation {type(op).__name__}; use the exact kernel")
+        found.append(drawn)
+    return found, positions

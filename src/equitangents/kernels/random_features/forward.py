@@ -1,0 +1,167 @@
+"""One pass of a random network that carries its kernel and its tangent kernel as features of every position.
+
+f(p), (m,), with mean_j f_j(p) f'_j(p') → K(p, p'), is what a network of m channels computes. t(p) has mean_j t_j t'_j →
+Θ(p, p') by the recursion of Θ: Θ·E[φ'φ'] are products t_j φ'(f_j), since channels are independent; K + W²Θ is
+W t_j ± f_π(j), windows are sums with random signs, pools means. No pair of inputs or of positions is ever formed.
+Sources: Zandieh et al. 2021 (arXiv 2106.07880: features of the NTK by its recursion); there with sketches of tensor
+products, here with products of independent channels.
+Up to the first pool the diagonals K(p, p) and Θ(p, p) are known exactly, and features are scaled to them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from equitangents.kernels.engines.reference.moments import deviation
+from equitangents.kernels.program import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    Flatten,
+    Op,
+    Parallel,
+    Pool,
+    RatedAffine,
+    Standardise,
+    Table,
+    WindowPool,
+)
+from equitangents.kernels.random_features import mixing
+from equitangents.kernels.random_features.activations import value_and_slope
+
+
+class Field(NamedTuple):
+    """Features f and t, (B, P, m), and the exact K(p, p), Θ(p, p) and E f(p), each (B, P)."""
+
+    f: Any
+    t: Any
+    q: Any
+    theta: Any
+    mean: Any
+
+
+def start(x: Any, embedding: Any) -> Field:
+    """The field of inputs x (B, P, C)."""
+    f = jnp.matmul(x, embedding.astype(x.dtype), precision="highest")
+    q = jnp.mean(x * x, axis=-1)
+    return Field(f, jnp.zeros_like(f), q, jnp.zeros_like(q), jnp.zeros_like(q))
+
+
+def run(ops: tuple[Op, ...], field: Field, drawn: list[Any]) -> Field:
+    """The field after `ops`."""
+    for op, own in zip(ops, drawn, strict=True):
+        field = _RULES[type(op)](op, field, own)
+    return field
+
+
+def _affine(op: Any, x: Field, own: Any) -> Field:
+    """K ← W²K + b², Θ ← K + W²Θ, or in another parametrisation w K + b + W²Θ with the old K."""
+    dtype = x.f.dtype
+    gain, bias = op.W_var**0.5, op.b_var**0.5
+    f = gain * mixing.mix(x.f, own["signs"])
+    if op.b_var:
+        f = f + bias * own["bias"].astype(dtype)
+    q = op.W_var * x.q + op.b_var
+    f = _scaled(f, q)
+    turned = own["tangent"].astype(dtype)
+    if op.rates is None:
+        added, theta = turned * jnp.roll(f, own["shift"], axis=-1), q
+    else:
+        w, b = op.rates
+        added = w**0.5 * turned * jnp.roll(x.f, own["shift"], axis=-1) + b**0.5 * own["rate"].astype(dtype)
+        theta = w * x.q + b
+    theta = theta + op.W_var * x.theta
+    t = gain * own["through"].astype(dtype) * x.t + added
+    return Field(f, _scaled(t, theta), q, theta, jnp.zeros_like(q))
+
+
+def _scaled(f: Any, q: Any) -> Any:
+    """Features with the mean square that is known."""
+    found = jnp.mean(f * f, axis=-1)
+    factor = jnp.sqrt(jnp.where(found > 0, q, 0) / jnp.where(found > 0, found, 1))
+    return f * factor[..., None]
+
+
+def _dual(op: Dual, x: Field, own: Any) -> Field:
+    value, slope = value_and_slope(op.activation, x.f, x.q[..., None])
+    q, mean = op.activation.moments(x.q)
+    steep = op.activation.pair(jnp.zeros_like(x.q), x.q, x.q)[1]
+    return Field(value, x.t * slope, q, x.theta * steep, mean + jnp.zeros_like(q))
+
+
+def _box(op: Box, x: Field, own: Any) -> Field:
+    f, t = (mixing.box_sum(v, op, [pair[i] for pair in own]) for i, v in enumerate((x.f, x.t)))
+    q, theta = (mixing.box_sum(v[..., None], op)[..., 0] for v in (x.q, x.theta))
+    return Field(f, t, q, theta, jnp.zeros_like(q))
+
+
+def _table(op: Table, x: Field, own: Any) -> Field:
+    f, t = (mixing.table_sum(v, op, signs) for v, signs in zip((x.f, x.t), own, strict=True))
+    q, theta = mixing.table_mean(x.q, op), mixing.table_mean(x.theta, op)
+    return Field(f, t, q, theta, jnp.zeros_like(q))
+
+
+def _measured(f: Any, t: Any, mean: Any) -> Field:
+    """Behind a pool no diagonal is known: it is that of the features."""
+    return Field(f, t, jnp.mean(f * f, axis=-1), jnp.mean(t * t, axis=-1), mean)
+
+
+def _pool(op: Pool, x: Field, own: Any) -> Field:
+    means = (mixing.block_means(v, op.labels.array, op.blocks) for v in (x.f, x.t, x.mean[..., None]))
+    f, t, mean = means
+    return _measured(f, t, mean[..., 0])
+
+
+def _window_pool(op: WindowPool, x: Field, own: Any) -> Field:
+    f, t, mean = (mixing.window_means(v, op) for v in (x.f, x.t, x.mean[..., None]))
+    return _measured(f, t, mean[..., 0])
+
+
+def _flatten(op: Flatten, x: Field, own: Any) -> Field:
+    root = x.f.shape[1] ** 0.5
+    f, t = (jnp.sum(v * d.astype(v.dtype), axis=1, keepdims=True) / root for v, d in zip((x.f, x.t), own, strict=True))
+    q, theta = (v.mean(axis=1, keepdims=True) for v in (x.q, x.theta))
+    return Field(f, t, q, theta, jnp.zeros_like(q))
+
+
+def _decouple(op: Decouple, x: Field, own: Any) -> Field:
+    f, t = (v * d.astype(v.dtype) for v, d in zip((x.f, x.t), own, strict=True))
+    return x._replace(f=f, t=t)
+
+
+def _parallel(op: Parallel, x: Field, own: Any) -> Field:
+    if op.shares is None:
+        each = [run(branch, x, drawn) for branch, drawn in zip(op.branches, own, strict=True)]
+        f, t, theta, mean = (sum(getattr(y, name) for y in each) for name in ("f", "t", "theta", "mean"))
+        q = sum(y.q - y.mean**2 for y in each) + mean**2
+        return Field(f, t, q, theta, mean)
+    each = [run(branch, x, drawn) for branch, drawn in zip(op.branches, own["branches"], strict=True)]
+    weighed = list(zip(op.shares, each, own["signs"], strict=True))
+    f = sum(w**0.5 * d[0].astype(y.f.dtype) * y.f for w, y, d in weighed)
+    t = sum(w**0.5 * d[1].astype(y.t.dtype) * y.t for w, y, d in weighed)
+    q, theta, mean = (sum(w * getattr(y, name) for w, y, _ in weighed) for name in ("q", "theta", "mean"))
+    return Field(f, t, q, theta, mean)
+
+
+def _standardise(op: Standardise, x: Field, own: Any) -> Field:
+    factor = 1 / deviation(op, x.q.T).T
+    f, t = (v * factor[..., None] for v in (x.f, x.t))
+    return Field(f, t, x.q * factor**2, x.theta * factor**2, jnp.zeros_like(x.q))
+
+
+_RULES: dict[type, Any] = {
+    Affine: _affine,
+    RatedAffine: _affine,
+    Box: _box,
+    Table: _table,
+    Dual: _dual,
+    Decouple: _decouple,
+    Pool: _pool,
+    WindowPool: _window_pool,
+    Flatten: _flatten,
+    Parallel: _parallel,
+    Standardise: _standardise,
+}

@@ -1,0 +1,151 @@
+"""Kernels that are products of features, Θ = F Fᵀ with F (N, m): solved in the space of features, linear in N.
+
+With FᵀF = V s Vᵀ the predictor φ(x)ᵀ w has w = V φ_t(s + δ) Vᵀ FᵀY, one pass over N × m numbers and algebra of m × m
+matrices; α = F V (φ_t(s + δ)/s) Vᵀ FᵀY gives the same w = Fᵀα. Where m > N the roles of both are exchanged.
+What targets have outside the span of F is not learnt, nor does it change any prediction.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+
+from equitangents.errors import InvalidArgumentError, NotFiniteError
+from equitangents.solvers.matrices import Span, SymmetricMatrix, spans
+from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
+from equitangents.solvers.system import System
+
+_ROWS = 2048  # of F, brought to float64 at once
+_TILE = 1024
+
+
+class FeatureMatrix(SymmetricMatrix):
+    """F Fᵀ of the features F (N, m) of inputs, rows times `scale` (N,) if that is given; F is computed when needed."""
+
+    def __init__(self, kernel: Any, x: Any, field: str, scale: np.ndarray | None = None) -> None:
+        self.kernel, self.x, self.field, self.scale = kernel, x, field, scale
+        self.size, self.tile, self.probe = len(x), min(_TILE, len(x)), 128
+        self.dtype = np.dtype(np.float32) if np.dtype(x.dtype) == np.float32 else np.dtype(np.float64)
+        self.words = f"the {field.upper()} of {self.size} inputs, from random features"
+
+    @cached_property
+    def factor(self) -> np.ndarray:
+        """F, (N, m), scaled."""
+        found = np.asarray(self.kernel.transform(self.x, self.field), self.dtype)
+        if not np.isfinite(found).all():
+            raise NotFiniteError(f"{self.words}: features are NaN or infinite")
+        return found if self.scale is None else (found * self.scale[:, None]).astype(self.dtype)
+
+    def block(self, rows: Span, columns: Span) -> np.ndarray:
+        """Products of the features of some inputs."""
+        return np.asarray(self.factor[rows] @ self.factor[columns].T)
+
+    def diagonal(self) -> np.ndarray:
+        """Squared norms of the features, in float64."""
+        return np.einsum("nm,nm->n", self.factor, self.factor, dtype=np.float64)
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """F (Fᵀ V), in float64."""
+        return self.checked(self.spread(self.pulled(vectors)))
+
+    def pulled(self, vectors: np.ndarray) -> np.ndarray:
+        """Fᵀ V for V (N, k), in float64."""
+        total = np.zeros((self.factor.shape[1], vectors.shape[1]))
+        for rows in spans(self.size, _ROWS):
+            total += self.factor[rows].astype(np.float64, copy=False).T @ vectors[rows]
+        return total
+
+    def spread(self, weights: np.ndarray) -> np.ndarray:
+        """F w for w (m, k), in float64."""
+        parts = [self.factor[rows].astype(np.float64, copy=False) @ weights for rows in spans(self.size, _ROWS)]
+        return np.concatenate(parts)
+
+    def squares(self) -> np.ndarray:
+        """FᵀF (m, m), or F Fᵀ (N, N) if that is smaller, in float64."""
+        if self.size <= self.factor.shape[1]:
+            entries = self.factor.astype(np.float64, copy=False)
+            return entries @ entries.T
+        total = np.zeros((self.factor.shape[1],) * 2)
+        for rows in spans(self.size, _ROWS):
+            entries = self.factor[rows].astype(np.float64, copy=False)
+            total += entries.T @ entries
+        return total
+
+
+@dataclass(frozen=True)
+class Primal(Method):
+    """The eigendecomposition of FᵀF, for a `FeatureMatrix` of `features` features: any time and right-hand side."""
+
+    features: int
+
+    name: ClassVar[str] = "primal"
+
+    def cost(self, task: Task) -> Cost:
+        """F, one pass over it, and four matrices of min(N, m) rows."""
+        n, m = task.size, self.features
+        side = min(n, m)
+        memory = task.itemsize * n * m + 8 * (4 * side**2 + min(n, _ROWS) * m + 3 * n * task.outputs)
+        return Cost(memory, 2.0 * n * m * side + 30.0 * side**3, 0)
+
+    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+        """The decomposition is made at the first answer."""
+        if not isinstance(system.matrix, FeatureMatrix):
+            raise InvalidArgumentError(
+                f"solver is {self!r}, which solves kernels of random features alone; take solver='auto' for "
+                f"{system.matrix.words}"
+            )
+        return _InPrimal(system, system.matrix)
+
+
+class _InPrimal(Prepared):
+    def __init__(self, system: System, matrix: FeatureMatrix) -> None:
+        self._system, self._matrix = system, matrix
+
+    @cached_property
+    def _modes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(FᵀF or F Fᵀ, its eigenvalues, ascending, at least 0, its eigenvectors)."""
+        squares = self._matrix.squares()
+        values, vectors = scipy.linalg.eigh(squares)
+        return squares, np.maximum(values, 0.0), vectors
+
+    def respond(self, targets: np.ndarray, time: float) -> Answer:
+        """α at one time."""
+        system, matrix = self._system, self._matrix
+        squares, values, vectors = self._modes
+        dual = len(values) == matrix.size
+        largest = float(values[-1])
+        # what is below the rounding of features has no direction of its own
+        floor = largest * max(len(values) * np.finfo(np.float64).eps, matrix.size * np.finfo(matrix.dtype).eps ** 2)
+        known = values > floor
+        shifted = values + system.delta
+        system.dynamics.check(largest + system.delta, time)
+        response, decay = np.zeros_like(values), np.ones_like(values)
+        response[known] = system.dynamics.response(shifted[known], time)
+        decay[known] = system.dynamics.decay(shifted[known], time)
+        pulls = targets if dual else matrix.pulled(targets)
+        modes = vectors.T @ pulls
+        if dual:
+            alpha = vectors @ (response[:, None] * modes)
+            image, wanted = squares @ alpha + system.delta * alpha, vectors @ ((known * (1 - decay))[:, None] * modes)
+        else:
+            weights = vectors @ (response[:, None] * modes)
+            per = np.divide(response, values, out=np.zeros_like(values), where=known)
+            alpha = matrix.spread(vectors @ (per[:, None] * modes))
+            image, wanted = squares @ weights + system.delta * weights, vectors @ ((1 - decay)[:, None] * modes)
+        sizes = np.linalg.norm(pulls, axis=0)
+        errors = np.linalg.norm(image - wanted, axis=0) / np.where(sizes > 0, sizes, 1)
+        smallest = float(shifted[0]) if dual else system.delta
+        return Answer(
+            alpha,
+            residual=float(np.max(errors)),
+            smallest=smallest,
+            largest=largest + system.delta,
+            precision=f"float64 on {matrix.dtype.name} features",
+            rank=int(math.fsum(known)),
+            notes=("solved in the space of features; the residual is that of its normal equations",),
+        )

@@ -1,0 +1,227 @@
+"""Random features: kernels from them tend to the exact ones, are semi-definite, and depend on the input alone."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import nn
+from equitangents.errors import (
+    EquitangentsError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    MemoryLimitError,
+    NetworkError,
+)
+from equitangents.kernels.random_features import FeatureMap, random_features
+
+GAIN = 2**0.5
+P4 = et.groups.wallpaper(4, False, (3, 3))
+ROTATIONS = et.actions.image_rotations(4)
+CONV = nn.Conv(1, (3, 3), W_std=GAIN, b_std=0.2)
+LIFT = nn.Lift(P4, 1, (3, 3), W_std=GAIN)
+FLAT = (nn.Flatten(), nn.Dense(1))
+NETWORKS = {
+    "mlp": (nn.Sequential(nn.Dense(1, GAIN, 0.3), nn.Relu(), nn.Dense(1, GAIN), nn.LeakyRelu(0.3), nn.Dense(1)), (5,)),
+    "standard": (
+        nn.Sequential(
+            nn.Dense(9, GAIN, 0.3, parametrisation="standard"), nn.Erf(), nn.Dense(1, parametrisation="standard")
+        ),
+        (5,),
+    ),
+    "pooled": (nn.Sequential(CONV, nn.Relu(), CONV, nn.Gelu(), nn.GlobalAvgPool(), nn.Dense(1, b_std=0.1)), (4, 4, 2)),
+    "pools between": (
+        nn.Sequential(
+            CONV, nn.Relu(), nn.AvgPool(2), CONV, nn.Abs(), nn.AvgPool(2, 1), CONV, nn.Flatten(), nn.Dense(1)
+        ),
+        (6, 6, 1),
+    ),
+    "flat, strided, zeros": (
+        nn.Sequential(nn.Conv(1, 3, stride=2, padding="zero"), nn.Sin(), CONV, nn.Relu(), *FLAT),
+        (5, 5, 2),
+    ),
+    "residual": (nn.Sequential(CONV, nn.Relu(), nn.Residual(CONV, nn.Relu()), CONV, nn.GlobalAvgPool()), (4, 4, 1)),
+    "normalised": (
+        nn.Sequential(nn.Dense(1), nn.Residual(nn.Relu(), nn.Dense(1, GAIN)), nn.LayerNorm(), nn.Relu(), nn.Dense(1)),
+        (4,),
+    ),
+    "branches": (
+        nn.Sequential(
+            nn.Dense(1),
+            nn.Parallel((nn.Relu(), nn.Dense(1)), (nn.Cos(), nn.Dense(1, GAIN))),
+            nn.Sum(),
+            nn.Relu(),
+            nn.Dense(1),
+        ),
+        (4,),
+    ),
+    "group, folded": (
+        nn.Sequential(
+            nn.Lift(P4, 1, (3, 3), W_std=GAIN), nn.Relu(), nn.GroupConv(1, (3, 3)), nn.Relu(), nn.GroupPool()
+        ),
+        (3, 3, 2),
+    ),
+    "group": (
+        nn.Sequential(nn.Lift(P4, 1, [0, 1]), nn.Relu(), nn.GroupConv(1, [0, 3, 4]), nn.GroupPool(), nn.Dense(1)),
+        (3, 3, 1),
+    ),
+    "own function": (nn.Sequential(nn.Dense(1), nn.Elementwise(jnp.tanh), nn.Dense(1)), (3,)),
+    "own weights": (
+        nn.Sequential(nn.LocallyConnected(1, 3), nn.Relu(), nn.Flatten(), nn.Dense(1)),
+        (4, 4, 1),
+    ),
+}
+SMALL = ("mlp", "pooled")
+
+
+def _errors(net, x, features, seeds):
+    """K̂ - K and Θ̂ - Θ over the largest kernel value, (seeds, 2, N, N)."""
+    exact = net.kernel(x)
+    found = [random_features(net, features, seed).kernel(x) for seed in range(seeds)]
+    return np.array(
+        [
+            [(getattr(f, k) - getattr(exact, k)) / np.abs(getattr(exact, k)).max() for k in ("nngp", "ntk")]
+            for f in found
+        ]
+    )
+
+
+def _consistent(name, rng, features, seeds):
+    net, shape = NETWORKS[name]
+    x = rng.standard_normal((4, *shape))
+    errors = _errors(net, x, features, seeds)
+    # entries of one draw err together, and few draws say little of one entry: the spread is that of all entries
+    mean, spread = errors.mean(axis=0), np.sqrt(errors.var(axis=0, ddof=1).mean(axis=(1, 2), keepdims=True))
+    limit = 5 * spread / seeds**0.5 + 4 / features  # and the mean's own bias, about 1/features
+    assert np.all(np.abs(mean) <= limit), (np.abs(mean) / limit).max()
+    assert np.all(spread <= 6 / features**0.5)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_kernels_from_features_agree_with_the_exact_ones_within_their_spread(name, rng):
+    _consistent(name, rng, 256, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_kernels_from_many_features_agree_with_the_exact_ones(name, rng):
+    _consistent(name, rng, 2048, 16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mlp", "pooled", "pools between"])
+def test_errors_fall_as_one_over_the_root_of_the_number(name, rng):
+    net, shape = NETWORKS[name]
+    x = rng.standard_normal((4, *shape))
+    sizes = np.array([256, 1024, 4096])
+    each = np.array([np.sqrt(np.mean(_errors(net, x, m, 12)[:, 1] ** 2)) for m in sizes])
+    slope = np.polyfit(np.log(sizes), np.log(each), 1)[0]
+    assert -0.65 <= slope <= -0.35
+
+
+def test_what_features_give_is_semidefinite_symmetric_and_one_thing(rng):
+    net, shape = NETWORKS["mlp"]
+    x = rng.standard_normal((9, *shape))
+    made = random_features(net, 100, seed=3)
+    k, rectangle, diagonal = made.kernel(x), made.kernel(x[:4], x), made.kernel_diagonal(x)
+    for name in ("nngp", "ntk"):
+        whole = getattr(k, name)
+        assert np.linalg.eigvalsh(whole)[0] >= -1e-12 * np.trace(whole)
+        np.testing.assert_allclose(getattr(rectangle, name), whole[:4], rtol=1e-12)
+        np.testing.assert_allclose(getattr(diagonal, name), np.diagonal(whole), rtol=1e-12)
+        features = made.transform(x, name)
+        assert features.shape == (9, 100)
+        np.testing.assert_allclose(features @ features.T, whole, rtol=1e-12)
+    assert isinstance(made, FeatureMap)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("mlp", np.float32), ("pooled", np.float64)])
+def test_features_of_an_input_do_not_depend_on_the_others(name, dtype, rng):
+    net, shape = NETWORKS[name]
+    x = rng.standard_normal((70, *shape)).astype(dtype)
+    made = random_features(net, 128)
+    whole = made.transform(x)
+    assert whole.dtype == dtype
+    parts = np.concatenate([made.transform(x[:1]), made.transform(x[1:67]), made.transform(x[67:])])
+    np.testing.assert_array_equal(whole, parts)
+
+
+_ELSEWHERE = """
+import numpy as np, equitangents as et
+net = et.nn.Sequential(et.nn.Dense(1, 1.4), et.nn.Relu(), et.nn.Dense(1))
+print(et.kernels.random_features(net, 64, 5).transform(np.arange(6.0).reshape(2, 3)).tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+def test_features_are_the_same_in_another_process():
+    net = nn.Sequential(nn.Dense(1, 1.4), nn.Relu(), nn.Dense(1))
+    ours = random_features(net, 64, 5).transform(np.arange(6.0).reshape(2, 3))
+    run = subprocess.run([sys.executable, "-c", _ELSEWHERE], capture_output=True, text=True, check=True)
+    np.testing.assert_allclose(np.frombuffer(bytes.fromhex(run.stdout.strip())).reshape(ours.shape), ours, rtol=1e-12)
+
+
+def test_both_precisions_jax_arrays_and_traced_ones_agree(rng):
+    net, shape = NETWORKS["pooled"]
+    x = rng.standard_normal((3, *shape))
+    made = random_features(net, 128)
+    double, single = made.transform(x), made.transform(x.astype(np.float32))
+    np.testing.assert_allclose(single, double, atol=2e-5 * np.abs(double).max())
+    given = jnp.asarray(x, jnp.float32)
+    assert isinstance(made.transform(given), jax.Array)
+    np.testing.assert_array_equal(made.transform(given), single)
+    traced = jax.jit(lambda v: made.kernel(v).ntk)(given)
+    np.testing.assert_allclose(traced, single @ single.T, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_features_of_an_orbit_average_are_means_over_the_orbit(rng):
+    net, shape = NETWORKS["pools between"]
+    x = rng.standard_normal((3, *shape))
+    average = random_features(et.kernels.orbit_average(net, ROTATIONS), 192)
+    literal = np.mean([random_features(net, 192).transform(ROTATIONS(g, x)) for g in range(4)], axis=0)
+    np.testing.assert_allclose(average.transform(x), literal, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(average.transform(ROTATIONS(1, x)), literal, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_features_of_a_group_network_are_invariant(rng):
+    action = et.actions.grid(P4)
+    for name in ("group", "group, folded"):
+        net, shape = NETWORKS[name]
+        x = rng.standard_normal((2, *shape))
+        made = random_features(net, 64)
+        for g in range(0, P4.order, 13):
+            np.testing.assert_allclose(made.transform(action(g, x)), made.transform(x), rtol=1e-9, atol=1e-12)
+
+
+def test_a_network_without_a_tangent_kernel_has_features_of_the_other(rng):
+    net = nn.Sequential(nn.Dense(1), nn.Sign(), nn.Dense(1))
+    x = rng.standard_normal((3, 4))
+    made = random_features(net, 4096)
+    np.testing.assert_allclose(made.kernel(x).nngp, net.kernel(x).nngp, atol=0.1)
+    for refused in (lambda: made.transform(x), lambda: made.kernel(x).ntk):
+        with pytest.raises(NetworkError, match="jump"):
+            refused()
+
+
+def test_bad_input_is_refused_in_words(rng):
+    net, shape = NETWORKS["mlp"]
+    x = rng.standard_normal((3, *shape))
+    with pytest.raises(InvalidArgumentError, match="features"):
+        random_features(net, 0)
+    with pytest.raises(EquitangentsError, match="seed"):
+        random_features(net, 8, seed=-1)
+    with pytest.raises(InvalidTypeError, match="net is"):
+        random_features(object())
+    with pytest.raises(InvalidArgumentError, match="'ntk' or 'nngp'"):
+        random_features(net, 8).transform(x, "both")
+    sphere = nn.Sequential(nn.SphereLift(et.groups.so3(2), 1), nn.Relu(), nn.GroupPool(), nn.Dense(1))
+    with pytest.raises(NetworkError, match="SphereLift"):
+        random_features(sphere, 8).transform(rng.standard_normal((2, 16, 1)))
+    with pytest.raises(MemoryLimitError, match="fewer"):
+        random_features(net, 10**10).transform(x)
