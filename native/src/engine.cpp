@@ -103,9 +103,13 @@ class Computation {
         // Those that are wanted by lanes alone are not needed afterwards.
         C* to = (as_rows ? converted.get() + at * c.signal_size() : c.rooms_[thread]->copied.get()) + l * c.signal_size();
         of_lanes[l] = to;
-        std::copy_n(x + (begin + at + l) * c.signal_size(), c.signal_size(), to);
+        const T* given = x + (begin + at + l) * c.signal_size();
         // The distances that a caller gives are those of inputs as they are.
-        if (c.plan_.units && !c.problem_.distances) units.get()[at + l] = c.loops_.to_unit(c.plan_, to);
+        const bool unit = c.plan_.units && !c.problem_.distances;
+        if (kConverts || !unit) std::copy_n(given, c.signal_size(), to);
+        if (!unit) continue;
+        if constexpr (kConverts) units.get()[at + l] = c.loops_.to_unit(c.plan_, to, to);
+        else units.get()[at + l] = c.loops_.to_unit(c.plan_, given, to);
       }
       for (int l = 0; l < count && !c.copies(); ++l) of_lanes[l] = inputs + (at + l) * c.signal_size();
       const Group<C> group{of_lanes,

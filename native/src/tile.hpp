@@ -70,7 +70,7 @@ template <class T>
 struct Kernels {
   int lanes;
   int64_t (*workspace_bytes)(const Plan&);
-  double (*to_unit)(const Plan&, T* input);  // divides an input by its unit, which it returns
+  double (*to_unit)(const Plan&, const T* input, T* to);  // writes an input divided by its unit, which it returns
   void (*prepare_field)(const Plan&, const Group<T>&, void* workspace);
   void (*prepare_vector)(const Plan&, const Group<T>&);
   Stages<T> pairs, listed;

@@ -25,18 +25,25 @@ struct Variances {
 
   // Of the signals, which are written into the group too.
   void signals(double* q, double* mean) const {
-    const int64_t size = plan.positions_in * plan.channels;
-    for (int64_t i = 0; i < plan.positions_in * L; i += D) {
-      store(q + i, Doubles{});
-      if (plan.means) store(mean + i, Doubles{});
-    }
-    for (int l = 0; l < L; ++l) {
-      const T* x = l < group.count ? group.inputs[l] : nullptr;
-      for (int64_t i = 0; i < size; ++i) {
-        const T value = x ? x[i] : T(0);
-        if (group.signals) group.signals[i * L + l] = value;
-        q[i / plan.channels * L + l] += double(value) * double(value) / plan.channels;
-        if (plan.means) mean[i / plan.channels * L + l] += double(value) / plan.channels;
+    constexpr int N = kVectors<T, double>;
+    const double channels = plan.channels;
+    for (int64_t p = 0, i = 0; p < plan.positions_in; ++p) {
+      Doubles squares[N]{}, sums[N]{};
+      for (int c = 0; c < plan.channels; ++c, ++i) {
+        alignas(64) T here[L] = {};
+        for (int l = 0; l < group.count; ++l) here[l] = group.inputs[l][i];
+        const Vec<T> values = load(here);
+        if (group.signals) store(group.signals + i * L, values);
+        Doubles wide[N];
+        widened<double>(values, wide);
+        for (int k = 0; k < N; ++k) {
+          squares[k] += wide[k] * wide[k] / channels;
+          if (plan.means) sums[k] += wide[k] / channels;
+        }
+      }
+      for (int k = 0; k < N; ++k) {
+        store(q + p * L + k * D, squares[k]);
+        if (plan.means) store(mean + p * L + k * D, sums[k]);
       }
     }
   }
