@@ -55,14 +55,14 @@ struct Variances {
     double* before = kept + 2 * op.slot * size;
     if (op.kind == OpKind::affine) {
       for (int lane = 0; lane < L; lane += D) {
-        const Doubles bias = op.second * sides().bias(lane);
-        for (int64_t i = lane; i < n; i += L) store(q + i, op.first * load(q + i) + bias);
+        const Doubles bias = op.bias * sides().bias(lane);
+        for (int64_t i = lane; i < n; i += L) store(q + i, op.weight * load(q + i) + bias);
       }
       if (plan.means) std::memset(mean, 0, bytes);
     } else if (op.kind == OpKind::dual) {
       with_dual<T>(op, [&](const auto& dual) {
         using Dual = std::decay_t<decltype(dual)>;
-        if (op.third != 0) return raise<Dual>(op, q, mean, n);
+        if (op.offset != 0) return raise<Dual>(op, q, mean, n);
         if (plan.means)
           for (int64_t i = 0; i < n; i += D) store(mean + i, Dual::mean(op, load(q + i)));
         if (op.dual == DualKind::standardised) return standardise(op, q, positions);
@@ -74,10 +74,10 @@ struct Variances {
     } else if (op.kind == OpKind::back) {
       std::memcpy(q, before, bytes);
       if (plan.means) std::memcpy(mean, before + size, bytes);
-    } else if (op.kind == OpKind::join && op.total) {
-      for (int64_t i = 0; i < n; i += D) store(q + i, op.second * load(q + i) + op.first * load(before + i));
+    } else if (op.kind == OpKind::join && op.concatenates) {
+      for (int64_t i = 0; i < n; i += D) store(q + i, op.added_share * load(q + i) + op.kept_share * load(before + i));
       if (plan.means)
-        for (int64_t i = 0; i < n; i += D) store(mean + i, op.second * load(mean + i) + op.first * load(before + size + i));
+        for (int64_t i = 0; i < n; i += D) store(mean + i, op.added_share * load(mean + i) + op.kept_share * load(before + size + i));
     } else if (op.kind == OpKind::join) {
       for (int64_t i = 0; i < n; i += D) store(q + i, load(q + i) + load(before + i));
       if (plan.means) join_means(op, before + size, q, mean, positions);
@@ -89,8 +89,8 @@ struct Variances {
   void raise(const Op& op, double* q, double* mean, int64_t n) const {
     for (int64_t i = 0; i < n; i += D) {
       const Doubles before = load(q + i), first = Dual::mean(op, before);
-      store(q + i, Dual::variance(op, before) + op.third * (2 * first + op.third));
-      if (plan.means) store(mean + i, first + op.third);
+      store(q + i, Dual::variance(op, before) + op.offset * (2 * first + op.offset));
+      if (plan.means) store(mean + i, first + op.offset);
     }
   }
 
