@@ -40,9 +40,7 @@ def cases(rng):
 
     body = nn.Sequential(nn.Conv(1, 3), nn.Relu())
     part = part_of("all", 25)
-    field = engine_of("cpu").field_steps(
-        lower_field(body.layers, body.signals(small.shape[1:]))[1], part
-    )
+    field = engine_of("cpu").field_steps(lower_field(body.layers, body.signals(small.shape[1:]))[1], part)
     yield "field", lambda: fields.field_kernels(field, small, None)
 
     mixed = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.Attention(1), nn.GlobalAvgPool(), nn.Dense(1))
