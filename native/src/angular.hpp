@@ -23,7 +23,7 @@ struct Normalised {
   using V = Vec<T>;
   double eps;
 
-  explicit Normalised(const Op& op) : eps(op.first) {}
+  explicit Normalised(const Op& op) : eps(op.parameters[0]) {}
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
     const V gap = x[2] - y[2];
@@ -38,7 +38,7 @@ struct Normalised {
     out[3] = 1 / square_root(q + eps);
     out[2] = angle[0] * out[3];
   }
-  static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return q / (q + op.first); }
+  static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return q / (q + op.parameters[0]); }
   static EQT_INLINE Doubles mean(const Op&, Doubles) { return Doubles{}; }
 };
 
@@ -68,7 +68,7 @@ struct Step {
   using P = Polynomials<T>;
   T scale, own;
 
-  explicit Step(const Op& op) : scale(T(op.first)), own(T(op.second)) {}
+  explicit Step(const Op& op) : scale(T(op.parameters[0])), own(T(op.parameters[1])) {}
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
     const V s = half_angle<T>(d, x, y), gap = x[0] - y[0];
@@ -82,9 +82,9 @@ struct Step {
   }
 
   static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) { PiecewiseLinear<T>::sides(q, out); }
-  static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return q > 0 ? op.second - Doubles{} : Doubles{}; }
+  static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return q > 0 ? op.parameters[1] - Doubles{} : Doubles{}; }
   static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
-    return op.second == 1 ? Doubles{} : variance(op, q);
+    return op.parameters[1] == 1 ? Doubles{} : variance(op, q);
   }
 };
 
@@ -99,14 +99,14 @@ struct RectifiedMonomial {
   int degree;
   T half_moment, slope;
 
-  explicit RectifiedMonomial(const Op& op) : degree(int(op.first)) {
+  explicit RectifiedMonomial(const Op& op) : degree(int(op.parameters[0])) {
     half_moment = T(own(op));
-    slope = T(op.first * op.first / 2);
+    slope = T(op.parameters[0] * op.parameters[0] / 2);
   }
   // E[φ²] of variance 1: (2n-1)!!/2.
   static double own(const Op& op) {
     double product = 0.5;
-    for (int n = 1; n <= int(op.first); ++n) product *= 2 * n - 1;
+    for (int n = 1; n <= int(op.parameters[0]); ++n) product *= 2 * n - 1;
     return product;
   }
 
@@ -136,13 +136,13 @@ struct RectifiedMonomial {
   static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) { PiecewiseLinear<T>::sides(q, out); }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) {
     Doubles found = own(op) - Doubles{};
-    for (int n = 0; n < int(op.first); ++n) found *= q;
+    for (int n = 0; n < int(op.parameters[0]); ++n) found *= q;
     return found;
   }
   static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
-    Doubles found = op.second - Doubles{};
+    Doubles found = op.parameters[1] - Doubles{};
     const Doubles root = square_root(q);
-    for (int n = 0; n < int(op.first); ++n) found *= root;
+    for (int n = 0; n < int(op.parameters[0]); ++n) found *= root;
     return found;
   }
 };
@@ -166,7 +166,7 @@ struct PolynomialDual {
   const double* coefficients;
   int degree;
 
-  explicit PolynomialDual(const Op& op) : coefficients(op.weights), degree(op.window_size - 1) {}
+  explicit PolynomialDual(const Op& op) : coefficients(op.weights), degree(op.weight_count - 1) {}
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
     const V s = half_angle<T>(d, x, y), cosine = T(1) - T(2) * s, r = x[0] * y[0], four = T(4) * s * r;
@@ -219,14 +219,14 @@ struct PolynomialDual {
   }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) {
     Doubles found{}, power = 1 - Doubles{};
-    for (int n = 0; n < op.window_size; ++n) {
-      const Doubles a = derivative(op.weights, op.window_size, n, q);
+    for (int n = 0; n < op.weight_count; ++n) {
+      const Doubles a = derivative(op.weights, op.weight_count, n, q);
       found += power * a * a;
       power *= q / double(n + 1);
     }
     return found;
   }
-  static EQT_INLINE Doubles mean(const Op& op, Doubles q) { return derivative(op.weights, op.window_size, 0, q); }
+  static EQT_INLINE Doubles mean(const Op& op, Doubles q) { return derivative(op.weights, op.weight_count, 0, q); }
 };
 
 }  // namespace eqt::EQT_ISA

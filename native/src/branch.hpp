@@ -19,7 +19,7 @@ void back_row(const T* kept, int64_t n, T* cells) {
 // Channels side by side: means with the shares of channels as weights.
 template <class T>
 void join_channels(const Op& op, const T* kept, T* cells, int64_t n) {
-  const T first = T(op.first), second = T(op.second);
+  const T first = T(op.kept_share), second = T(op.added_share);
   for (int64_t i = 0; i < 2 * kLanes<T> * n; i += kLanes<T>) store(cells + i, second * load(cells + i) + first * load(kept + i));
 }
 

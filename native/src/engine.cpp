@@ -11,7 +11,6 @@
 namespace eqt {
 namespace {
 
-constexpr int64_t kPanelBytes = int64_t(48) << 20;  // prepared inputs held at a time, on each side
 constexpr double kThreadWork = 2e5;                 // below this many cells another thread costs more than it brings
 
 // Computes in C what is given and wanted in T.
@@ -20,7 +19,7 @@ class Computation {
  public:
   Computation(const Plan& plan, const Problem<T>& problem)
       : plan_(plan), problem_(problem), loops_(kernels<C>(problem.instructions)), lanes_(loops_.lanes) {
-    const double pairs = double(problem.n1) * (problem.listed ? 1 : problem.n2);
+    const double pairs = double(problem.n1) * double(problem.listed ? 1 : problem.n2);
     const double cells = pairs / lanes_ * work_of_pair(plan);
     threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
     self_ = plan.vector_dual && !plan.single;
@@ -103,9 +102,13 @@ class Computation {
         // Those that are wanted by lanes alone are not needed afterwards.
         C* to = (as_rows ? converted.get() + at * c.signal_size() : c.rooms_[thread]->copied.get()) + l * c.signal_size();
         of_lanes[l] = to;
-        std::copy_n(x + (begin + at + l) * c.signal_size(), c.signal_size(), to);
+        const T* given = x + (begin + at + l) * c.signal_size();
         // The distances that a caller gives are those of inputs as they are.
-        if (c.plan_.units && !c.problem_.distances) units.get()[at + l] = c.loops_.to_unit(c.plan_, to);
+        const bool unit = c.plan_.units && !c.problem_.distances;
+        if (kConverts || !unit) std::copy_n(given, c.signal_size(), to);
+        if (!unit) continue;
+        if constexpr (kConverts) units.get()[at + l] = c.loops_.to_unit(c.plan_, to, to);
+        else units.get()[at + l] = c.loops_.to_unit(c.plan_, given, to);
       }
       for (int l = 0; l < count && !c.copies(); ++l) of_lanes[l] = inputs + (at + l) * c.signal_size();
       const Group<C> group{of_lanes,
@@ -137,9 +140,9 @@ class Computation {
 
   // Over all fibres, and all stages.
   double work_of_pair(const Plan& plan) const {
-    double cells = plan.pooled ? plan.levels[0].positions : signal_size() / 8.0;
+    double cells = plan.pooled ? double(plan.levels[0].positions) : double(signal_size()) / 8;
     cells += plan_.vector_count;
-    for (int i = 0; i < plan.field_count; ++i) cells += plan.levels[i + 1].positions;
+    for (int i = 0; i < plan.field_count; ++i) cells += double(plan.levels[i + 1].positions);
     return cells * plan.fibre_count + (plan.pooled ? work_of_pair(*plan.pooled->fine) : 0);
   }
 

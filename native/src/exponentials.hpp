@@ -21,7 +21,7 @@ struct Exponential {
   using V = Vec<T>;
   double a, square;
 
-  explicit Exponential(const Op& op) : a(op.first), square(op.second * op.second) {}
+  explicit Exponential(const Op& op) : a(op.parameters[0]), square(op.parameters[1] * op.parameters[1]) {}
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
     const V gap = x[0] - y[0], product = x[0] * y[0];
@@ -32,11 +32,11 @@ struct Exponential {
 
   EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) const { out[0] = a * exponential(square * q); }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) {
-    const Doubles root = op.first * exponential(op.second * op.second * q);
+    const Doubles root = op.parameters[0] * exponential(op.parameters[1] * op.parameters[1] * q);
     return root * root;
   }
   static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
-    return op.first * exponential(0.5 * op.second * op.second * q);
+    return op.parameters[0] * exponential(0.5 * op.parameters[1] * op.parameters[1] * q);
   }
 };
 
@@ -47,7 +47,7 @@ struct RadialBasis {
   using V = Vec<T>;
   T gamma;
 
-  explicit RadialBasis(const Op& op) : gamma(T(op.first)) {}
+  explicit RadialBasis(const Op& op) : gamma(T(op.parameters[0])) {}
 
   EQT_INLINE void pair(V& d, V& theta, const V (&)[kSides], const V (&)[kSides]) const {
     const V excess = exponential_less_one(-gamma * d);
@@ -57,7 +57,7 @@ struct RadialBasis {
 
   static EQT_INLINE void sides(Doubles, Doubles (&out)[kSides]) { out[0] = Doubles{}; }
   static EQT_INLINE Doubles variance(const Op&, Doubles) { return 1 - Doubles{}; }
-  static EQT_INLINE Doubles mean(const Op& op, Doubles q) { return exponential(-op.first * q); }
+  static EQT_INLINE Doubles mean(const Op& op, Doubles q) { return exponential(-op.parameters[0] * q); }
 };
 
 // What Gaussian weights e^{-βx²} make of a pair: with A, B = 1 + 4βq, minor = q1 q2 - k² and
@@ -98,7 +98,7 @@ struct Gaussian {
   T square, beta, slope;
 
   explicit Gaussian(const Op& op)
-      : square(T(op.first * op.first)), beta(T(-op.second)), slope(T(4 * op.first * op.first * op.second * op.second)) {}
+      : square(T(op.parameters[0] * op.parameters[0])), beta(T(-op.parameters[1])), slope(T(4 * op.parameters[0] * op.parameters[0] * op.parameters[1] * op.parameters[1])) {}
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
     const Weighted<T> of(beta, d, x, y);
@@ -108,9 +108,9 @@ struct Gaussian {
 
   EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) const { Weighted<T>::sides(double(beta), q, out); }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) {
-    return op.first * op.first / square_root(1 - 4 * op.second * q);
+    return op.parameters[0] * op.parameters[0] / square_root(1 - 4 * op.parameters[1] * q);
   }
-  static EQT_INLINE Doubles mean(const Op& op, Doubles q) { return op.first / square_root(1 - 2 * op.second * q); }
+  static EQT_INLINE Doubles mean(const Op& op, Doubles q) { return op.parameters[0] / square_root(1 - 2 * op.parameters[1] * q); }
 };
 
 // e^{-x²} sin x: φφ' = e^{-u²-v²} (cos(u-v) - cos(u+v))/2, whose distances are taken one by one. With

@@ -79,7 +79,7 @@ struct Workspace {
 inline bool on_sphere(const Op& op) { return op.kind == OpKind::zonal || op.kind == OpKind::average; }
 inline bool windowed(const Op& op) { return op.kind == OpKind::box || op.kind == OpKind::table || on_sphere(op); }
 // Whether other positions follow than those before.
-inline bool spatial(const Op& op) { return windowed(op) || (op.kind == OpKind::back && op.window_size); }
+inline bool spatial(const Op& op) { return windowed(op) || (op.kind == OpKind::back && op.moves); }
 
 // The places of all levels along fibre number f.
 inline void find_places(const Plan& plan, int f, Place* places, int32_t* partners) {
@@ -183,7 +183,7 @@ struct Fibre {
   void join(int i, const Row& row, T* cells) const {
     const Op& op = plan.field[i];
     const T* before = kept(op.slot, row);
-    if (op.total) join_channels(op, before, cells, row.n);
+    if (op.concatenates) join_channels(op, before, cells, row.n);
     else if (op.sides) join_row(before, cells, row.n, sides(op.side_at, op.sides, row));
     else join_row(before, cells, row.n);
   }
@@ -313,8 +313,8 @@ struct Fibre {
     const SphereTables<T> tables(*plan.sphere, work.sphere.tables, true);
     const SphereTransform<T, Parts> transform(*plan.sphere, tables, static_cast<T*>(work.sphere.scratch));
     T* coefficients = static_cast<T*>(work.sphere.coefficients);
-    transform.analyse(in, Parts * L, op.window_size, op.weights, coefficients);
-    transform.synthesise(coefficients, op.window_size, out, 2 * L);
+    transform.analyse(in, Parts * L, op.weight_count, op.weights, coefficients);
+    transform.synthesise(coefficients, op.weight_count, out, 2 * L);
     for (int64_t p = 0; Parts == 1 && p < positions; ++p) store(out + (2 * p + 1) * L, Vec<T>{});
   }
 

@@ -17,7 +17,8 @@ namespace eqt::EQT_ISA {
 template <class T>
 EQT_INLINE void write_past(T* to, Vec<T> v) {
 #if EQT_BYTES == 64
-  if ((reinterpret_cast<uintptr_t>(to) & 63) == 0) return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)v);
+  if ((reinterpret_cast<uintptr_t>(to) & 63) == 0)
+    return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(v));
 #endif
   std::memcpy(to, &v, sizeof v);
 }
@@ -202,7 +203,9 @@ void write_fields(const Plan& plan, const Tile<T>& tile) {
 
 template <class T, bool Own>
 void fields(const Plan& plan, const Tile<T>& tile) {
-  if (tile.field->as_float) write_fields<T, Own, float>(plan, tile);
+  // What is computed in float is given in float.
+  if constexpr (sizeof(T) == sizeof(float)) write_fields<T, Own, float>(plan, tile);
+  else if (tile.field->as_float) write_fields<T, Own, float>(plan, tile);
   else write_fields<T, Own, double>(plan, tile);
 }
 

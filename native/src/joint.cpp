@@ -11,8 +11,6 @@
 namespace eqt {
 namespace {
 
-constexpr int kVersion = 1;
-constexpr int64_t kPanelBytes = int64_t(48) << 20;
 constexpr double kThreadWork = 2e5;
 
 bool by_input(const JointStep& step) { return step.mixing != Mixing::given && step.mixing != Mixing::graph; }
@@ -21,17 +19,8 @@ bool by_input(const JointStep& step) { return step.mixing != Mixing::given && st
 int64_t sides_of(const JointStep& step) {
   switch (step.kind) {
     case JointKind::dual: return step.before * dual_sides(step.op.dual);
-    case JointKind::window:
-    case JointKind::affine:
-    case JointKind::decouple:
-    case JointKind::covariance:
-    case JointKind::distance:
-    case JointKind::drop: return step.before;
-    case JointKind::clear:
-    case JointKind::combine: return 2 * step.before;
-    case JointKind::normalise: return 5 * step.before;
     case JointKind::mix: return !by_input(step) ? 0 : step.index ? step.size : step.before * step.before;
-    default: return 0;
+    default: return step.before * joint_sides(step.kind);
   }
 }
 
@@ -40,7 +29,7 @@ int64_t sides_of(const JointStep& step) {
 OwnedJointPlan::OwnedJointPlan(const Description& d) : reals_(d.reals_size / 2) {
   if (!reals_.empty()) std::memcpy(reals_.data(), d.reals, reals_.size() * sizeof(double));
   Reader code(d.code, d.code_size);
-  if (code.next() != kVersion) throw std::invalid_argument("the plan was described by another version");
+  if (code.next() != kStepsVersion) throw std::invalid_argument("the plan was described by another version");
   plan_.channels = code.next();
   plan_.positions = code.next();
   plan_.fields = code.next();
@@ -77,16 +66,11 @@ void OwnedJointPlan::read_step(Reader& code, const Description& d, JointStep& st
   const int32_t index = code.next(), weights = code.next();
   step.size = code.next();
   step.mixing = Mixing(code.next());
-  step.total = code.next();
+  const bool flag = code.next();
   step.op.dual = DualKind(code.next());
   const double* numbers = within(reals_.data(), int64_t(reals_.size()), code.next(), 4);
   step.mask_before = number(plan_.masks, -1);
   step.mask_after = number(plan_.masks, -1);
-  step.first = step.op.first = numbers[0];
-  step.second = step.op.second = numbers[1];
-  step.third = step.op.third = numbers[2];
-  step.fourth = step.op.fourth = numbers[3];
-  step.op.total = step.total;
   const auto table = [&](int64_t size) { return within(d.tables, d.tables_size, index, size); };
   const auto reals = [&](int64_t size) { return within(reals_.data(), int64_t(reals_.size()), weights, size); };
   switch (step.kind) {
@@ -97,13 +81,36 @@ void OwnedJointPlan::read_step(Reader& code, const Description& d, JointStep& st
     case JointKind::mix:
       if (step.mixing <= Mixing::sum && step.mixing != Mixing::graph) step.index = table(step.after + 1 + step.size);
       if (step.mixing == Mixing::given) step.weights = reals(step.size);
+      step.scale = numbers[0], step.growth = numbers[1];
+      step.bias = numbers[2], step.sharpness = numbers[3];
+      step.centred = flag;
       break;
     case JointKind::dual:
       step.op.kind = OpKind::dual;
-      step.op.window_size = step.size;
+      step.op.weight_count = step.size;
+      take_numbers(step.op, numbers);
       if (step.op.dual == DualKind::polynomial || step.op.dual == DualKind::long_polynomial) step.op.weights = reals(step.size);
       break;
-    case JointKind::affine: step.op.kind = OpKind::affine; break;
+    case JointKind::affine:
+      step.op.kind = OpKind::affine;
+      step.op.rated = flag;
+      take_numbers(step.op, numbers);
+      break;
+    case JointKind::combine:
+      step.own = numbers[0], step.other = numbers[1];
+      step.own_mean = numbers[2], step.other_mean = numbers[3];
+      step.multiplies_means = flag;
+      break;
+    case JointKind::normalise:
+      step.epsilon = numbers[0];
+      step.over_all = flag;
+      break;
+    case JointKind::square:
+      step.scale = numbers[0];
+      step.bias = numbers[2];
+      step.centred = flag;
+      break;
+    case JointKind::drop: step.scale = numbers[0]; break;
     case JointKind::centres: step.index = table(step.after); break;
     case JointKind::present: step.index = table(step.before); break;
     default: break;
@@ -137,9 +144,9 @@ class Computation {
  public:
   Computation(const JointPlan& plan, const JointProblem& problem)
       : plan_(plan), problem_(problem), loops_(joint_loops(problem.instructions)), lanes_(loops_.lanes) {
-    double cells = double(plan.positions) * plan.positions * plan.channels / 8;
-    for (int i = 0; i < plan.step_count; ++i) cells += double(plan.steps[i].after) * plan.steps[i].after;
-    cells *= double(problem.n1) * (problem.diagonal ? 1 : problem.n2) / lanes_;
+    double cells = double(plan.positions) * double(plan.positions) * plan.channels / 8;
+    for (int i = 0; i < plan.step_count; ++i) cells += double(plan.steps[i].after) * double(plan.steps[i].after);
+    cells *= double(problem.n1) * double(problem.diagonal ? 1 : problem.n2) / lanes_;
     threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
     rooms_.reserve(threads_);
     threads_ = as_many_as_fit(threads_, [&] { rooms_.push_back(std::make_unique<Room>(loops_.workspace_bytes(plan), lanes_)); });

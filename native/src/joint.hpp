@@ -10,16 +10,6 @@
 
 namespace eqt {
 
-// `covariance` makes K of D, and `distance` D of K, for those between them that need K. The last two make masks.
-enum class JointKind : int32_t {
-  copy, window, affine, dual, decouple, combine, normalise, covariance, distance, mix, square, drop, flatten, clear,
-  centres, present
-};
-
-// Where A comes from: one for all inputs; each input's graph; means or sums of what a mask leaves of blocks; or a function
-// of the input's own K.
-enum class Mixing : int32_t { given, graph, mean, sum, softmax, identity, rectified, magnitude };
-
 struct JointStep {
   JointKind kind;
   int from, to;           // fields (centres, present: masks); mix: `from` is spare
@@ -31,11 +21,15 @@ struct JointStep {
   const double* weights;  // window: (size); mix that is given: of the entries
   int size;
   Mixing mixing;
-  // combine: means are multiplied; normalise: over all positions; mix: means vanish
-  bool total;
-  // combine: factors of `to` and `from`, and of their means; normalise: eps; mix: s, t, b and c of K' = s A K A'ᵀ + b and
-  // Θ' = s A (Θ + t K) A'ᵀ + b, with logits c K; square: s and b; drop: 1/keep
-  double first, second, third, fourth;
+  // combine: factors of `to` and `from`, and of their means; whether the means are multiplied
+  double own, other, own_mean, other_mean;
+  bool multiplies_means;
+  double epsilon;  // normalise; whether over all positions
+  bool over_all;
+  // mix: K' = s A K A'ᵀ + b and Θ' = s A (Θ + t K) A'ᵀ + b, with s the scale, t the growth, b the bias, and logits of
+  // sharpness · K; whether means vanish. Square: scale, bias and that. Drop: the scale, 1/keep
+  double scale, growth, bias, sharpness;
+  bool centred;
   int mask_before, mask_after;  // numbers of masks; -1: none
   int64_t side_at;              // what it needs of each input alone, as in `Op`
 };

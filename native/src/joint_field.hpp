@@ -84,7 +84,7 @@ struct JointField {
         const JointStep& step = plan.steps[i];
         const JointStep* next = i + 1 < end ? &plan.steps[i + 1] : nullptr;
         const bool bends = next && next->kind == JointKind::dual && next->op.dual == DualKind::piecewise_linear;
-        if (step.kind == JointKind::affine && !step.total && bends) {
+        if (step.kind == JointKind::affine && !step.op.rated && bends) {
           fused<double, 2>(step.op, PiecewiseLinear<double>(next->op), 1.0, cells, 1, 1, cells, n, sides(next->side_at, 2, p), NoUnits<double>{});
           ++i;
         } else {
@@ -138,7 +138,7 @@ struct JointField {
     double* own = cells + p * kCell;
     for (int l = Own ? 0 : same; l >= 0 && l < (Own ? L : same + 1); ++l) {
       own[l] = 0;
-      own[L + l] = own[L + l] * step.first;
+      own[L + l] = own[L + l] * step.scale;
     }
   }
 
@@ -170,7 +170,7 @@ struct JointField {
 
   // K and Θ; the spare field holds what the first product makes of them.
   void mix(const JointStep& step) const {
-    const double s = step.first, t = step.second, b = step.third;
+    const double s = step.scale, t = step.growth, b = step.bias;
     const int64_t m = step.after;
     double* cells = memory.field(step.to);
     const auto put = [&](int64_t r, int64_t p, Doubles k, Doubles theta) {
@@ -229,7 +229,7 @@ struct JointField {
       squares += k * k;
       products += k * load(of + i + L);
     }
-    const double s = step.first, b = step.third;
+    const double s = step.scale, b = step.bias;
     for (int64_t i = 0; i < cells; i += kCell) {
       const Doubles k = load(of + i), theta = load(of + i + L);
       store(of + i, s * (k * squares) + b);

@@ -63,12 +63,12 @@ template <class S>
 void combine_row(const JointStep& step, const double* other, double* cells, int64_t n, const S& means) {
   constexpr int L = kLanes<double>;
   for (int64_t k = 0; k < n; ++k, cells += 2 * L, other += 2 * L) {
-    Doubles d = step.first * load(cells), theta = step.first * load(cells + L);
-    if (step.second != 0) {
-      d += step.second * load(other);
-      theta += step.second * load(other + L);
+    Doubles d = step.own * load(cells), theta = step.own * load(cells + L);
+    if (step.other != 0) {
+      d += step.other * load(other);
+      theta += step.other * load(other + L);
     }
-    if (step.total) {
+    if (step.multiplies_means) {
       Doubles x[2], y[2];
       means.get(k, x, y);
       d += 2 * (x[0] - y[0]) * (x[1] - y[1]);

@@ -57,10 +57,10 @@ struct JointSides {
         break;
       case JointKind::window: return window(step);
       case JointKind::affine:
-        for (int64_t i = 0; i < n; i += L) store(v + i, step.first * load(v + i) + step.second);
+        for (int64_t i = 0; i < n; i += L) store(v + i, step.op.weight * load(v + i) + step.op.bias);
         vanish(m, step.before);
         finish(step);
-        return put_each(step, 0.5, step.total ? step.second : 0);
+        return put_each(step, 0.5, step.op.rated ? step.op.bias : 0);
       case JointKind::dual: return dual(step);
       case JointKind::decouple:
       case JointKind::distance: return put_each(step, 1);
@@ -69,7 +69,7 @@ struct JointSides {
       case JointKind::normalise: return normalise(step);
       case JointKind::drop:
         for (int64_t p = 0; p < step.before; ++p) {
-          const Doubles grown = (step.first - 1) * load(v + p * L);
+          const Doubles grown = (step.scale - 1) * load(v + p * L);
           put(step.side_at + p, grown);
           store(v + p * L, load(v + p * L) + grown);
         }
@@ -119,7 +119,7 @@ struct JointSides {
     double *v = q(step.to), *m = mean(step.to), *old = mean(step.from);
     const int64_t n = step.after * L;
     for (int64_t p = 0; p < step.after; ++p) store(v + p * L, load(cells + p * (step.after + 1) * 2 * L));
-    if (step.total) {
+    if (step.centred) {
       vanish(m, step.after);
       return finish(step);
     }
@@ -181,8 +181,8 @@ struct JointSides {
         how.sides(before, values);
         for (int i = 0; i < Dual::kSides; ++i) put(step.side_at + p * Dual::kSides + i, values[i]);
         const Doubles first = Dual::mean(step.op, before);
-        store(v + p * L, Dual::variance(step.op, before) + step.third * (2 * first + step.third));
-        store(m + p * L, first + step.third);
+        store(v + p * L, Dual::variance(step.op, before) + step.op.offset * (2 * first + step.op.offset));
+        store(m + p * L, first + step.op.offset);
       }
     });
     finish(step);
@@ -195,9 +195,9 @@ struct JointSides {
       const Doubles a = load(m + p * L), b = load(other + p * L);
       put(step.side_at + 2 * p, a);
       put(step.side_at + 2 * p + 1, b);
-      Doubles sum = step.first * load(v + p * L), mean = step.third * a;
-      if (step.second != 0) sum += step.second * load(w + p * L), mean += step.fourth * b;
-      if (step.total) sum += 2 * a * b;
+      Doubles sum = step.own * load(v + p * L), mean = step.own_mean * a;
+      if (step.other != 0) sum += step.other * load(w + p * L), mean += step.other_mean * b;
+      if (step.multiplies_means) sum += 2 * a * b;
       store(v + p * L, sum);
       store(m + p * L, mean);
     }
@@ -215,9 +215,9 @@ struct JointSides {
     count = maximum(count, splat(1.0));
     mean_of_all /= count;
     for (int64_t p = 0; p < step.before; ++p) {
-      const Doubles before = load(v + p * L), own = load(m + p * L), mu = step.total ? mean_of_all : own;
-      const Doubles variance = step.total ? square / count - mu * mu : before - own * own;
-      const Doubles inverse = 1 / square_root(maximum(variance, Doubles{}) + step.first);
+      const Doubles before = load(v + p * L), own = load(m + p * L), mu = step.over_all ? mean_of_all : own;
+      const Doubles variance = step.over_all ? square / count - mu * mu : before - own * own;
+      const Doubles inverse = 1 / square_root(maximum(variance, Doubles{}) + step.epsilon);
       const Doubles after = (before - 2 * mu * own + mu * mu) * inverse * inverse;
       store(v + p * L, after);
       store(m + p * L, (own - mu) * inverse);
@@ -242,7 +242,7 @@ struct JointSides {
   void attention(const JointStep& step, const double* cells, const MixedRow& row) const {
     double* entries = lanes + (step.side_at + row.begin) * L;
     for (int l = 0; l < L; ++l) {
-      const auto logit = [&](int64_t e) { return step.fourth * cells[row.columns[e] * int64_t(2 * L) + l]; };
+      const auto logit = [&](int64_t e) { return step.sharpness * cells[row.columns[e] * int64_t(2 * L) + l]; };
       const auto kept = [&](int64_t e) { return there(step.mask_before, row.columns[e])[l] > 0; };
       double most = -std::numeric_limits<double>::infinity(), total = 0;
       for (int64_t e = 0; e < row.size; ++e)

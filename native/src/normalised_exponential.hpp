@@ -13,7 +13,7 @@ struct NormalisedExponential {
   using V = Vec<T>;
   T gamma;
 
-  explicit NormalisedExponential(const Op& op) : gamma(T(op.first)) {}
+  explicit NormalisedExponential(const Op& op) : gamma(T(op.parameters[0])) {}
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
     const V gap = x[0] - y[0], square = gap * gap, r = x[0] * y[0], inverse = x[1] * y[1];
@@ -31,7 +31,7 @@ struct NormalisedExponential {
   }
   static EQT_INLINE Doubles variance(const Op&, Doubles q) { return q; }
   static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
-    return square_root(q) * (1 + exponential_less_one(Doubles{} - 0.5 * op.first));
+    return square_root(q) * (1 + exponential_less_one(Doubles{} - 0.5 * op.parameters[0]));
   }
 };
 

@@ -26,7 +26,7 @@ EQT_INLINE void operations(const Op* ops, int count, const Workspace<T>& work, T
       back_row(work.kept + op.slot * work.kept_size, n, cells);
     } else if (op.kind == OpKind::join) {
       const T* before = work.kept + op.slot * work.kept_size;
-      if (op.total) join_channels(op, before, cells, n);
+      if (op.concatenates) join_channels(op, before, cells, n);
       else if (op.sides) join_row(before, cells, n, sides(op.side_at));
       else join_row(before, cells, n);
     }

@@ -46,15 +46,15 @@ Opposite opposite(const Plan& plan, const Tile<T>& tile, int r, int l, int count
   double q1 = tile.variances[Own ? l : r], q2 = tile.variances2[l], theta = 0;
   for (int o = 0; o + 1 < count; ++o) {
     const Op& op = plan.vector[o];
-    const double before = op.first * (c - q1 - q2) / 2;
-    c = op.first * c + op.second * (one + other) * (one + other);
-    q1 = op.first * q1 + op.second * one * one;
-    q2 = op.first * q2 + op.second * other * other;
-    theta = (op.total ? op.third * before + op.fourth * one * other : (c - q1 - q2) / 2) + op.first * theta;
+    const double before = op.weight * (c - q1 - q2) / 2;
+    c = op.weight * c + op.bias * (one + other) * (one + other);
+    q1 = op.weight * q1 + op.bias * one * one;
+    q2 = op.weight * q2 + op.bias * other * other;
+    theta = (op.rated ? op.rate * before + op.constant * one * other : (c - q1 - q2) / 2) + op.weight * theta;
   }
   const Op& op = plan.vector[count - 1];
   const double pi = 3.14159265358979323846, r1 = std::sqrt(q1), r2 = std::sqrt(q2), product = r1 * r2;
-  const double odd = (1 + op.first) * (1 + op.first) / 4, even = (1 - op.first) * (1 - op.first) / 4, square = (r1 - r2) * (r1 - r2);
+  const double slope = op.parameters[0], odd = (1 + slope) * (1 + slope) / 4, even = (1 - slope) * (1 - slope) / 4, square = (r1 - r2) * (r1 - r2);
   const double rest = product > 0 ? (c - square) / (4 * product) : 0.5, m = rest < 0 ? 0 : rest < 1 ? rest : 1;
   const double angle = 2 * std::asin(std::sqrt(m));  // beside the opposite direction
   const double lens = (angle * std::cos(angle) - std::sin(angle)) / pi;

@@ -25,7 +25,7 @@ struct PiecewiseLinear {
   T lens[std::size(P::lens)], angle[std::size(P::angle)];  // times 4e/π and 2e/π
 
   explicit PiecewiseLinear(const Op& op) {
-    const double a = op.first, pi = 3.14159265358979323846;
+    const double a = op.parameters[0], pi = 3.14159265358979323846;
     const double e = (1 - a) * (1 - a) / 4;
     odd = T((1 + a) * (1 + a) / 4);
     even = T(e);
@@ -54,9 +54,9 @@ struct PiecewiseLinear {
     out[0] = square_root(q);
     out[1] = q > (sizeof(T) == 4 ? 1e-36 : 1e-300) ? 0.5 / out[0] : Doubles{};
   }
-  static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return (1 + op.first * op.first) / 2 * q; }
+  static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return (1 + op.parameters[0] * op.parameters[0]) / 2 * q; }
   static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
-    return (1 - op.first) / 2 * square_root(2 / 3.14159265358979323846 * q);
+    return (1 - op.parameters[0]) / 2 * square_root(2 / 3.14159265358979323846 * q);
   }
 };
 

@@ -10,8 +10,6 @@
 namespace eqt {
 namespace {
 
-constexpr int kVersion = 11;
-
 // One past the last position that a box's windows read, along an axis.
 int reach(const Op& op, int a) { return op.stride[a] * (op.out[a] - 1) - op.low[a] + op.window[a]; }
 
@@ -23,9 +21,9 @@ bool reads_outside(const Op& op) {
 
 // Whether E[φ] may differ from 0.
 bool has_mean(const Op& op) {
-  if (op.third != 0) return true;
+  if (op.offset != 0) return true;
   switch (op.dual) {
-    case DualKind::piecewise_linear: return op.first != 1;
+    case DualKind::piecewise_linear: return op.parameters[0] != 1;
     case DualKind::erf:
     case DualKind::sine:
     case DualKind::gabor:
@@ -46,7 +44,7 @@ int sides_of(const Op& op, const Op* next) {
     case OpKind::join: return op.sides;  // E of both summands, see find_means
     case OpKind::decouple: return 1;
     case OpKind::affine:  // none where it is fused with the nonlinearity that follows
-      return op.total || !(next && next->kind == OpKind::dual && next->dual == DualKind::piecewise_linear);
+      return op.rated || !(next && next->kind == OpKind::dual && next->dual == DualKind::piecewise_linear);
     case OpKind::dual: return dual_sides(op.dual);
   }
   return 0;
@@ -57,7 +55,7 @@ int sides_of(const Op& op, const Op* next) {
 OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   if (!reals_.empty()) std::memcpy(reals_.data(), d.reals, reals_.size() * sizeof(double));
   Reader code(d.code, d.code_size);
-  if (code.next() != kVersion) throw std::invalid_argument("the plan was described by another version");
+  if (code.next() != kPlanVersion) throw std::invalid_argument("the plan was described by another version");
   plan_.channels = code.next();
   const int32_t stages = code.next();
   plan_.vector_count = code.next();
@@ -139,7 +137,7 @@ void OwnedPlan::check_sphere() const {
   for (int i = 0; i < stage.count; ++i) {
     const Op& op = ops_[stage.first + i];
     if (op.kind != OpKind::zonal && op.kind != OpKind::average) continue;
-    const bool fits = op.kind == OpKind::zonal || op.window_size == points;
+    const bool fits = op.kind == OpKind::zonal || op.weight_count == points;
     if (means > 0 || stage.levels[i].positions != points || !fits)
       throw std::invalid_argument("a window of the plan does not fit its sphere");
     means += op.kind == OpKind::average;
@@ -202,31 +200,32 @@ void OwnedPlan::read_operation(Reader& code, const Description& d, Op& op, int64
   code.next(op.low);
   op.wrap = code.next();
   const int32_t index = code.next(), weights = code.next();
-  op.window_size = code.next();
-  op.total = code.next();
+  op.weight_count = code.next();
+  const bool flag = code.next();
+  op.total = flag && op.kind == OpKind::table;
+  op.rated = flag && op.kind == OpKind::affine;
+  op.concatenates = flag && op.kind == OpKind::join;
+  op.moves = flag && op.kind == OpKind::back;
   op.dual = DualKind(code.next());
   op.slot = code.next();
   if (op.kind == OpKind::fork) plan_.slots = std::max(plan_.slots, op.slot + 1);
   if ((op.kind == OpKind::join || op.kind == OpKind::back) && (op.slot < 0 || op.slot >= plan_.slots))
     throw std::invalid_argument("a sum of branches of the plan has no beginning");
   const double* numbers = within(reals_.data(), int64_t(reals_.size()), code.next(), 4);
-  op.first = numbers[0];
-  op.second = numbers[1];
-  op.third = numbers[2];
-  op.fourth = numbers[3];
+  take_numbers(op, numbers);
   if (op.kind == OpKind::dual && (op.dual == DualKind::polynomial || op.dual == DualKind::long_polynomial)) {
-    if (op.window_size < 1 || op.window_size > (op.dual == DualKind::polynomial ? kShort : kLong) + 1)
+    if (op.weight_count < 1 || op.weight_count > (op.dual == DualKind::polynomial ? kShort : kLong) + 1)
       throw std::invalid_argument("a polynomial of the plan has a degree that is not there");
-    op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.window_size);
+    op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.weight_count);
   }
   if (op.kind == OpKind::zonal || op.kind == OpKind::average) {
-    const bool fits = op.kind == OpKind::average || (op.window_size > 0 && op.window_size <= sphere_.degrees);
+    const bool fits = op.kind == OpKind::average || (op.weight_count > 0 && op.weight_count <= sphere_.degrees);
     if (!plan_.sphere || !fits) throw std::invalid_argument("a window of the plan is not one on its sphere");
-    op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.window_size);
+    op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.weight_count);
   }
   if (op.kind != OpKind::table) return;
-  op.index = within(d.tables, d.tables_size, index, positions * op.window_size);
-  op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.window_size);
+  op.index = within(d.tables, d.tables_size, index, positions * op.weight_count);
+  op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.weight_count);
 }
 
 // Which residual sums add two fields of non-zero mean: those need the means of each input as sides.
@@ -247,7 +246,7 @@ void OwnedPlan::find_means() {
       case OpKind::fork: kept[op.slot] = mean; break;
       case OpKind::back: mean = kept[op.slot]; break;
       case OpKind::join:
-        op.sides = mean && kept[op.slot] && !op.total ? 2 : 0;
+        op.sides = mean && kept[op.slot] && !op.concatenates ? 2 : 0;
         plan_.means |= op.sides > 0;
         mean |= kept[op.slot];
     }
@@ -264,7 +263,7 @@ void OwnedPlan::place_sides() {
     Op& op = ops_[i];
     op.sides = sides_of(op, i + 1 == end ? nullptr : &ops_[i + 1]);
     op.side_at = at;
-    at += op.kind == OpKind::zonal ? int64_t(op.window_size) * op.window_size : op.sides * positions;
+    at += op.kind == OpKind::zonal ? int64_t(op.weight_count) * op.weight_count : op.sides * positions;
   };
   for (Stage& stage : stages_) {
     if (&stage != &stages_.front()) {

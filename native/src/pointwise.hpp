@@ -89,7 +89,7 @@ struct NoUnits {
 template <class T, bool Rated, class S, class U>
 void affine_row_of(const Op& op, T* cells, int64_t n, const S& sides, const U& given) {
   const U units = given;  // which no store can change
-  const T w = T(op.first), bias = T(op.second), rate = T(op.third), constant = T(op.fourth);
+  const T w = T(op.weight), bias = T(op.bias), rate = T(op.rate), constant = T(op.constant);
   Vec<T> x[1], y[1];
   if constexpr (S::kFixed) sides.get(0, x, y);
   for (int64_t i = 0; i < n; ++i, cells += 2 * kLanes<T>) {
@@ -104,7 +104,7 @@ void affine_row_of(const Op& op, T* cells, int64_t n, const S& sides, const U& g
 
 template <class T, class S, class U>
 void affine_row(const Op& op, T* cells, int64_t n, const S& sides, const U& units) {
-  if (op.total) affine_row_of<T, true>(op, cells, n, sides, units);
+  if (op.rated) affine_row_of<T, true>(op, cells, n, sides, units);
   else affine_row_of<T, false>(op, cells, n, sides, units);
 }
 
@@ -165,7 +165,7 @@ __attribute__((noinline)) void fused_row(const Op& affine, const PiecewiseLinear
                                          int64_t stride, T* cells, int64_t n, const S& sides, const U& given) {
   constexpr int L = kLanes<T>;
   const U units = given;  // which no store can change
-  const T w = T(affine.first * scale), bias = T(affine.second);
+  const T w = T(affine.weight * scale), bias = T(affine.bias);
   const int taps = W ? W : width;
   Vec<T> x[2], y[2];
   if constexpr (S::kFixed) sides.get(0, x, y);
@@ -191,8 +191,8 @@ __attribute__((noinline)) void fused_square(const Op& affine, const PiecewiseLin
                                             int64_t step, T* cells, int64_t n, const S& sides, const SameUnits<T>& units) {
   constexpr int L = kLanes<T>;
   if (n <= 0) return;
-  const T w = T(affine.first * scale);
-  const Vec<T> bias = T(affine.second) * units.biases.distance;
+  const T w = T(affine.weight * scale);
+  const Vec<T> bias = T(affine.bias) * units.biases.distance;
   const auto column = [&](const T* at) { return (load(at) + load(at + step)) + load(at + 2 * step); };
   Vec<T> d0 = column(above), d1 = column(above + Parts * L), theta0{}, theta1{};
   if (Parts > 1) theta0 = column(above + L), theta1 = column(above + 3 * L);

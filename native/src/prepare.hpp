@@ -25,9 +25,9 @@ int64_t prepare_bytes(const Plan& plan) {
   return Workspace<T>::align(fields) + (plan.pooled || plan.sphere ? Workspace<T>::bytes(plan) : 0);
 }
 
-// Divides an input by its unit, which it returns.
+// Writes an input divided by its unit, and returns that; `to` may be the input itself.
 template <class T>
-double to_unit(const Plan& plan, T* input) {
+double to_unit(const Plan& plan, const T* input, T* to) {
   constexpr int L = kLanes<T>;
   const int64_t size = plan.positions_in * plan.channels, whole = size / L * L;
   const auto at = [input](int64_t i) {  // which need not be aligned
@@ -44,14 +44,12 @@ double to_unit(const Plan& plan, T* input) {
   for (; i < size; ++i) sum += double(input[i]) * double(input[i]);
   for (int l = 0; l < L; ++l) sum += double((sums[0][l] + sums[1][l]) + (sums[2][l] + sums[3][l]));
   const double square = sum / double(size) + plan.unit_bias;
-  if (!(square > 0 && square * 0 == 0)) return 1;
-  const double unit = std::sqrt(square);
-  const T share = T(1 / unit);
+  const T share = square > 0 && square * 0 == 0 ? T(1 / std::sqrt(square)) : T(1);
   for (i = 0; i < whole; i += L) {
     const Vec<T> scaled = share * at(i);
-    std::memcpy(input + i, &scaled, sizeof scaled);
+    std::memcpy(to + i, &scaled, sizeof scaled);
   }
-  for (; i < size; ++i) input[i] *= share;
+  for (; i < size; ++i) to[i] = share * input[i];
   return 1 / double(share);
 }
 

@@ -19,12 +19,22 @@ struct PreparedSides {
   // K doubles for each lane at one place of the layouts.
   template <int K>
   EQT_INLINE void put(int64_t at, int lane, const Doubles (&values)[K]) const {
-    for (int i = 0; i < K; ++i)
-      for (int l = 0; l < D; ++l) {
-        const T value = T(values[i][l]);
-        if (group.rows) group.rows[(lane + l) * plan.side_size + at + i] = value;
-        if (group.lanes) group.lanes[(at + i) * L + lane + l] = value;
-      }
+    if constexpr (K > 2) put_many(at, lane, values, K);
+    else
+      for (int i = 0; i < K; ++i) put_one(at + i, lane, values[i]);
+  }
+
+  // Out of line: every nonlinearity would have a copy.
+  __attribute__((noinline)) void put_many(int64_t at, int lane, const Doubles* values, int count) const {
+    for (int i = 0; i < count; ++i) put_one(at + i, lane, values[i]);
+  }
+
+  EQT_INLINE void put_one(int64_t at, int lane, Doubles values) const {
+    for (int l = 0; l < D; ++l) {
+      const T value = T(values[l]);
+      if (group.rows) group.rows[(lane + l) * plan.side_size + at] = value;
+      if (group.lanes) group.lanes[at * L + lane + l] = value;
+    }
   }
 
   // The variance of a bias of variance 1, of inputs in their units.
@@ -54,7 +64,7 @@ struct PreparedSides {
   // The sides of `op`, whose variances before it are q, or after it for affine operations.
   void write(const Op& op, const double* q, int64_t positions) const {
     if (op.sides == 0) return;
-    if (op.kind == OpKind::affine) return put_each(op.side_at, 0.5, q, positions, op.total ? op.second : 0);
+    if (op.kind == OpKind::affine) return put_each(op.side_at, 0.5, q, positions, op.rated ? op.bias : 0);
     if (op.kind == OpKind::join) return;  // they are means: see `join`
     if (op.kind != OpKind::dual) return put_each(op.side_at, 1, q, positions);
     if (op.dual == DualKind::standardised) return put_standardised(op, q, positions);
@@ -73,7 +83,7 @@ struct PreparedSides {
   static Doubles standard(const Op& op, const double* q, int64_t positions, int lane) {
     Doubles sum{};
     for (int64_t p = 0; p < positions; ++p) sum += load(q + p * L + lane);
-    return 1 / square_root(sum / double(positions) + op.first);
+    return 1 / square_root(sum / double(positions) + op.parameters[0]);
   }
 
   void put_standardised(const Op& op, const double* q, int64_t positions) const {

@@ -4,52 +4,29 @@
 
 #include <cstdint>
 
+#include "codes.hpp"
+
 namespace eqt {
-
-enum class OpKind : int32_t { box, table, affine, dual, decouple, fork, join, back, zonal, average };
-enum class DualKind : int32_t {
-  piecewise_linear, erf, gelu, sine, cosine, normalised_exponential, wave, radial_basis, exponential, gaussian, gabor,
-  normalised, standardised, step, rectified_monomial, polynomial, long_polynomial, bent_gelu
-};
-
-constexpr int kAxes = 3;
-constexpr int kDepth = 8;  // residual branches inside each other, at most
-constexpr int kShort = 4, kLong = 20;  // degrees of polynomials, at most
-
-// Numbers per position that a dual activation needs of each input alone.
-constexpr int dual_sides(DualKind kind) {
-  switch (kind) {
-    case DualKind::erf: return 6;
-    case DualKind::gelu:
-    case DualKind::gabor:
-    case DualKind::normalised: return 4;
-    case DualKind::gaussian: return 3;
-    case DualKind::exponential:
-    case DualKind::radial_basis: return 1;
-    case DualKind::bent_gelu: return 8;
-    case DualKind::polynomial: return kShort + 3;
-    case DualKind::long_polynomial: return kLong + 3;
-    default: return 2;
-  }
-}
 
 struct Op {
   OpKind kind;
   // box
   int in[kAxes], out[kAxes], window[kAxes], stride[kAxes], low[kAxes];
   bool wrap;
-  // table: out(p) = Σ_s weights[s] in(index[p * window_size + s])
+  // table: out(p) = Σ_s weights[s] in(index[p * weight_count + s]); polynomials: weights[j] is the coefficient of x^j;
+  // zonal: weights[l] is that of degree l; average: one for every position
   const int32_t* index;
   const double* weights;
-  // (polynomials: weights[j] is the coefficient of x^j, and window_size how many there are; zonal: weights[l] is that of
-  // degree l; average: the weight of every position; back: 1 where the positions are others than those before)
-  int window_size;
-  // table: every position's window is all positions, alike; affine: Θ grows by a multiple of W²K and a constant;
-  // join: channels side by side, so that no means are multiplied
-  bool total;
-  // affine: W_var, b_var, and if `total` that multiple and constant; dual: its parameters, then what is added to φ;
-  // join: weights of what was kept and of what it is added to
-  double first, second, third, fourth;
+  int weight_count;
+  bool total;  // table: every position's window is all positions, alike
+  // affine: W_var and b_var; if `rated` Θ grows by rate · W²K + constant
+  double weight, bias, rate, constant;
+  bool rated;
+  // join: weights of what was kept and of what it is added to, where channels lie side by side and no means are multiplied
+  double kept_share, added_share;
+  bool concatenates;
+  bool moves;                    // back: the positions are others than those before
+  double parameters[2], offset;  // dual: codes.py names the parameters of each; the last is added to φ
   DualKind dual;
   int slot;  // fork: where the field is kept while a branch runs; back: where it is taken from; join: what is added
   // Values that depend on one input only ("sides"), `sides` of them at each position of the level before the operation
@@ -136,10 +113,8 @@ struct Pooled {
   const Plan* own;  // the same stage with the diagonal fibre alone
 };
 
-// Of each block of one input: half its mean squared distance to itself, in two parts; the root of its variance; the part
-// of its window that lies on the grid; and the mean of the variances there.
-constexpr int kPooledSides = 5;
-
+// Of each block of one input, kPooledSides numbers: half its mean squared distance to itself, in two parts; the root of its
+// variance; the part of its window that lies on the grid; and the mean of the variances there.
 struct Plan {
   int channels;
   int64_t positions_in, positions_out;

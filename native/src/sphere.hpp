@@ -213,7 +213,7 @@ struct SphereMemory {
     m.coefficients = take(square * 2 * EQT_BYTES);
     int64_t numbers = int64_t(s.bandlimit) * s.bandlimit * plan.channels;
     for (int i = 0; i < plan.field_count; ++i)
-      if (plan.field[i].kind == OpKind::zonal) numbers += int64_t(plan.field[i].window_size) * plan.field[i].window_size;
+      if (plan.field[i].kind == OpKind::zonal) numbers += int64_t(plan.field[i].weight_count) * plan.field[i].weight_count;
     m.halfway = static_cast<T*>(take(square * EQT_BYTES));
     m.tilted = static_cast<T*>(take(numbers * EQT_BYTES));
     m.turned = static_cast<T*>(take(square * EQT_BYTES));

@@ -24,11 +24,11 @@ struct SphereVariances {
     const SphereTables<double> tables(*plan.sphere);
     const SphereTransform<double, kVectors<T, double>> transform(*plan.sphere, tables, static_cast<double*>(memory.scratch));
     double* coefficients = static_cast<double*>(memory.coefficients);
-    transform.analyse(at.q, L, op.window_size, op.weights, coefficients);
-    transform.synthesise(coefficients, op.window_size, at.q, L);
+    transform.analyse(at.q, L, op.weight_count, op.weights, coefficients);
+    transform.synthesise(coefficients, op.weight_count, at.q, L);
     if (!group.lanes) return;
     T* kept = group.lanes + op.side_at * L;
-    for (int64_t i = 0; i < int64_t(op.window_size) * op.window_size * L; ++i) kept[i] = T(coefficients[i]);
+    for (int64_t i = 0; i < int64_t(op.weight_count) * op.weight_count * L; ++i) kept[i] = T(coefficients[i]);
   }
 
   // Coefficients of the signals, whose points are in the group.

@@ -9,9 +9,9 @@ namespace eqt::EQT_ISA {
 template <class T, int Parts>
 EQT_INLINE void table_cell(const Op& op, const T* in, int64_t p, T* out) {
   constexpr int L = kLanes<T>;
-  const int32_t* index = op.index + p * op.window_size;
+  const int32_t* index = op.index + p * op.weight_count;
   Vec<T> d{}, theta{};
-  for (int s = 0; s < op.window_size; ++s) {
+  for (int s = 0; s < op.weight_count; ++s) {
     const T w = T(op.weights[s]);
     const T* cell = in + Parts * L * int64_t(index[s]);
     d += w * load(cell);

@@ -6,8 +6,6 @@
 
 namespace eqt {
 
-constexpr int kTileRows = 64;  // first inputs in a tile, at most
-
 // Inputs and what is known of each alone, in the layouts that tiles read.
 template <class T>
 struct Group {
@@ -21,8 +19,6 @@ struct Group {
   double* mean;            // E of the vector after the readout, where a residual sum needs it
   const double* units;     // what the inputs, and their biases, were divided by; null: by nothing
 };
-
-enum class FieldKind : int32_t { none, all, same, listed };  // which pairs of positions are kept
 
 // Where a kernel field is written: number (r, p, l, p') of a tile's first input, first position, second input and second
 // position at r · first + p · position + l · second + p'; the same position at r · first + l · second + p; listed pairs
@@ -70,7 +66,7 @@ template <class T>
 struct Kernels {
   int lanes;
   int64_t (*workspace_bytes)(const Plan&);
-  double (*to_unit)(const Plan&, T* input);  // divides an input by its unit, which it returns
+  double (*to_unit)(const Plan&, const T* input, T* to);  // writes an input divided by its unit, which it returns
   void (*prepare_field)(const Plan&, const Group<T>&, void* workspace);
   void (*prepare_vector)(const Plan&, const Group<T>&);
   Stages<T> pairs, listed;

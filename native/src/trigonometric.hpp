@@ -16,7 +16,7 @@ struct Trigonometric {
 
   explicit Trigonometric(double s) : sign(T(s)) {}
   static double sign_of(const Op& op) {
-    return op.dual == DualKind::sine ? 1 : op.dual == DualKind::cosine ? -1 : op.first;
+    return op.dual == DualKind::sine ? 1 : op.dual == DualKind::cosine ? -1 : op.parameters[0];
   }
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
@@ -41,7 +41,7 @@ struct Trigonometric {
     return 0.5 * (1 - sign) - 0.5 * sign * excess;
   }
   static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
-    const double sine = op.dual == DualKind::sine ? 0 : op.dual == DualKind::cosine ? 1 : op.second;  // of the phase
+    const double sine = op.dual == DualKind::sine ? 0 : op.dual == DualKind::cosine ? 1 : op.parameters[1];  // of the phase
     return sine * (1 + exponential_less_one(-0.5 * q));
   }
 };

@@ -53,8 +53,8 @@ class TurnedTile {
     for (int i = 0; i < points_; ++i) {
       const Op& op = plan_.field[i];
       if (op.kind != OpKind::zonal) continue;
-      f(tile_.sides2 + op.side_at * L, op.window_size, at);
-      at += int64_t(op.window_size) * op.window_size;
+      f(tile_.sides2 + op.side_at * L, op.weight_count, at);
+      at += int64_t(op.weight_count) * op.weight_count;
     }
   }
 
@@ -105,7 +105,7 @@ class TurnedTile {
     for (int i = 0; i < points_; ++i) {
       const Op& op = plan_.field[i];
       if (op.kind == OpKind::zonal) {
-        field(op.window_size, work_.field, L);
+        field(op.weight_count, work_.field, L);
         for (int64_t p = 0; p < plan_.positions_in; ++p) put(p, load(work_.field + p * L));
         continue;
       }

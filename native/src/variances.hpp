@@ -25,18 +25,25 @@ struct Variances {
 
   // Of the signals, which are written into the group too.
   void signals(double* q, double* mean) const {
-    const int64_t size = plan.positions_in * plan.channels;
-    for (int64_t i = 0; i < plan.positions_in * L; i += D) {
-      store(q + i, Doubles{});
-      if (plan.means) store(mean + i, Doubles{});
-    }
-    for (int l = 0; l < L; ++l) {
-      const T* x = l < group.count ? group.inputs[l] : nullptr;
-      for (int64_t i = 0; i < size; ++i) {
-        const T value = x ? x[i] : T(0);
-        if (group.signals) group.signals[i * L + l] = value;
-        q[i / plan.channels * L + l] += double(value) * double(value) / plan.channels;
-        if (plan.means) mean[i / plan.channels * L + l] += double(value) / plan.channels;
+    constexpr int N = kVectors<T, double>;
+    const double channels = plan.channels;
+    for (int64_t p = 0, i = 0; p < plan.positions_in; ++p) {
+      Doubles squares[N]{}, sums[N]{};
+      for (int c = 0; c < plan.channels; ++c, ++i) {
+        alignas(64) T here[L] = {};
+        for (int l = 0; l < group.count; ++l) here[l] = group.inputs[l][i];
+        const Vec<T> values = load(here);
+        if (group.signals) store(group.signals + i * L, values);
+        Doubles wide[N];
+        widened<double>(values, wide);
+        for (int k = 0; k < N; ++k) {
+          squares[k] += wide[k] * wide[k] / channels;
+          if (plan.means) sums[k] += wide[k] / channels;
+        }
+      }
+      for (int k = 0; k < N; ++k) {
+        store(q + p * L + k * D, squares[k]);
+        if (plan.means) store(mean + p * L + k * D, sums[k]);
       }
     }
   }
@@ -48,14 +55,14 @@ struct Variances {
     double* before = kept + 2 * op.slot * size;
     if (op.kind == OpKind::affine) {
       for (int lane = 0; lane < L; lane += D) {
-        const Doubles bias = op.second * sides().bias(lane);
-        for (int64_t i = lane; i < n; i += L) store(q + i, op.first * load(q + i) + bias);
+        const Doubles bias = op.bias * sides().bias(lane);
+        for (int64_t i = lane; i < n; i += L) store(q + i, op.weight * load(q + i) + bias);
       }
       if (plan.means) std::memset(mean, 0, bytes);
     } else if (op.kind == OpKind::dual) {
       with_dual<T>(op, [&](const auto& dual) {
         using Dual = std::decay_t<decltype(dual)>;
-        if (op.third != 0) return raise<Dual>(op, q, mean, n);
+        if (op.offset != 0) return raise<Dual>(op, q, mean, n);
         if (plan.means)
           for (int64_t i = 0; i < n; i += D) store(mean + i, Dual::mean(op, load(q + i)));
         if (op.dual == DualKind::standardised) return standardise(op, q, positions);
@@ -67,10 +74,10 @@ struct Variances {
     } else if (op.kind == OpKind::back) {
       std::memcpy(q, before, bytes);
       if (plan.means) std::memcpy(mean, before + size, bytes);
-    } else if (op.kind == OpKind::join && op.total) {
-      for (int64_t i = 0; i < n; i += D) store(q + i, op.second * load(q + i) + op.first * load(before + i));
+    } else if (op.kind == OpKind::join && op.concatenates) {
+      for (int64_t i = 0; i < n; i += D) store(q + i, op.added_share * load(q + i) + op.kept_share * load(before + i));
       if (plan.means)
-        for (int64_t i = 0; i < n; i += D) store(mean + i, op.second * load(mean + i) + op.first * load(before + size + i));
+        for (int64_t i = 0; i < n; i += D) store(mean + i, op.added_share * load(mean + i) + op.kept_share * load(before + size + i));
     } else if (op.kind == OpKind::join) {
       for (int64_t i = 0; i < n; i += D) store(q + i, load(q + i) + load(before + i));
       if (plan.means) join_means(op, before + size, q, mean, positions);
@@ -82,8 +89,8 @@ struct Variances {
   void raise(const Op& op, double* q, double* mean, int64_t n) const {
     for (int64_t i = 0; i < n; i += D) {
       const Doubles before = load(q + i), first = Dual::mean(op, before);
-      store(q + i, Dual::variance(op, before) + op.third * (2 * first + op.third));
-      if (plan.means) store(mean + i, first + op.third);
+      store(q + i, Dual::variance(op, before) + op.offset * (2 * first + op.offset));
+      if (plan.means) store(mean + i, first + op.offset);
     }
   }
 

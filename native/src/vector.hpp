@@ -61,98 +61,98 @@ EQT_INLINE Vec<T> splat(T x) {
 // The same bits as another type.
 template <class To, class From>
 EQT_INLINE To bits(From value) {
-  return (To)value;
+  return reinterpret_cast<To>(value);
 }
 
 EQT_INLINE Floats square_root(Floats x) {
 #if EQT_BYTES == 64
-  return (Floats)_mm512_sqrt_ps((__m512)x);
+  return _mm512_sqrt_ps(x);
 #elif EQT_BYTES == 32
-  return (Floats)_mm256_sqrt_ps((__m256)x);
+  return _mm256_sqrt_ps(x);
 #elif defined(__SSE2__)
-  return (Floats)_mm_sqrt_ps((__m128)x);
+  return _mm_sqrt_ps(x);
 #else
-  return (Floats)vsqrtq_f32((float32x4_t)x);
+  return vsqrtq_f32(x);
 #endif
 }
 EQT_INLINE Doubles square_root(Doubles x) {
 #if EQT_BYTES == 64
-  return (Doubles)_mm512_sqrt_pd((__m512d)x);
+  return _mm512_sqrt_pd(x);
 #elif EQT_BYTES == 32
-  return (Doubles)_mm256_sqrt_pd((__m256d)x);
+  return _mm256_sqrt_pd(x);
 #elif defined(__SSE2__)
-  return (Doubles)_mm_sqrt_pd((__m128d)x);
+  return _mm_sqrt_pd(x);
 #else
-  return (Doubles)vsqrtq_f64((float64x2_t)x);
+  return vsqrtq_f64(x);
 #endif
 }
 
 EQT_INLINE Floats minimum(Floats a, Floats b) {
 #if EQT_BYTES == 64
-  return (Floats)_mm512_min_ps((__m512)a, (__m512)b);
+  return _mm512_min_ps(a, b);
 #elif EQT_BYTES == 32
-  return (Floats)_mm256_min_ps((__m256)a, (__m256)b);
+  return _mm256_min_ps(a, b);
 #elif defined(__SSE2__)
-  return (Floats)_mm_min_ps((__m128)a, (__m128)b);
+  return _mm_min_ps(a, b);
 #else
-  return (Floats)vminq_f32((float32x4_t)a, (float32x4_t)b);
+  return vminq_f32(a, b);
 #endif
 }
 EQT_INLINE Doubles minimum(Doubles a, Doubles b) {
 #if EQT_BYTES == 64
-  return (Doubles)_mm512_min_pd((__m512d)a, (__m512d)b);
+  return _mm512_min_pd(a, b);
 #elif EQT_BYTES == 32
-  return (Doubles)_mm256_min_pd((__m256d)a, (__m256d)b);
+  return _mm256_min_pd(a, b);
 #elif defined(__SSE2__)
-  return (Doubles)_mm_min_pd((__m128d)a, (__m128d)b);
+  return _mm_min_pd(a, b);
 #else
-  return (Doubles)vminq_f64((float64x2_t)a, (float64x2_t)b);
+  return vminq_f64(a, b);
 #endif
 }
 EQT_INLINE Floats maximum(Floats a, Floats b) {
 #if EQT_BYTES == 64
-  return (Floats)_mm512_max_ps((__m512)a, (__m512)b);
+  return _mm512_max_ps(a, b);
 #elif EQT_BYTES == 32
-  return (Floats)_mm256_max_ps((__m256)a, (__m256)b);
+  return _mm256_max_ps(a, b);
 #elif defined(__SSE2__)
-  return (Floats)_mm_max_ps((__m128)a, (__m128)b);
+  return _mm_max_ps(a, b);
 #else
-  return (Floats)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
+  return vmaxq_f32(a, b);
 #endif
 }
 EQT_INLINE Doubles maximum(Doubles a, Doubles b) {
 #if EQT_BYTES == 64
-  return (Doubles)_mm512_max_pd((__m512d)a, (__m512d)b);
+  return _mm512_max_pd(a, b);
 #elif EQT_BYTES == 32
-  return (Doubles)_mm256_max_pd((__m256d)a, (__m256d)b);
+  return _mm256_max_pd(a, b);
 #elif defined(__SSE2__)
-  return (Doubles)_mm_max_pd((__m128d)a, (__m128d)b);
+  return _mm_max_pd(a, b);
 #else
-  return (Doubles)vmaxq_f64((float64x2_t)a, (float64x2_t)b);
+  return vmaxq_f64(a, b);
 #endif
 }
 
 // Whether any lane of x is below a bound.
 EQT_INLINE bool any_below(Floats x, float bound) {
 #if EQT_BYTES == 64
-  return _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(bound), _CMP_LT_OQ) != 0;
+  return _mm512_cmp_ps_mask(x, _mm512_set1_ps(bound), _CMP_LT_OQ) != 0;
 #elif EQT_BYTES == 32
-  return _mm256_movemask_ps((__m256)(x < bound)) != 0;
+  return _mm256_movemask_ps(reinterpret_cast<__m256>(x < bound)) != 0;
 #elif defined(__SSE2__)
-  return _mm_movemask_ps((__m128)(x < bound)) != 0;
+  return _mm_movemask_ps(reinterpret_cast<__m128>(x < bound)) != 0;
 #else
-  return vmaxvq_u32((uint32x4_t)(x < bound)) != 0;
+  return vmaxvq_u32(reinterpret_cast<uint32x4_t>(x < bound)) != 0;
 #endif
 }
 EQT_INLINE bool any_below(Doubles x, double bound) {
 #if EQT_BYTES == 64
-  return _mm512_cmp_pd_mask((__m512d)x, _mm512_set1_pd(bound), _CMP_LT_OQ) != 0;
+  return _mm512_cmp_pd_mask(x, _mm512_set1_pd(bound), _CMP_LT_OQ) != 0;
 #elif EQT_BYTES == 32
-  return _mm256_movemask_pd((__m256d)(x < bound)) != 0;
+  return _mm256_movemask_pd(reinterpret_cast<__m256d>(x < bound)) != 0;
 #elif defined(__SSE2__)
-  return _mm_movemask_pd((__m128d)(x < bound)) != 0;
+  return _mm_movemask_pd(reinterpret_cast<__m128d>(x < bound)) != 0;
 #else
-  return vmaxvq_u32((uint32x4_t)(x < bound)) != 0;
+  return vmaxvq_u32(reinterpret_cast<uint32x4_t>(x < bound)) != 0;
 #endif
 }
 

@@ -25,11 +25,11 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     }
     for (int o = 0; o < plan.vector_count; ++o) {
       const Op& op = plan.vector[o];
-      const double w = op.first, b = op.second;
+      const double w = op.weight, b = op.bias;
       for (int i = 0; i < tile.rows * L; ++i) {
         const double k = w * tile.k[i];
         tile.k[i] = k + b;
-        tile.theta[i] = (op.total ? op.third * k + op.fourth : k + b) + w * tile.theta[i];
+        tile.theta[i] = (op.rated ? op.rate * k + op.constant : k + b) + w * tile.theta[i];
       }
     }
     return;
@@ -65,7 +65,7 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
   alignas(64) T gaps[kTileRows * L];
   bool biased = false;
   for (int o = 0; plan.units && o < plan.vector_count; ++o)
-    biased |= plan.vector[o].kind == OpKind::affine && plan.vector[o].second != 0;
+    biased |= plan.vector[o].kind == OpKind::affine && plan.vector[o].bias != 0;
   if (biased)
     for (int r = 0; r < tile.rows; ++r) {
       Vec<T> first[1], second[1];
@@ -73,9 +73,12 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
       store(gaps + r * L, Biases<T>(first[0], second[0]).distance);
     }
   const auto with_units = [&](const Op& op, auto&& f) {
-    if (!plan.units || (op.second == 0 && op.fourth == 0)) f(NoUnits<T>{});
-    else if (op.fourth == 0) f(ListedUnits<T>{gaps});
+    if (!plan.units || (op.bias == 0 && op.constant == 0)) f(NoUnits<T>{});
+    else if (op.constant == 0) f(ListedUnits<T>{gaps});
     else f(EachUnits<T, Sides<T, Own>>{sides(plan.side_unit)});
+  };
+  const auto operate = [&](int from, int to) __attribute__((noinline)) {
+    operations(plan.vector + from, to - from, work, cells, tile.rows, sides, with_units);
   };
   int begun = 0;
   if (plan.distance_only && plan.units && !tile.distances && begins_with_kink(plan)) {
@@ -90,7 +93,7 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
         if (cells[2 * r * L + l] > T(kNearlyOpposite)) opposites[found++] = opposite<T, Own>(plan, tile, r, l, count);
       }
     if (found) {
-      operations(plan.vector, count, work, cells, tile.rows, sides, with_units);
+      operate(0, count);
       for (int i = 0; i < found; ++i) {
         cells[2 * opposites[i].row * L + opposites[i].lane] = T(opposites[i].d);
         cells[(2 * opposites[i].row + 1) * L + opposites[i].lane] = T(opposites[i].theta);
@@ -98,7 +101,7 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
       begun = count;
     }
   }
-  operations(plan.vector + begun, plan.vector_count - begun, work, cells, tile.rows, sides, with_units);
+  operate(begun, plan.vector_count);
   const int64_t at = plan.side_vector;
   const auto write = [&](int r, auto&& unit) {
     for (int l = 0; l < L; ++l) {

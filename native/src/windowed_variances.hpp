@@ -19,8 +19,8 @@ struct WindowedVariances {
       }
       for (int lane = 0; lane < L; lane += D) {
         Doubles sum{};
-        for (int s = 0; s < op.window_size; ++s)
-          sum += op.weights[s] * load(in + int64_t(op.index[p * op.window_size + s]) * L + lane);
+        for (int s = 0; s < op.weight_count; ++s)
+          sum += op.weights[s] * load(in + int64_t(op.index[p * op.weight_count + s]) * L + lane);
         store(to + lane, sum);
       }
     }

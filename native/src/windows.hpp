@@ -20,9 +20,9 @@ struct ProductSteps {
 constexpr int kRegisters = 12;  // that hold results
 constexpr int kMostVectors = 6;
 
-// c (M rows, `row` apart) = or += the product; the last vector of a row holds `tail` numbers.
-template <class T, int M, int V, bool Adds>
-EQT_INLINE void product(const T* a, const T* b, T* c, int64_t row, int tail, const ProductSteps& s) {
+// c (M rows, `row` apart) = the product, or += where it `adds`; the last vector of a row holds `tail` numbers.
+template <class T, int M, int V>
+EQT_INLINE void product(const T* a, const T* b, T* c, int64_t row, int tail, const ProductSteps& s, bool adds) {
   constexpr int L = kLanes<T>;
   Vec<T> sums[M][V] = {};
   for (int64_t o = 0; o < s.outer; ++o) {
@@ -45,7 +45,7 @@ EQT_INLINE void product(const T* a, const T* b, T* c, int64_t row, int tail, con
       const int count = v + 1 < V ? L : tail;
       if (count == L) {
         Vec<T> sum = sums[m][v];
-        if (Adds) {
+        if (adds) {
           Vec<T> before;
           std::memcpy(&before, to, sizeof before);
           sum += before;
@@ -54,27 +54,28 @@ EQT_INLINE void product(const T* a, const T* b, T* c, int64_t row, int tail, con
       } else {
         T values[L];
         std::memcpy(values, &sums[m][v], sizeof values);
-        for (int l = 0; l < count; ++l) to[l] = Adds ? to[l] + values[l] : values[l];
+        for (int l = 0; l < count; ++l) to[l] = adds ? to[l] + values[l] : values[l];
       }
     }
 }
 
-template <class T, int V, bool Adds, int M = kRegisters / V>
-EQT_INLINE void product_of(int rows, const T* a, const T* b, T* c, int64_t row, int tail, const ProductSteps& s) {
+template <class T, int V, int M = kRegisters / V>
+EQT_INLINE void product_of(int rows, const T* a, const T* b, T* c, int64_t row, int tail, const ProductSteps& s,
+                           bool adds) {
   if constexpr (M > 1) {
-    if (rows < M) return product_of<T, V, Adds, M - 1>(rows, a, b, c, row, tail, s);
+    if (rows < M) return product_of<T, V, M - 1>(rows, a, b, c, row, tail, s, adds);
   }
-  product<T, M, V, Adds>(a, b, c, row, tail, s);
+  product<T, M, V>(a, b, c, row, tail, s, adds);
 }
 
 // `rows` rows in blocks as even as can be: short ones would wait for their own sums.
-template <class T, int V, bool Adds>
-void rows_of(int64_t rows, const T* a, const T* b, T* c, int64_t row, int tail, const ProductSteps& s) {
+template <class T, int V>
+void rows_of(int64_t rows, const T* a, const T* b, T* c, int64_t row, int tail, const ProductSteps& s, bool adds) {
   constexpr int64_t M = kRegisters / V;
   int64_t blocks = (rows + M - 1) / M;
   for (int64_t at = 0; blocks > 0; --blocks) {
     const int64_t count = (rows - at + blocks - 1) / blocks;
-    product_of<T, V, Adds>(int(count), a + at * s.am, b, c + at * row, row, tail, s);
+    product_of<T, V>(int(count), a + at * s.am, b, c + at * row, row, tail, s, adds);
     at += count;
   }
 }
@@ -89,9 +90,9 @@ int64_t vectors_at_once(int64_t width, int64_t rows) {
   return (vectors + blocks - 1) / blocks;
 }
 
-// c (rows, width) = or += the product, where B's rows are filled up to whole vectors.
-template <class T, bool Adds>
-void multiply(int64_t rows, int64_t width, const T* a, const T* b, T* c, int64_t row, const ProductSteps& s) {
+// c (rows, width) = the product, or += where it `adds`, where B's rows are filled up to whole vectors.
+template <class T>
+void multiply(int64_t rows, int64_t width, const T* a, const T* b, T* c, int64_t row, const ProductSteps& s, bool adds) {
   constexpr int L = kLanes<T>;
   const int64_t at_once = vectors_at_once<T>(width, rows) * L;
   for (int64_t at = 0; at < width; at += at_once) {
@@ -99,7 +100,7 @@ void multiply(int64_t rows, int64_t width, const T* a, const T* b, T* c, int64_t
     const int tail = int(here - (vectors - 1) * L);
     const auto run = [&](auto count) {
       constexpr int V = decltype(count)::value;
-      rows_of<T, V, Adds>(rows, a, b + at, c + at, row, tail, s);
+      rows_of<T, V>(rows, a, b + at, c + at, row, tail, s, adds);
     };
     switch (vectors) {
       case 1: run(std::integral_constant<int, 1>{}); break;
@@ -192,7 +193,7 @@ void window_outputs(const WindowGeometry& g, const T* x, const T* w, T* y, T* wo
   for (int64_t n = 0; n < g.samples; ++n, x += g.input_size()) {
     pad(g, x, padded);
     for (int64_t h = 0; h < g.out[0]; ++h, y += g.out[1] * g.outputs)
-      multiply<T, false>(g.out[1], g.outputs, padded + h * g.stride[0] * g.padded_row(), weights, y, g.outputs, s);
+      multiply<T>(g.out[1], g.outputs, padded + h * g.stride[0] * g.padded_row(), weights, y, g.outputs, s, false);
   }
 }
 
@@ -209,8 +210,8 @@ void window_to_inputs(const WindowGeometry& g, const T* y, const T* w, T* x, T* 
     std::fill(padded, padded + g.padded_size(), T(0));
     for (int64_t h = 0; h < g.out[0]; ++h, y += g.out[1] * g.outputs)
       for (int64_t u = 0; u < g.window[0]; ++u)
-        multiply<T, true>(g.out[1], taps, y, weights + u * g.outputs * whole,
-                          padded + (h * g.stride[0] + u) * g.padded_row(), g.stride[1] * g.channels, s);
+        multiply<T>(g.out[1], taps, y, weights + u * g.outputs * whole,
+                          padded + (h * g.stride[0] + u) * g.padded_row(), g.stride[1] * g.channels, s, true);
     unpad(g, padded, x);
   }
 }
@@ -231,7 +232,7 @@ void window_to_weights(const WindowGeometry& g, const T* x, const T* y, T* w, T*
       b = filled;
     }
     for (int64_t u = 0; u < g.window[0]; ++u)
-      multiply<T, true>(taps, g.outputs, padded + u * g.padded_row(), b, w + u * taps * g.outputs, g.outputs, s);
+      multiply<T>(taps, g.outputs, padded + u * g.padded_row(), b, w + u * taps * g.outputs, g.outputs, s, true);
   }
 }
 

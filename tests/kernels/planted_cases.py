@@ -16,7 +16,7 @@ from equitangents.kernels.engines.cpu import fields, library, run
 from equitangents.kernels.engines.cpu import structured as joint
 from equitangents.kernels.fields.part import part_of
 from equitangents.kernels.structured.batch import batch_of
-from equitangents.nn import kernel_fields
+from equitangents.nn.lowering import lower_field
 
 THREADS = 5
 
@@ -40,9 +40,7 @@ def cases(rng):
 
     body = nn.Sequential(nn.Conv(1, 3), nn.Relu())
     part = part_of("all", 25)
-    field = engine_of("cpu").field_steps(
-        kernel_fields._lower(body.layers, body.signals(small.shape[1:]), False)[1], part
-    )
+    field = engine_of("cpu").field_steps(lower_field(body.layers, body.signals(small.shape[1:]))[1], part)
     yield "field", lambda: fields.field_kernels(field, small, None)
 
     mixed = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.Attention(1), nn.GlobalAvgPool(), nn.Dense(1))

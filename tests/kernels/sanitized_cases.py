@@ -14,7 +14,7 @@ from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.fields.part import part_of
 from equitangents.kernels.plans.stages import stages_of
 from equitangents.kernels.structured.batch import batch_of
-from equitangents.nn import kernel_fields
+from equitangents.nn.lowering import lower_field
 
 NONLINEARITIES = (
     nn.Relu(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos(), nn.Abs(), nn.Rbf(0.4), nn.Gaussian(),
@@ -120,7 +120,7 @@ def run_fields(net, x, y):
     count = body.signals(x.shape[1:])[-1].positions.count
     if count == 1 or count**2 > LARGEST:
         return
-    program, engine = kernel_fields._lower(body.layers, body.signals(x.shape[1:]), False)[1], engine_of("cpu")
+    program, engine = lower_field(body.layers, body.signals(x.shape[1:]))[1], engine_of("cpu")
     for positions in ("all", "same", [[0, count - 1], [count - 1, 0]]):
         part = part_of(positions, count)
         if engine.field_obstacle(program, part, x.dtype):

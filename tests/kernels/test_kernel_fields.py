@@ -12,10 +12,10 @@ from equitangents.kernels.engines.cpu import fields, library
 from equitangents.kernels.fields.part import part_of
 from equitangents.kernels.fields.plan import field_plan
 from equitangents.kernels.fields.size import field_bytes
-from equitangents.nn import lowering
+from equitangents.nn.lowering import lower_field
 
 n = et.nn
-net_program = lambda net, shape: lowering.lower_field(net.layers, net.signals(shape))[1]
+net_program = lambda net, shape: lower_field(net.layers, net.signals(shape))[1]
 NET = n.Sequential(n.Conv(8, (3, 3), b_std=0.1), n.Relu(), n.Conv(2, (3, 3)))
 ZERO = n.Sequential(n.Conv(8, (3, 3), padding="zero", b_std=0.1), n.Relu(), n.Conv(2, (3, 3), padding="zero"))
 

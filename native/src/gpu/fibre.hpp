@@ -304,9 +304,9 @@ class Fibres {
     member.number = thread % P::kCrew;
     member.field = thread / P::kCrew * kCrewCells;
     const int64_t number = pair_number(thread);
-    if (a.kind == 0) {
+    if (a.kind == int64_t(PairKind::all)) {
       member.i = int(number / a.n2), member.j = int(number % a.n2);
-    } else if (a.kind == 2) {
+    } else if (a.kind == int64_t(PairKind::diagonal)) {
       member.i = member.j = int(number);
     } else {
       const int64_t n = a.n1;
@@ -373,10 +373,10 @@ class Fibres {
     block.each([&](int thread, Member<T>& member) {
       if (thread % members || pair_number(thread) >= a.pairs) return;
       const T k = T(P::kWeight * all[thread].k), theta = T(P::kWeight * all[thread].theta);
-      const int64_t columns = a.kind == 2 ? 1 : a.n2, base = split() * a.n1 * columns;
-      const int64_t at = base + (a.kind == 2 ? member.i : member.i * columns + member.j);
+      const int64_t columns = a.kind == int64_t(PairKind::diagonal) ? 1 : a.n2, base = split() * a.n1 * columns;
+      const int64_t at = base + (a.kind == int64_t(PairKind::diagonal) ? member.i : member.i * columns + member.j);
       a.k[at] = k, a.theta[at] = theta;
-      if (a.kind != 1) return;
+      if (a.kind != int64_t(PairKind::triangle)) return;
       const int64_t mirrored = base + member.j * columns + member.i;
       a.k[mirrored] = k, a.theta[mirrored] = theta;
     });

@@ -15,12 +15,12 @@ struct Arguments {
   const int32_t* tables;     // fibres, labels, partners, windows
   T *k, *theta;              // (splits, n1, n2), or (splits, n1) of inputs with themselves
   int64_t n1, n2, pairs, splits;
-  int64_t kind;  // of pairs: 0 all, 1 the upper triangle, 2 the diagonal
+  int64_t kind;  // of pairs: a PairKind
 };
 
 EQT_INLINE Op linear_pieces(double slope) {
   Op op{};
-  op.first = slope;
+  op.parameters[0] = slope;
   return op;
 }
 

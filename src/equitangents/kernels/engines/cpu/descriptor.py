@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.engines.cpu.activations import STANDARDISED, described, name_of
+from equitangents.kernels.engines.codes import AXES, DEPTH, PLAN_VERSION, DualKind, OpKind
+from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, ZonalMean
@@ -25,9 +26,6 @@ from equitangents.kernels.plans.steps import name_of as step_name
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, Standardise, Table
 from equitangents.kernels.units import unit_bias
 
-_VERSION = 11
-_AXES = 3
-_DEPTH = 8  # residual branches inside each other
 _LARGEST = 2**31 - 1  # what an index of the engine can count
 
 
@@ -60,11 +58,11 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     for op in vector:
         if not isinstance(op, Affine | Dual | Standardise | Fork | Restore | AddSaved):
             return f"it has no {type(op).__name__} on plain vectors"
-    if max(depth(vector), *(depth(stage.steps) for stage in stages)) > _DEPTH:
-        return f"it has at most {_DEPTH} residual branches inside each other"
+    if max(depth(vector), *(depth(stage.steps) for stage in stages)) > DEPTH:
+        return f"it has at most {DEPTH} residual branches inside each other"
     levels = [level for stage in stages for level in stage.levels]
-    if any(isinstance(level, GridLevel) and len(level.shape) > _AXES for level in levels):
-        return f"its grids have at most {_AXES} dimensions"
+    if any(isinstance(level, GridLevel) and len(level.shape) > AXES for level in levels):
+        return f"its grids have at most {AXES} dimensions"
     tables = {t.key: t.array.size for t in _tables(plan)}
     if sum(tables.values()) > _LARGEST or plan.positions > _LARGEST // 64:
         return "the index tables of the network are too large for it"
@@ -95,7 +93,7 @@ def describe(plan: AlongFibres | RotationPlan | SpherePlan, channels: int) -> De
 
 def _three(values: Any, filler: int) -> list[int]:
     numbers = [int(v) for v in values]
-    return [filler] * (_AXES - len(numbers)) + numbers
+    return [filler] * (AXES - len(numbers)) + numbers
 
 
 class _Writer:
@@ -115,7 +113,7 @@ class _Writer:
         plan = self.plan
         self.real(plan.block_weight)
         in_double = not isinstance(plan, RotationPlan | SpherePlan) and computed_in_double(plan, channels)
-        self.code += [_VERSION, channels, len(self.stages), len(self.vector), int(in_double), int(plan.single)]
+        self.code += [PLAN_VERSION, channels, len(self.stages), len(self.vector), int(in_double), int(plan.single)]
         bias = unit_bias(*(stage.steps for stage in self.stages), self.vector)
         self.code += [int(bias is not None), self.real(bias or 0.0)]
         self.code += [self.table(plan.labels)]
@@ -143,7 +141,7 @@ class _Writer:
     def fibres(self, fibres: FrozenArray, level: Level) -> None:
         array = fibres.array
         if isinstance(level, GridLevel):
-            array = np.pad(array, ((0, 0), (_AXES - array.shape[1], 0)))
+            array = np.pad(array, ((0, 0), (AXES - array.shape[1], 0)))
         self.code += [len(array), self.table(FrozenArray(array))]
 
     def pool(self, pool: AnyPool, carried: tuple[tuple[int, int], ...]) -> None:
@@ -153,7 +151,7 @@ class _Writer:
             labels = pool.labels.array
             size = int(np.count_nonzero(labels >= 0)) // pool.blocks
             ends = [1, 1, len(labels), 1, 1, pool.blocks]
-            self.code += [0, *ends, *[1] * 2 * _AXES, *[0] * _AXES, 0, self.table(pool.labels)]
+            self.code += [0, *ends, *[1] * 2 * AXES, *[0] * AXES, 0, self.table(pool.labels)]
         else:
             assert box is not None
             size = int(np.prod(box.window))
@@ -200,44 +198,44 @@ class _Writer:
             self.code += [1, *shape, *step, int(level.wrap), level.positions, 0, 0]
         else:
             rows = len(level.table.array)
-            self.code += [0, *_three(torus, 1), *[1] * _AXES, 1, level.positions, self.table(level.table), rows]
+            self.code += [0, *_three(torus, 1), *[1] * AXES, 1, level.positions, self.table(level.table), rows]
 
     def operation(self, op: Step | ZonalMean | SphereMean) -> None:
-        box = [1] * _AXES + [1] * _AXES + [1] * _AXES + [1] * _AXES + [0] * _AXES + [1]
-        index, weights, window, total, dual, slot = 0, 0, 0, 0, 0, 0
+        box = [1] * AXES + [1] * AXES + [1] * AXES + [1] * AXES + [0] * AXES + [1]
+        index, weights, count, flag, dual, slot = 0, 0, 0, 0, 0, 0
         numbers = (0.0, 0.0, 0.0, 0.0)
         if isinstance(op, Box):
-            kind = 0
+            kind = OpKind.BOX
             box = [*_three(op.in_shape, 1), *_three(op.out_shape, 1), *_three(op.window, 1), *_three(op.stride, 1)]
             box += [*_three(op.low, 0), int(op.wrap)]
         elif isinstance(op, Table):
-            kind, index, weights = 1, self.table(op.index), self.real(op.weights.array)
-            window, total = op.index.array.shape[1], int(is_total(op))
+            kind, index, weights = OpKind.TABLE, self.table(op.index), self.real(op.weights.array)
+            count, flag = op.index.array.shape[1], int(is_total(op))
         elif isinstance(op, Affine):
-            kind, total = 2, int(op.rates is not None)
+            kind, flag = OpKind.AFFINE, int(op.rates is not None)
             weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
-            numbers = (op.W_var, op.b_var, weight_rate / op.W_var if total else 1.0, bias_rate)
+            numbers = (op.W_var, op.b_var, weight_rate / op.W_var if flag else 1.0, bias_rate)
         elif isinstance(op, Dual):
             found = described(op.activation, bent=self.bent)
             assert found is not None  # see `obstacle`
-            kind, dual = 3, found.kind
+            kind, dual = OpKind.DUAL, found.kind
             numbers = (found.first, found.second, found.offset, 0.0)
             if found.coefficients:
-                weights, window = self.real(found.coefficients), len(found.coefficients)
+                weights, count = self.real(found.coefficients), len(found.coefficients)
         elif isinstance(op, Fork):
-            kind, slot = 5, op.slot
+            kind, slot = OpKind.FORK, op.slot
         elif isinstance(op, Standardise):
-            kind, dual, numbers = 3, STANDARDISED, (op.eps, 0.0, 0.0, 0.0)
+            kind, dual, numbers = OpKind.DUAL, DualKind.STANDARDISED, (op.eps, 0.0, 0.0, 0.0)
         elif isinstance(op, AddSaved):
-            kind, slot, total = 6, op.slot, int(op.shares is not None)
+            kind, slot, flag = OpKind.JOIN, op.slot, int(op.shares is not None)
             numbers = (*(op.shares or (1.0, 1.0)), 0.0, 0.0)
         elif isinstance(op, Restore):
-            kind, slot, window = 7, op.slot, int(op.moves)
+            kind, slot, flag = OpKind.BACK, op.slot, int(op.moves)
         elif isinstance(op, ZonalMean):
-            kind, weights, window = 8, self.real(op.coefficients.array), op.coefficients.array.size
+            kind, weights, count = OpKind.ZONAL, self.real(op.coefficients.array), op.coefficients.array.size
         elif isinstance(op, SphereMean):
-            kind, weights, window = 9, self.real(op.weights.array), op.weights.array.size
+            kind, weights, count = OpKind.AVERAGE, self.real(op.weights.array), op.weights.array.size
         else:
             assert isinstance(op, Decouple)
-            kind = 4
-        self.code += [kind, *box, index, weights, window, total, dual, slot, self.real(numbers)]
+            kind = OpKind.DECOUPLE
+        self.code += [int(kind), *box, index, weights, count, flag, int(dual), slot, self.real(numbers)]

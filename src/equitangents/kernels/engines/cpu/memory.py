@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from equitangents.kernels.engines.codes import PANEL_BYTES, POOLED_SIDES, TILE_ROWS
 from equitangents.kernels.engines.cpu.activations import described
 from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, ZonalMean
@@ -17,16 +18,13 @@ from equitangents.kernels.plans.steps import Fork, Step, depth, unrolled
 from equitangents.kernels.program import Affine, Box, Dual
 from equitangents.kernels.threads import threads
 
-_PANEL = 48 << 20  # bytes of prepared inputs that a panel holds,
-_LEAST = 64  # or so many inputs
 _VECTOR = 64  # bytes, at most
-_POOLED = 5  # numbers a block that a pool between layers needs of each input alone
 
 
 def working_bytes(plan: AlongFibres, channels: int, n1: int, n2: int, itemsize: int) -> int:
     """Bytes for N1 × N2 pairs of inputs with `channels` channels."""
     each, tile, lanes = _parts(plan, channels, itemsize)
-    largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)
+    largest = max(TILE_ROWS, PANEL_BYTES // max(each, 1) // TILE_ROWS * TILE_ROWS + TILE_ROWS)
     panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
     return panels + threads() * tile
 
@@ -40,16 +38,16 @@ def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, i
     stages = stages_of(plan)
     field, vector = [op for stage in stages for op in stage.steps], unrolled(plan.vector)[0]
     signals = stages[0].levels[0].positions * channels * (2 if converted else 1)
-    sides = sum(_sides(op) for op in (*field, *vector)) + 2 + _POOLED * (len(stages) - 1)
+    sides = sum(_sides(op) for op in (*field, *vector)) + 2 + POOLED_SIDES * (len(stages) - 1)
     each = (2 * sides * plan.positions + signals) * itemsize
     margin = max((_reach(op) for op in field if isinstance(op, Box)), default=1)
     kept = max(depth(field), depth(vector))
-    tile = (2 + kept) * max(plan.positions, margin, _LEAST) * 2 * _VECTOR  # fields of D and Θ, by lanes
+    tile = (2 + kept) * max(plan.positions, margin, TILE_ROWS) * 2 * _VECTOR  # fields of D and Θ, by lanes
     if isinstance(plan, StagedPlan):
         tile += plan.pairs_of_positions * 2 * lanes * 8  # fields over pairs of positions, in double
         tile += sum(len(stage.fibres.array) + _VECTOR for stage in stages[1:])  # which of them were begun
         tile += (3 + 2 * kept) * max(plan.positions, margin) * lanes * 8  # variances, beside these
-    return each, tile + 5 * _LEAST * lanes * 8 + 2 * _VECTOR * plan.positions, lanes
+    return each, tile + 5 * TILE_ROWS * lanes * 8 + 2 * _VECTOR * plan.positions, lanes
 
 
 def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
@@ -61,11 +59,11 @@ def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: in
     steps = [*unrolled(by_point)[0], *unrolled(plan.vector)[0]]
     sides = coefficients + plan.positions * (2 + sum(_sides(op) for op in steps))
     each = (2 * sides + 2 * plan.positions * channels) * itemsize
-    largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)
+    largest = max(TILE_ROWS, PANEL_BYTES // max(each, 1) // TILE_ROWS * TILE_ROWS + TILE_ROWS)
     panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
     points = plan.positions * (channels * _VECTOR + (7 + 3 * depth(steps)) * 2 * _VECTOR)
     transforms = (4 * plan.degrees * (plan.rings + 1) + 4 * plan.rings + 6 * plan.degrees**2) * 2 * _VECTOR
-    tile = points + transforms + (sides + coefficients) * _VECTOR + 16 * _LEAST * _VECTOR
+    tile = points + transforms + (sides + coefficients) * _VECTOR + 16 * TILE_ROWS * _VECTOR
     described = 4 * 8 * sum(table.size for table in plan.tables()) + 12 * plan.turns.count
     return panels + threads() * tile + described + (n1 + n2) * plan.positions * channels * itemsize
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
+from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered, threads
 from equitangents.kernels.engines.cpu.result_memory import RESULTS
@@ -98,9 +99,6 @@ def _with(inputs: int | None, positions: int) -> tuple[int, ...]:
     return (positions,) if inputs is None else (inputs, positions)
 
 
-_KINDS = {"all": 1, "same": 2, "listed": 3}
-
-
 def kernels(
     plan: Runnable, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -180,7 +178,7 @@ def _run(
         listed=len(shape) == 1,
         instructions=instruction_set,
         distances=None if distances is None else distances.ctypes.data,
-        field=0 if kept is None else _KINDS[kept.kind],
+        field=FieldKind.NONE if kept is None else FieldKind[kept.kind.upper()],
         field_numbers=0 if kept is None else kept.numbers,
         targets=None if kept is None or kept.targets is None else kept.targets.ctypes.data,
         odd=ctypes.addressof(odd),

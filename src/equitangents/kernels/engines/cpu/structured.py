@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.formatting import memory_size
+from equitangents.kernels.engines.codes import PANEL_BYTES
 from equitangents.kernels.engines.cpu.library import library, threads
 from equitangents.kernels.engines.cpu.run import Arrays, called, results
 from equitangents.kernels.engines.cpu.structured_plan import Described, describe, why_not
@@ -21,7 +22,6 @@ from equitangents.kernels.structured.rules import Pair, StructuredRules
 
 _CELL = 128  # bytes of a pair of positions: two vectors, at most
 _MEMORY_LIMIT = 4 << 30  # bytes for the fields of all threads
-_PANEL = 48 << 20  # bytes of prepared inputs that a panel holds, those of one more vector aside
 _LANES = 8  # inputs in a vector, at most
 
 
@@ -72,7 +72,7 @@ class CompiledStructured(StructuredRules):
         found = _sized(program)
         signal = int(np.prod(program.shape, dtype=np.int64)) * channels
         each = (2 * found.sides + signal) * 8
-        panels = sum(min(_PANEL + _LANES * each, (n + _LANES) * each) for n in (n1, n2))
+        panels = sum(min(PANEL_BYTES + _LANES * each, (n + _LANES) * each) for n in (n1, n2))
         converted = ((n1 + n2) * signal + 2 * n1 * n2) * 8 if itemsize < 8 else 0
         return _threads(found) * _bytes(found) + panels + converted
 

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from equitangents.kernels.engines.codes import JointKind, Mixing
 from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.descriptor import Description
-from equitangents.kernels.engines.cpu.structured_steps import Field, Kind, Mixing, Registers
+from equitangents.kernels.engines.cpu.structured_steps import Field, Registers
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Flatten, Parallel, Pool, Table, WindowPool
 from equitangents.kernels.structured.batch import reads_graphs
@@ -30,7 +31,12 @@ from equitangents.kernels.structured.program import (
     flat,
 )
 
-_MECHANISMS = {"softmax": Mixing.SOFTMAX, "identity": Mixing.IDENTITY, "relu": Mixing.RELU, "abs": Mixing.ABS}
+_MECHANISMS = {
+    "softmax": Mixing.SOFTMAX,
+    "identity": Mixing.IDENTITY,
+    "relu": Mixing.RECTIFIED,
+    "abs": Mixing.MAGNITUDE,
+}
 _ONES = (1.0, 1.0, 1.0, 1.0)
 
 
@@ -131,31 +137,31 @@ class _Writer:
                 if not uses[i]:
                     self.to.give_back(fields[i])
             if own != 1.0:
-                self.to.step(Kind.COMBINE, base, numbers=(own, 0.0, own, 0.0))
+                self.to.step(JointKind.COMBINE, base, numbers=(own, 0.0, own, 0.0))
             found.append(base)
         return found
 
     def added(self, base: Field, other: Field, numbers: tuple[float, ...], *, means: bool) -> None:
         if base.mask != other.mask:
             self.cleared(other)
-        self.to.step(Kind.COMBINE, base, other, numbers=numbers, total=means, masks=(base.mask, base.mask))
+        self.to.step(JointKind.COMBINE, base, other, numbers=numbers, total=means, masks=(base.mask, base.mask))
         base.stale = base.stale or other.stale
 
     def copied(self, field: Field) -> Field:
         copy = self.to.take(field.positions, field.mask)
-        self.to.step(Kind.COPY, copy, field)
+        self.to.step(JointKind.COPY, copy, field)
         return replace(copy, stale=field.stale)
 
     def cleared(self, field: Field) -> None:
         if field.stale and field.mask >= 0:
-            self.to.step(Kind.CLEAR, field)
+            self.to.step(JointKind.CLEAR, field)
         field.stale = False
 
     def affine(self, op: Affine, field: Field) -> Field:
         weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
         rated = op.rates is not None
         numbers = (op.W_var, op.b_var, weight_rate / op.W_var if rated else 1.0, bias_rate)
-        self.to.step(Kind.AFFINE, field, numbers=numbers, total=rated)
+        self.to.step(JointKind.AFFINE, field, numbers=numbers, total=rated)
         return _touched(field)
 
     def dual(self, op: Dual, field: Field) -> Field:
@@ -164,29 +170,29 @@ class _Writer:
         weights = self.to.real(found.coefficients) if found.coefficients else 0
         numbers = (found.first, found.second, found.offset)
         self.to.step(
-            Kind.DUAL, field, weights=weights, size=len(found.coefficients), dual=found.kind, numbers=numbers,
+            JointKind.DUAL, field, weights=weights, size=len(found.coefficients), dual=found.kind, numbers=numbers,
             sides=found.sides * field.positions,
         )  # fmt: skip
         return _touched(field)
 
     def decouple(self, op: Decouple, field: Field) -> Field:
         self.cleared(field)
-        self.to.step(Kind.DECOUPLE, field)
+        self.to.step(JointKind.DECOUPLE, field)
         return field
 
     def times(self, op: Times, field: Field) -> Field:
         return self.scaled(field, op.factor)
 
     def scaled(self, field: Field, factor: float) -> Field:
-        self.to.step(Kind.COMBINE, field, numbers=(factor**2, 0.0, factor, 0.0))
+        self.to.step(JointKind.COMBINE, field, numbers=(factor**2, 0.0, factor, 0.0))
         return field
 
     def normalise(self, op: Normalise, field: Field) -> Field:
-        self.to.step(Kind.NORMALISE, field, numbers=(op.eps,), total=op.positions)
+        self.to.step(JointKind.NORMALISE, field, numbers=(op.eps,), total=op.positions)
         return _touched(field)
 
     def drop(self, op: Drop, field: Field) -> Field:
-        self.to.step(Kind.DROP, field, numbers=(1 / op.keep,))
+        self.to.step(JointKind.DROP, field, numbers=(1 / op.keep,))
         return field
 
     def box(self, op: Box, field: Field) -> Field:
@@ -202,7 +208,7 @@ class _Writer:
         out = self.to.take(len(index), mask)
         index_at, weights_at = self.to.table(index), self.to.real(weights)
         self.to.step(
-            Kind.WINDOW, out, field, after=len(index), index=index_at, weights=weights_at, size=index.shape[1],
+            JointKind.WINDOW, out, field, after=len(index), index=index_at, weights=weights_at, size=index.shape[1],
             masks=(field.mask, mask),
         )  # fmt: skip
         self.to.give_back(field)
@@ -211,7 +217,7 @@ class _Writer:
     def flatten(self, op: Flatten, field: Field) -> Field:
         self.cleared(field)
         out = self.to.take(1)
-        self.to.step(Kind.FLATTEN, out, field, after=1, masks=(field.mask, -1))
+        self.to.step(JointKind.FLATTEN, out, field, after=1, masks=(field.mask, -1))
         self.to.give_back(field)
         return out
 
@@ -222,7 +228,7 @@ class _Writer:
         if field.mask < 0 or op.box is not None:
             mask = field.mask if op.box is None else self.mask_after(op.box, field)
             return self.by_matrix(field, member / (1 if sums else member.sum(axis=1, keepdims=True)), mask)
-        mask = self.mask_of(Kind.PRESENT, field.mask, labels, op.blocks)
+        mask = self.mask_of(JointKind.PRESENT, field.mask, labels, op.blocks)
         return self.mixed(field, op.blocks, member, mixing=Mixing.SUM if sums else Mixing.MEAN, mask=mask)
 
     def window_pool(self, op: WindowPool, field: Field) -> Field:
@@ -241,10 +247,10 @@ class _Writer:
     def attend(self, op: Attend, field: Field) -> Field:
         if not op.linear:
             self.cleared(field)
-            self.to.step(Kind.COVARIANCE, field)
+            self.to.step(JointKind.COVARIANCE, field)
             weight = op.value_var * op.logit_scale**2
-            self.to.step(Kind.SQUARE, field, numbers=(weight, 0.0, op.b_var), total=True)
-            self.to.step(Kind.DISTANCE, field)
+            self.to.step(JointKind.SQUARE, field, numbers=(weight, 0.0, op.b_var), total=True)
+            self.to.step(JointKind.DISTANCE, field)
             return _touched(field)
         numbers = (op.value_var, 2.0, op.b_var, op.logit_scale)
         how = _MECHANISMS[op.mechanism]
@@ -264,20 +270,20 @@ class _Writer:
     ) -> Field:
         """K of D, the two products, and D of the new K, in place; entries of A are where the pattern has them."""
         self.cleared(field)
-        self.to.step(Kind.COVARIANCE, field)
+        self.to.step(JointKind.COVARIANCE, field)
         index = 0 if pattern is None else self.to.table(_entries(pattern))
         entries = 0 if pattern is None else int(pattern.sum())
         own = 0 if mixing in (Mixing.GIVEN, Mixing.GRAPH) else entries or field.positions**2
         spare = self.to.take(max(after, field.positions))
         spare.positions = field.positions
         self.to.step(
-            Kind.MIX, field, spare, after=after, index=index, weights=weights, size=entries,
+            JointKind.MIX, field, spare, after=after, index=index, weights=weights, size=entries,
             mixing=mixing, total=centred, numbers=numbers, masks=(field.mask, mask), sides=own,
         )  # fmt: skip
         self.to.give_back(spare)
         found = Field(field.number, after, mask)
         self.to.widest = max(self.to.widest, after)
-        self.to.step(Kind.DISTANCE, found)
+        self.to.step(JointKind.DISTANCE, found)
         return _touched(found)
 
     def mask_after(self, box: Box, field: Field) -> int:
@@ -285,9 +291,9 @@ class _Writer:
         at = deciding(box, self.convention)
         if field.mask < 0 or np.array_equal(at, np.arange(self.to.masks[field.mask])):
             return field.mask
-        return self.mask_of(Kind.CENTRES, field.mask, at, len(at))
+        return self.mask_of(JointKind.CENTRES, field.mask, at, len(at))
 
-    def mask_of(self, kind: Kind, mask: int, table: np.ndarray, positions: int) -> int:
+    def mask_of(self, kind: JointKind, mask: int, table: np.ndarray, positions: int) -> int:
         """A mask made of another, once."""
         key = (mask, (kind, np.asarray(table).tobytes()))
         if key not in self.masks:

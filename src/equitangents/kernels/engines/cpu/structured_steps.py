@@ -6,54 +6,12 @@ Steps are written as three arrays of numbers (`native/src/joint.cpp` reads them)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from equitangents.kernels.engines.codes import JOINT_SIDES, STEPS_VERSION, JointKind, Mixing
 from equitangents.kernels.engines.cpu.descriptor import Description
-
-_VERSION = 1
-
-
-class Kind(IntEnum):
-    """What a step does: `JointKind` in native/src/joint.hpp."""
-
-    COPY = 0
-    WINDOW = 1
-    AFFINE = 2
-    DUAL = 3
-    DECOUPLE = 4
-    COMBINE = 5
-    NORMALISE = 6
-    COVARIANCE = 7
-    DISTANCE = 8
-    MIX = 9
-    SQUARE = 10
-    DROP = 11
-    FLATTEN = 12
-    CLEAR = 13
-    CENTRES = 14
-    PRESENT = 15
-
-
-_SIDES = {
-    Kind.WINDOW: 1, Kind.AFFINE: 1, Kind.DECOUPLE: 1, Kind.COMBINE: 2, Kind.NORMALISE: 5, Kind.COVARIANCE: 1,
-    Kind.DISTANCE: 1, Kind.DROP: 1, Kind.CLEAR: 2,
-}  # fmt: skip
-
-
-class Mixing(IntEnum):
-    """Where the weights of a mix come from: `Mixing` in native/src/joint.hpp."""
-
-    GIVEN = 0
-    GRAPH = 1
-    MEAN = 2
-    SUM = 3
-    SOFTMAX = 4
-    IDENTITY = 5
-    RELU = 6
-    ABS = 7
 
 
 @dataclass
@@ -100,7 +58,7 @@ class Registers:
 
     def step(
         self,
-        kind: Kind,
+        kind: JointKind,
         to: Field | int,
         source: Field | int | None = None,
         *,
@@ -129,7 +87,7 @@ class Registers:
         code += [index, weights, size, mixing, int(total), dual, four, *masks]
         self.steps += map(int, code)
         self.count += 1
-        self.sides += _SIDES.get(kind, 0) * before if sides is None else sides
+        self.sides += JOINT_SIDES.get(kind, 0) * before if sides is None else sides
         if isinstance(to, Field):
             self.last = to.number
 
@@ -157,7 +115,7 @@ class Registers:
 
     def description(self, channels: int, positions: int, graphs: bool) -> Description:
         """All of it as arrays."""
-        head = [_VERSION, channels, positions, self.fields, self.count, len(self.masks), int(graphs), *self.masks]
+        head = [STEPS_VERSION, channels, positions, self.fields, self.count, len(self.masks), int(graphs), *self.masks]
         reals = np.concatenate([*self._reals, np.zeros(1)]).view(np.int32)
         tables = np.concatenate([*self._tables, np.zeros(1, np.int32)])
         return Description(np.array(head + self.steps, np.int32), reals, tables)

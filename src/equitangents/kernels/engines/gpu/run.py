@@ -16,6 +16,7 @@ import numpy as np
 
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import reference
+from equitangents.kernels.engines.codes import PairKind
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.gpu.availability import capability
 from equitangents.kernels.engines.gpu.compiler import cubin, emulated, host_library
@@ -25,7 +26,6 @@ from equitangents.kernels.plans.plan import FibrePlan
 
 BLOCKS = 2048  # blocks that keep a large GPU busy
 _LARGEST_GRID = 2**31 - 1  # blocks of a launch
-ALL, TRIANGLE, DIAGONAL = 0, 1, 2  # kinds of pairs, as in native/src/gpu/pairs.hpp
 
 
 def kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
@@ -37,7 +37,7 @@ def kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | None = N
     p2 = p1 if x2 is None else _prepare(plan, tables, x2)
     y1, u1 = _in_units(plan, x1)
     y2, u2 = (y1, u1) if x2 is None else _in_units(plan, x2)
-    first, theta = _sums(plan, y1, p1.field, u1, y2, p2.field, u2, TRIANGLE if x2 is None else ALL)
+    first, theta = _sums(plan, y1, p1.field, u1, y2, p2.field, u2, PairKind.TRIANGLE if x2 is None else PairKind.ALL)
     return reference.after_readout(plan, tables, first, theta, *reference.aligned(p1, p2))
 
 
@@ -45,7 +45,7 @@ def diagonal(plan: FibrePlan, tables: dict[str, Any], x: Any) -> tuple[Any, Any]
     """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
     p = _prepare(plan, tables, x)
     y, unit = _in_units(plan, x)
-    first, theta = _sums(plan, y, p.field, unit, y, p.field, unit, DIAGONAL)
+    first, theta = _sums(plan, y, p.field, unit, y, p.field, unit, PairKind.DIAGONAL)
     return reference.own_after_readout(plan, tables, first, theta, p)
 
 
@@ -55,7 +55,7 @@ def _prepare(plan: FibrePlan, tables: dict[str, Any], x: Any) -> reference.Prepa
     scaled, unit = _in_units(plan, x)
 
     def own(moments: Any) -> Any:
-        return _sums(plan, scaled, moments, unit, scaled, moments, unit, DIAGONAL)[0]
+        return _sums(plan, scaled, moments, unit, scaled, moments, unit, PairKind.DIAGONAL)[0]
 
     return reference.prepare(plan, tables, by_position, own)
 
@@ -66,14 +66,14 @@ def _in_units(plan: FibrePlan, x: Any) -> tuple[Any, Any]:
     return scaled.reshape(x.shape), unit
 
 
-def _sums(plan: FibrePlan, x1: Any, m1: Any, u1: Any, x2: Any, m2: Any, u2: Any, kind: int) -> tuple[Any, Any]:
+def _sums(plan: FibrePlan, x1: Any, m1: Any, u1: Any, x2: Any, m2: Any, u2: Any, kind: PairKind) -> tuple[Any, Any]:
     """The readout's weighted sums over all fibres: (K, Θ), or (D, Θ) where a nonlinearity follows a single fibre.
 
     All of it is that of inputs in their units, u1 and u2, if they have any.
     """
     made = source(plan, x1.shape[-1], x1.dtype.name)
     n1, n2 = len(x1), len(x2)
-    pairs = {ALL: n1 * n2, TRIANGLE: n1 * (n1 + 1) // 2, DIAGONAL: n1}[kind]
+    pairs = {PairKind.ALL: n1 * n2, PairKind.TRIANGLE: n1 * (n1 + 1) // 2, PairKind.DIAGONAL: n1}[kind]
     groups = max(1, -(-pairs // made.shape.pairs))
     splits = max(1, min(-(-BLOCKS // groups), -(-len(made.shape.labels) // made.shape.fibres)))
     inputs = (
@@ -84,13 +84,13 @@ def _sums(plan: FibrePlan, x1: Any, m1: Any, u1: Any, x2: Any, m2: Any, u2: Any,
         jnp.asarray(made.reals, x1.dtype),
         jnp.asarray(made.tables),
     )
-    shape = (splits, n1) if kind == DIAGONAL else (splits, n1, n2)
+    shape = (splits, n1) if kind == PairKind.DIAGONAL else (splits, n1, n2)
     if groups * splits > _LARGEST_GRID:
         raise MemoryLimitError(f"{n1} × {n2} inputs are too many for one launch; compute the kernel in parts")
     code = _library_name(made) if emulated() else cubin(made.text, capability())
     out = jax.ShapeDtypeStruct(shape, x1.dtype)
     call = jax.ffi.ffi_call(_registered(emulated()), (out, out), vmap_method="sequential")
-    numbers = (n1, n2, pairs, splits, kind, groups * splits, made.shape.threads, made.shape.bytes)
+    numbers = (n1, n2, pairs, splits, int(kind), groups * splits, made.shape.threads, made.shape.bytes)
     k, theta = call(
         *inputs,
         code=np.frombuffer(code, np.uint8),

@@ -27,6 +27,7 @@ from equitangents.kernels.units import unit_bias
 
 HEADERS = (
     "gpu/scalar.hpp",
+    "codes.hpp",
     "program.hpp",
     "polynomials.hpp",
     "elementary.hpp",

@@ -1,0 +1,129 @@
+"""Numbers that engines in C++ and the plans which Python writes for them have in common.
+
+The build makes a header of them (`native/tools/codes.py`), so that neither language has a list of its own. It runs
+this file before the package is installed: nothing but the standard library can be imported here.
+"""
+
+from enum import IntEnum
+
+PLAN_VERSION = 12  # of descriptions of plans: another number where they are read in another way
+STEPS_VERSION = 2  # of descriptions of steps on fields over all pairs of positions
+AXES = 3  # of grids
+DEPTH = 8  # residual branches inside each other, at most
+SHORT, LONG = 4, 20  # degrees of polynomials, at most
+POOLED_SIDES = 5  # numbers a block that a pool between layers needs of each input alone
+TILE_ROWS = 64  # first inputs in a tile, at most
+PANEL_BYTES = 48 << 20  # of prepared inputs that a panel holds on each side, or of so many inputs as a tile has
+
+
+class OpKind(IntEnum):
+    """What an operation of a plan does; `BACK` takes up what a fork kept, `JOIN` adds it."""
+
+    BOX = 0
+    TABLE = 1
+    AFFINE = 2
+    DUAL = 3
+    DECOUPLE = 4
+    FORK = 5
+    JOIN = 6
+    BACK = 7
+    ZONAL = 8
+    AVERAGE = 9
+
+
+class DualKind(IntEnum):
+    """Which dual activation an operation is; behind each its parameters."""
+
+    PIECEWISE_LINEAR = 0  # slope below 0
+    ERF = 1
+    GELU = 2
+    SINE = 3
+    COSINE = 4
+    NORMALISED_EXPONENTIAL = 5  # γ
+    WAVE = 6  # cosine of twice the phase, sine of the phase
+    RADIAL_BASIS = 7  # γ
+    EXPONENTIAL = 8  # a, b
+    GAUSSIAN = 9  # a, b
+    GABOR = 10
+    NORMALISED = 11  # ε
+    STANDARDISED = 12  # ε
+    STEP = 13  # D at opposite inputs, variance
+    RECTIFIED_MONOMIAL = 14  # degree, mean of variance 1
+    POLYNOMIAL = 15
+    LONG_POLYNOMIAL = 16
+    BENT_GELU = 17
+
+
+DUAL_SIDES = {
+    DualKind.PIECEWISE_LINEAR: 2, DualKind.ERF: 6, DualKind.GELU: 4, DualKind.SINE: 2, DualKind.COSINE: 2,
+    DualKind.NORMALISED_EXPONENTIAL: 2, DualKind.WAVE: 2, DualKind.RADIAL_BASIS: 1, DualKind.EXPONENTIAL: 1,
+    DualKind.GAUSSIAN: 3, DualKind.GABOR: 4, DualKind.NORMALISED: 4, DualKind.STANDARDISED: 2, DualKind.STEP: 2,
+    DualKind.RECTIFIED_MONOMIAL: 2, DualKind.POLYNOMIAL: SHORT + 3, DualKind.LONG_POLYNOMIAL: LONG + 3,
+    DualKind.BENT_GELU: 8,
+}  # fmt: skip
+"""Numbers a position that a dual activation needs of each input alone."""
+
+
+class JointKind(IntEnum):
+    """What a step on fields over all pairs of positions does.
+
+    `COVARIANCE` makes K of D, and `DISTANCE` D of K, for those between them that need K. The last two make masks.
+    """
+
+    COPY = 0
+    WINDOW = 1
+    AFFINE = 2
+    DUAL = 3
+    DECOUPLE = 4
+    COMBINE = 5
+    NORMALISE = 6
+    COVARIANCE = 7
+    DISTANCE = 8
+    MIX = 9
+    SQUARE = 10
+    DROP = 11
+    FLATTEN = 12
+    CLEAR = 13
+    CENTRES = 14
+    PRESENT = 15
+
+
+JOINT_SIDES = {
+    JointKind.WINDOW: 1, JointKind.AFFINE: 1, JointKind.DECOUPLE: 1, JointKind.COMBINE: 2, JointKind.NORMALISE: 5,
+    JointKind.COVARIANCE: 1, JointKind.DISTANCE: 1, JointKind.DROP: 1, JointKind.CLEAR: 2,
+}  # fmt: skip
+"""Numbers a position that a step needs of each input alone, where its kind alone says so; others: 0."""
+
+
+class Mixing(IntEnum):
+    """Where the matrix A of a mix comes from.
+
+    One for all inputs; each input's graph; means or sums of what a mask leaves of blocks; or a function of the
+    input's own K.
+    """
+
+    GIVEN = 0
+    GRAPH = 1
+    MEAN = 2
+    SUM = 3
+    SOFTMAX = 4
+    IDENTITY = 5
+    RECTIFIED = 6
+    MAGNITUDE = 7
+
+
+class FieldKind(IntEnum):
+    """Which pairs of positions of a field are kept."""
+
+    NONE = 0
+    ALL = 1
+    SAME = 2
+    LISTED = 3
+
+
+class PairKind(IntEnum):
+    """Which pairs of inputs a launch on a GPU computes; `DIAGONAL`: inputs with themselves."""
+
+    ALL = 0
+    TRIANGLE = 1
+    DIAGONAL = 2

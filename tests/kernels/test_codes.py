@@ -1,0 +1,72 @@
+"""Numbers that Python and C++ have in common are written once."""
+
+import os
+import re
+import runpy
+import sys
+from enum import IntEnum
+from pathlib import Path
+
+import pytest
+
+from equitangents.kernels.engines import codes
+from equitangents.kernels.engines.gpu.source import folder
+
+ROOT = Path(__file__).parents[2]
+NATIVE = ROOT / "native"
+SOURCE = ROOT / "src/equitangents/kernels/engines/codes.py"
+KINDS = [value for value in vars(codes).values() if isinstance(value, type) and issubclass(value, IntEnum)]
+KINDS.remove(IntEnum)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """The header, made as the build makes it."""
+    sys_path = list(sys.path)
+    runpy.run_path(str(NATIVE / "tools/codes.py"))["main"](str(SOURCE), str(tmp_path / "codes.hpp"))
+    assert sys.path == sys_path
+    return tmp_path / "codes.hpp"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_header_has_every_kind_with_its_number(made, kind):
+    listed = re.search(rf"enum class {kind.__name__} : int32_t {{(.*?)}};", made.read_text()).group(1)
+    assert {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", listed)} == {
+        member.name.lower(): member.value for member in kind
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_numbers_count_from_nought_without_gaps(kind):
+    assert [member.value for member in kind] == list(range(len(kind)))
+
+
+@pytest.mark.parametrize("table", [codes.DUAL_SIDES, codes.JOINT_SIDES])
+def test_the_header_has_every_count_of_sides(made, table):
+    for kind, count in table.items():
+        assert f"case {type(kind).__name__}::{kind.name.lower()}: return {count};" in made.read_text()
+
+
+def test_every_dual_says_how_many_sides_it_has():
+    assert set(codes.DUAL_SIDES) == set(codes.DualKind)
+
+
+def test_a_header_that_would_not_change_is_left_alone(made):
+    os.utime(made, (1, 1))
+    main = runpy.run_path(str(NATIVE / "tools/codes.py"))["main"]
+    main(str(SOURCE), str(made))
+    assert made.stat().st_mtime == 1
+    made.write_text("of before")
+    main(str(SOURCE), str(made))
+    assert "kPlanVersion" in made.read_text()
+
+
+def test_no_file_of_the_engine_numbers_kinds_by_itself():
+    of_kinds = re.compile(rf"enum (class )?({'|'.join(kind.__name__ for kind in KINDS)})\b")
+    files = [path for ending in ("hpp", "cpp") for path in (NATIVE / "src").rglob(f"*.{ending}")]
+    assert len(files) > 50
+    assert not [path.name for path in files if of_kinds.search(path.read_text())]
+
+
+def test_the_gpu_engine_has_the_header_too(made):
+    assert (folder() / "codes.hpp").read_text() == made.read_text()
