@@ -141,7 +141,8 @@ def _read(pixels: int, path: Path, crop: np.ndarray | None) -> np.ndarray:
     def part_of(image: Any) -> np.ndarray:
         if crop is None:
             image.draft("RGB", (pixels, pixels))  # a JPEG is decoded no larger than it takes
-        box = _centre(*image.size) if crop is None else _part(*image.size, crop)
+        width, height = image.size
+        box = _centre(width, height) if crop is None else _part(width, height, crop)
         seen = image.convert("RGB").resize((pixels, pixels), Image.Resampling.BILINEAR, box=box)
         return np.asarray(ImageOps.mirror(seen) if crop is not None and crop[4] < 0.5 else seen, np.uint8)
 
