@@ -57,7 +57,8 @@ def read_like(data: str, model: Path, stage: Stage) -> Any:
     form = form_of(model)
     if form is None:
         raise InvalidArgumentError(
-            f"data is {data!r}, a folder of images, and {model} was fitted to arrays; give arrays, or fit on a folder"
+            f"data is {data!r}, a folder of images, and {model} was fitted to arrays, or its fit was interrupted; give "
+            "arrays, or fit on a folder"
         )
     stage(f"looking through {data}")
     return beside.room("data").load_images_like(data, form, progress=_progress(stage))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import ExecutorLike, exact_duration, may_write, real
-from equitangents_studies.framework.catalogue import load, lookup
+from equitangents_studies.framework.catalogue import StudyInfo, load, lookup
 
 if TYPE_CHECKING:
     from equitangents.report import Verdict
