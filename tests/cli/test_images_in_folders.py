@@ -217,3 +217,25 @@ def test_what_a_file_claims_is_refused_before_it_is_decoded(tiles, tmp_path):
     }.items():
         with pytest.raises(InvalidArgumentError, match=match):
             read_image(tmp_path / name, decoded)
+
+
+def test_real_numbers_in_a_table_make_a_regression_with_deviations(run, tiles):
+    rows = [f"{i:02}.png,{0.1 * i + 0.05:.3f}" for i in range(12)]
+    (tiles / "ages.csv").write_text("\n".join(["file,label", *rows]))
+    fit = ("fit", "--data", "flat", "--targets", "ages.csv", "--depth", 1, "--ridge", 1e-3, "--out", "ages")
+    status, out, _ = run(*fit)
+    assert (status, out.count("\n"), "regression of 12 samples" in out) == (0, 1, True)
+    assert run("predict", "ages", "--data", "flat", "--out", "p.csv")[0] == 0
+    with open("p.csv", newline="") as file:
+        found = list(csv.DictReader(file))
+    x = et.data.load_labelled_images("flat", "ages.csv").x
+    mean, std = et.InfiniteEnsemble.load("ages").predict(x, return_std=True)
+    np.testing.assert_allclose(
+        [[float(r["mean"]), float(r["std"])] for r in found], np.stack([mean, std], 1), rtol=1e-4
+    )
+
+
+def test_a_solver_without_a_decomposition_says_that_nothing_was_held_out(run, tiles):
+    status, out, _ = run(*FIT, "--solver", "pcg")
+    assert status == 0
+    assert out.splitlines()[1] == "held out: not computed, since pcg keeps no decomposition"
