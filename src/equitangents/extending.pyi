@@ -9,6 +9,7 @@ from equitangents._types import ArrayLike, DType, Elements, FileName, Numbers, P
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.inputs import check_network
+from equitangents.keywords import meant
 from equitangents.validation import check_array, check_same_length, check_whole, is_whole
 
 # files that are there whole or not at all, and what they claim to hold
@@ -91,6 +92,7 @@ __all__ = [
     "machine_memory",
     "make_plan",
     "may_write",
+    "meant",
     "member_shapes",
     "notebook",
     "opened",

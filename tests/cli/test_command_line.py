@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from equitangents import __version__
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
+from equitangents_studies.framework.catalogue import registry
 
 HEAVY = ("jax", "numpy", "scipy", "matplotlib", "sklearn", "optax", "orbax", "jinja2")
 
@@ -144,3 +146,31 @@ def test_characters_that_an_encoding_lacks_do_not_lose_the_answer() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=False)
     assert (found.returncode, found.stdout) == (0, b"? members\n"), found.stderr
+
+
+def test_the_list_as_json_says_what_the_table_says(capsys) -> None:
+    told = json.loads(run(capsys, "list", "--json")[1])
+    assert [each["name"] for each in told] == list(registry)
+    table = run(capsys, "list")[1].splitlines()
+    assert all(each["name"] in line and each["title"] in line for each, line in zip(told, table, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["rotated-image"], "rotated-images"),
+        (["Toy"], "toy"),
+        (["toy", "--preset", "quik"], "quick"),
+        (["toy", "--set", "member=3"], "members"),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_nearest(capsys, tmp_path, monkeypatch, arguments, meant) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run(capsys, "reproduce", *arguments)
+    assert status == 2
+    assert f"did you mean {meant!r}?" in err
+
+
+def test_a_misspelt_study_is_told_before_anything_heavy_is_imported() -> None:
+    command = "from equitangents.cli.main import main\ntry: main(['reproduce', 'toi'])\nexcept SystemExit: pass"
+    assert modules_after(command) == set()

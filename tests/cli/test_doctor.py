@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import jax
@@ -14,9 +15,9 @@ from equitangents.cli.main import main
 from equitangents.kernels.result import Kernels
 
 
-def run_doctor(capsys) -> tuple[int, str, str]:
+def run_doctor(capsys, *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as stop:
-        main(["doctor"])
+        main(["doctor", *arguments])
     return int(stop.value.code or 0), *capsys.readouterr()
 
 
@@ -40,6 +41,16 @@ def test_wrong_numbers_are_reported(capsys, monkeypatch) -> None:
     assert status == 1
     assert "WRONG" in out
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [1e-9, float("nan")])
+def test_json_says_whether_all_is_well(capsys, monkeypatch, error) -> None:
+    monkeypatch.setattr(self_test, "CHECKS", [lambda: self_test.Check("one", error, 1e-6)])
+    status, out, _ = run_doctor(capsys, "--json")
+    told = json.loads(out, parse_constant=pytest.fail)  # NaN is no JSON
+    assert (status, told["well"]) == ((0, True) if error == 1e-9 else (1, False))
+    assert told["installation"]["jax"] == jax.__version__
+    assert [(each["name"], each["passed"]) for each in told["checks"]] == [("one", told["well"])]
 
 
 @pytest.mark.parametrize("error", [float("nan"), float("inf"), 2e-3])

@@ -49,7 +49,7 @@ def test_the_layout_of_imagenet_has_its_own_test_images(tmp_path):
 def test_listing_reads_no_image_and_reading_only_those_asked_for(tmp_path, monkeypatch):
     fill(tmp_path)
     opened, real = [], Image.open
-    monkeypatch.setattr(Image, "open", lambda path: (opened.append(path), real(path))[1])
+    monkeypatch.setattr(Image, "open", lambda path, **how: (opened.append(path), real(path, **how))[1])
     found = open_image_folder(tmp_path)
     part = found.train[np.array([4, 2])]
     assert opened == []

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import math
 import platform
 from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "optax", "orbax-checkpoint", "scikit-learn")
 
 
-def doctor() -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="All of it as one object in JSON.")] = False,
+) -> None:
     """Show versions, devices and the kernel engine, and test this installation on small kernels.
 
     Exit status 1 if a number of the self-test is wrong, 2 if the engine that EQUITANGENTS_ENGINE names cannot run here.
     """
     import jax
-    from rich.console import Console
     from rich.table import Table
 
     import equitangents
@@ -24,30 +28,60 @@ def doctor() -> None:
     from equitangents.errors import InvalidArgumentError
     from equitangents.kernels.engines import engine_description, engines, finding
 
-    about = Table.grid(padding=(0, 2))
-    about.add_row("equitangents", equitangents.__version__)
-    about.add_row("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    for package in PACKAGES:
-        about.add_row(package, version(package))
-    about.add_row("devices", ", ".join(f"{d.platform}:{d.id} ({d.device_kind})" for d in jax.devices()))
+    about = {
+        "equitangents": equitangents.__version__,
+        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        **{package: version(package) for package in PACKAGES},
+        "devices": ", ".join(f"{d.platform}:{d.id} ({d.device_kind})" for d in jax.devices()),
+    }
     for engine in engines():
         if engine.why_unavailable() is None and (found := finding(engine, again=True)) is not None:
-            about.add_row(f"test of {engine.name}", str(found))
-    console = Console()
+            about[f"test of {engine.name}"] = str(found)
     try:
-        about.add_row("kernel engine", engine_description())
+        about["kernel engine"] = engine_description()
     except InvalidArgumentError as error:
-        about.add_row("kernel engine", f"none: {error}")
-        console.print(about)
+        about["kernel engine"] = f"none: {error}"
+        _print({"installation": about, "checks": [], "well": False} if as_json else _grid(about))
         raise
-    console.print(about)
-
+    if not as_json:
+        _print(_grid(about))
     checks = run_checks()
-    table = Table("self-test", "error", "allowed", "")
-    for check in checks:
-        table.add_row(check.name, f"{check.error:.1e}", f"{check.allowed:.0e}", "ok" if check.passed else "WRONG")
-
-    console.print(table)
-    if not all(check.passed for check in checks):
+    well = all(check.passed for check in checks)
+    if as_json:
+        told = [
+            {
+                "name": check.name,
+                "error": check.error if math.isfinite(check.error) else str(check.error),
+                "allowed": check.allowed,
+                "passed": check.passed,
+            }
+            for check in checks
+        ]
+        _print({"installation": about, "checks": told, "well": well})
+    else:
+        table = Table("self-test", "error", "allowed", "")
+        for check in checks:
+            table.add_row(check.name, f"{check.error:.1e}", f"{check.allowed:.0e}", "ok" if check.passed else "WRONG")
+        _print(table)
+    if not well:
         typer.echo("equitangents: the self-test found wrong numbers; do not trust results from here", err=True)
         raise typer.Exit(1)
+
+
+def _grid(about: dict[str, str]) -> Any:
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    for name, value in about.items():
+        grid.add_row(name, value)
+    return grid
+
+
+def _print(what: Any) -> None:
+    """An object as JSON, a table as it is drawn."""
+    from rich.console import Console
+
+    if isinstance(what, dict):
+        typer.echo(json.dumps(what, indent=1, ensure_ascii=False))
+    else:
+        Console().print(what)

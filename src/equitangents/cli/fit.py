@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.announcements import announced
+from equitangents.cli.announcements import announced, stages
 from equitangents.cli.files import PLACE
 
 if TYPE_CHECKING:
@@ -22,11 +22,24 @@ TASKS = ("auto", "regression", "classification")
 def fit(
     data: Annotated[
         str,
-        typer.Option(metavar=PLACE, help="Inputs: .npy, .npz with x (and y), or Zarr, an array or a group with x."),
+        typer.Option(
+            metavar=PLACE,
+            help="Inputs: .npy, .npz with x (and y), Zarr, an array or a group with x; or a folder of images, one "
+            "folder a class.",
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the model; one that was saved there is replaced.")],
     targets: Annotated[
-        str | None, typer.Option(metavar=PLACE, help="Targets: .npy, .npz with y, or Zarr; without it y of --data.")
+        str | None,
+        typer.Option(
+            metavar=PLACE,
+            help="Targets: .npy, .npz with y, or Zarr; of a folder of images a table .csv with the columns file and "
+            "label. Without it y of --data, or its folders.",
+        ),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Pixels of a side, to which images are averaged down; by default the smallest side."),
     ] = None,
     net: Annotated[str, typer.Option(help=networks.HELP)] = "mlp",
     depth: Annotated[int | None, typer.Option(help=networks.DEPTH)] = None,
@@ -75,16 +88,23 @@ def fit(
         bool, typer.Option("--means-only", help="Save what means need, a small file; no --std afterwards.")
     ] = False,
 ) -> None:
-    """Train infinitely wide networks on arrays in files, exactly, and save the model in a folder.
+    """Train infinitely wide networks on arrays in files, or images in a folder, exactly, and save the model.
 
     Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
     """
+    from equitangents.cli import images
     from equitangents.cli.files import byte_limit, in_precision, shape
-    from equitangents.scale.reading import read_inputs, read_pair
 
     if task not in TASKS:
         raise typer.BadParameter(f"{task!r}; expected one of {', '.join(TASKS)}", param_hint="--task")
-    x, y = read_pair(data) if targets is None else (read_inputs("data", data), read_inputs("targets", targets, "y"))
+    with stages() as stage:
+        stage(f"reading {data}")
+        of_images = images.read_labelled(data, targets, size, stage) if images.are_images(data, targets) else None
+        if of_images is None and size is not None:
+            raise typer.BadParameter("it is for a folder of images; --data is none", param_hint="--size")
+        x, y = _arrays(data, targets) if of_images is None else (of_images.x, of_images.y)
+        stage("loading what computes kernels")
+        import equitangents.ensembles  # noqa: F401  (seconds, in which something should be said)
     network = networks.network(net, depth, w_std, b_std)
     settings: dict[str, Any] = {
         "augmentation": group,
@@ -103,7 +123,21 @@ def fit(
         inputs, y = in_precision(x, precision), _targets(y)
         model = _kind(task, network, inputs, y)(network, **settings).fit(inputs, y)
         model.save(out, means_only=means_only)
+    if of_images is not None:
+        images.keep_form(of_images.form, out)
     typer.echo(_said(model, out))
+    if hasattr(model, "classes_"):
+        typer.echo(images.held_out(model))
+        new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
+        typer.echo(f"next: equitangents predict {out} --data {new}")
+
+
+def _arrays(data: str, targets: str | None) -> tuple[Any, Any]:
+    from equitangents.scale.reading import read_inputs, read_pair
+
+    if targets is None:
+        return read_pair(data)
+    return read_inputs("data", data), read_inputs("targets", targets, "y")
 
 
 def _kind(task: str, network: KernelFunction, x: Any, y: Any) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:

@@ -7,14 +7,19 @@ from typing import Annotated
 
 import typer
 
-from equitangents.cli.announcements import announced
+from equitangents.cli.announcements import announced, stages
 from equitangents.cli.files import PLACE
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Folder in which `equitangents fit` saved a model.")],
-    data: Annotated[str, typer.Option(metavar=PLACE, help="Inputs: .npy (read as needed), .npz with x, or Zarr.")],
-    out: Annotated[str, typer.Option(metavar=PLACE, help="The file that is written: .npy, .npz or .zarr.")],
+    data: Annotated[
+        str,
+        typer.Option(metavar=PLACE, help="Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images."),
+    ],
+    out: Annotated[
+        str, typer.Option(metavar=PLACE, help="The file that is written: .npy, .npz or .zarr; of images also .csv.")
+    ],
     array: Annotated[str, typer.Option(help="Which array of an .npz file or Zarr group.")] = "x",
     std: Annotated[
         bool, typer.Option("--std", help="Standard deviations, too; of a classifier probabilities as well.")
@@ -35,28 +40,48 @@ def predict(
     What is predicted stays in the folder OUT.parts: the same command goes on after any interruption, and the file
     appears whole in the end.
     """
-    from equitangents.cli import networks
+    from equitangents.cli import images, networks
     from equitangents.cli.files import part
-    from equitangents.ensembles import predict_to_file
     from equitangents.scale.reading import read_inputs
 
-    mine = part(shard)
-    x = read_inputs("data", data, array)
+    mine, table = part(shard), Path(out) if out.lower().endswith(".csv") else None
+    files: tuple[str, ...] = ()
+    with stages() as stage:
+        stage(f"reading {data}")
+        if images.are_images(data):
+            found = images.read_like(data, model, stage)
+            x, files = found.x, found.files
+        else:
+            x = read_inputs("data", data, array)
+            images.check_array(x, model)
+            if table is not None:
+                raise typer.BadParameter(
+                    f"{out!r}; of arrays expected a name that ends in .npy, .npz or .zarr", param_hint="--out"
+                )
+        if table is not None and table.exists() and not force:
+            raise typer.BadParameter(f"{out!r} is there; --force replaces it", param_hint="--out")
+        stage("loading what computes kernels")
+        from equitangents.ensembles import predict_to_file
     given = None if net is None else networks.network(net, None, 1.0, 0.0)
     with announced("equitangents", err=True):
         path = predict_to_file(
             model,
             x,
-            out,
+            out if table is None else table.with_name(f".{table.name}.npz"),
             time=time,
-            return_std=std,
+            return_std=std or table is not None,
             rows=rows,
             shard=mine,
             restart=restart,
-            force=force,
+            force=force or table is not None,
             net=given,
         )
     if not path.exists():  # other parts are missing
         typer.echo(f"{out}: part {shard} is done; the file is made with the last part")
         return
+    if table is not None:
+        from equitangents.array_files import read_arrays
+
+        images.write_table(table, files, read_arrays("out", str(path)))
+        Path(str(path)).unlink()
     typer.echo(f"{out}: predictions of {x.shape[0]:,} inputs")

@@ -86,7 +86,9 @@ class Molecules:
         try:
             from ase import Atoms
         except ImportError:
-            raise MissingLibraryError("to_ase needs ASE: pip install 'equitangents[molecules]'") from None
+            raise MissingLibraryError(
+                "to_ase needs ASE: pip install 'equitangents[molecules]' (in a checkout '.[molecules]')"
+            ) from None
         present = self.atomic_numbers > 0
         return [
             Atoms(numbers=z[here], positions=x[here])

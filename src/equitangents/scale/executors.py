@@ -153,7 +153,8 @@ def dask_client(scheduler: str) -> Iterator[Any]:
         from distributed import Client
     except ImportError:
         raise MissingLibraryError(
-            "a Dask scheduler needs the package distributed, which is not installed: pip install 'equitangents[dask]'"
+            "a Dask scheduler needs the package distributed, which is not installed: pip install "
+            "'equitangents[dask]' (in a checkout '.[dask]')"
         ) from None
     where = {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
     with _quiet(_DASK_TALK):

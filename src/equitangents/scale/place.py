@@ -205,7 +205,7 @@ def place(name: str, path: FileName | ObjectPath) -> Place:
     except MissingLibraryError:
         raise MissingLibraryError(
             f"{name} is {text!r}, and object stores need the package obstore, which is not installed: "
-            "pip install 'equitangents[cloud]'"
+            "pip install 'equitangents[cloud]' (in a checkout '.[cloud]')"
         ) from None
     except _library().exceptions.BaseError as error:
         raise InvalidArgumentError(f"{name} is {text!r}, which cannot be opened: {_said(error)}") from None
@@ -260,7 +260,9 @@ def _library() -> Any:
         import obstore
         import obstore.exceptions
     except ImportError:
-        raise MissingLibraryError("object stores need the package obstore: pip install 'equitangents[cloud]'") from None
+        raise MissingLibraryError(
+            "object stores need the package obstore: pip install 'equitangents[cloud]' (in a checkout '.[cloud]')"
+        ) from None
     return obstore
 
 

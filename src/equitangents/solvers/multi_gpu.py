@@ -91,12 +91,12 @@ def potrs() -> Any:
     except ImportError:
         raise MissingLibraryError(
             "solver is 'multi-gpu', which needs the package jaxmg, and that is not installed: pip install "
-            "'equitangents[multi-gpu]'"
+            "'equitangents[multi-gpu]' (in a checkout '.[multi-gpu]')"
         ) from None
     if version("jaxmg").partition(".")[0] != "0":
         raise MissingLibraryError(
             f"solver is 'multi-gpu', which needs jaxmg before 1.0, and {version('jaxmg')} is installed, which takes a "
-            "process for each GPU; pip install 'equitangents[multi-gpu]'"
+            "process for each GPU; pip install 'equitangents[multi-gpu]' (in a checkout '.[multi-gpu]')"
         )
     return jaxmg.potrs
 

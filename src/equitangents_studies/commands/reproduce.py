@@ -57,6 +57,9 @@ def reproduce(
     for key, value in (("data", data), ("group", group)):
         if value is not None and changes.setdefault(key, value) != value:
             raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
+    from equitangents_studies.framework.catalogue import lookup
+
+    lookup(study, preset)  # before JAX is imported
     from rich.console import Console
     from rich.table import Table
 

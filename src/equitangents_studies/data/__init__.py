@@ -7,6 +7,13 @@ from equitangents_studies.data.download import DownloadError, download
 from equitangents_studies.data.folder import DataNotFoundError, available, load, names
 from equitangents_studies.data.image_folder import ImageFiles, ImageFolder, open_image_folder
 from equitangents_studies.data.images import conform, grey, resize
+from equitangents_studies.data.labelled_images import (
+    ImageForm,
+    LabelledImages,
+    images_in,
+    load_images_like,
+    load_labelled_images,
+)
 from equitangents_studies.data.letters import letters
 from equitangents_studies.data.mask_folder import MaskedImages, load_mask_folder
 from equitangents_studies.data.molecules import (
@@ -25,6 +32,8 @@ __all__ = [
     "DownloadError",
     "ImageFiles",
     "ImageFolder",
+    "ImageForm",
+    "LabelledImages",
     "MaskedImages",
     "MoleculeSet",
     "available",
@@ -33,9 +42,12 @@ __all__ = [
     "download",
     "gaussian_noise",
     "grey",
+    "images_in",
     "letters",
     "load",
     "load_class_folders",
+    "load_images_like",
+    "load_labelled_images",
     "load_mask_folder",
     "load_molecules",
     "load_own",

@@ -10,9 +10,8 @@ import numpy as np
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import check_whole
 from equitangents_studies.data.dataset import Dataset
+from equitangents_studies.data.image_file import SUFFIXES, coloured, is_image_name, pixels_of, read_image
 from equitangents_studies.data.images import resize
-
-SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp")
 
 
 def load_class_folders(
@@ -69,7 +68,7 @@ def class_files(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
         )
     files: list[tuple[Path, int]] = []
     for label, place in enumerate(classes):
-        own = sorted(p for p in place.iterdir() if p.suffix.lower() in SUFFIXES and not p.name.startswith("."))
+        own = sorted(p for p in place.iterdir() if is_image_name(p))
         if not own:
             raise InvalidArgumentError(f"the class folder {place} holds no image ({', '.join(SUFFIXES)})")
         files += [(p, label) for p in own]
@@ -79,15 +78,9 @@ def class_files(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
 @lru_cache(maxsize=1)  # a study reads its images once to check them, and once to use them
 def _read(paths: tuple[Path, ...], size: int) -> np.ndarray:
     """The images as float32 (N, size, size, 3) in [0, 1], read-only."""
-    from PIL import Image  # which matplotlib brings
-
     x = np.empty((len(paths), size, size, 3), np.float32)
     for i, path in enumerate(paths):
-        try:
-            with Image.open(path) as image:
-                pixels = np.asarray(image.convert("RGB"), np.float32)[None] / np.float32(255)
-        except (OSError, ValueError, SyntaxError) as error:
-            raise InvalidArgumentError(f"{path} is not a readable image: {error}") from None
+        pixels = coloured(read_image(path, pixels_of))[None]
         if min(pixels.shape[1:3]) < size:
             raise InvalidArgumentError(
                 f"{path} is {pixels.shape[1]}×{pixels.shape[2]}; it is smaller than size = {size}"

@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
@@ -19,6 +19,7 @@ from jaxtyping import Float, Int, UInt8
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import check_whole
 from equitangents_studies.data.class_folders import class_files
+from equitangents_studies.data.image_file import read_image
 
 _TEST_FOLDERS = ("val", "test")
 _LEAST_AREA, _MOST_RATIO = 0.08, 4 / 3  # of crops, as ImageNet is usually trained on
@@ -135,17 +136,17 @@ def _listed(classes: Path, folder: Path) -> tuple[ImageFiles, tuple[str, ...]]:
 
 
 def _read(pixels: int, path: Path, crop: np.ndarray | None) -> np.ndarray:
-    from PIL import Image, ImageOps  # which matplotlib brings
+    from PIL import Image, ImageOps
 
-    try:
-        with Image.open(path) as image:
-            if crop is None:
-                image.draft("RGB", (pixels, pixels))  # a JPEG is decoded no larger than it takes
-            box = _centre(*image.size) if crop is None else _part(*image.size, crop)
-            seen = image.convert("RGB").resize((pixels, pixels), Image.Resampling.BILINEAR, box=box)
-            return np.asarray(ImageOps.mirror(seen) if crop is not None and crop[4] < 0.5 else seen, np.uint8)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InvalidArgumentError(f"{path} is not a readable image: {error}") from None
+    def part_of(image: Any) -> np.ndarray:
+        if crop is None:
+            image.draft("RGB", (pixels, pixels))  # a JPEG is decoded no larger than it takes
+        width, height = image.size
+        box = _centre(width, height) if crop is None else _part(width, height, crop)
+        seen = image.convert("RGB").resize((pixels, pixels), Image.Resampling.BILINEAR, box=box)
+        return np.asarray(ImageOps.mirror(seen) if crop is not None and crop[4] < 0.5 else seen, np.uint8)
+
+    return read_image(path, part_of)
 
 
 def _centre(width: int, height: int) -> tuple[float, float, float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -12,9 +11,8 @@ from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import check_whole
+from equitangents_studies.data.image_file import SUFFIXES, is_image_name, read_image
 from equitangents_studies.data.images import resize
-
-_ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
 
 @final
@@ -57,7 +55,7 @@ def load_mask_folder(path: str | Path, pixels: int) -> MaskedImages:
         raise InvalidArgumentError(f"{folder} has {held}/{name}, but nothing of that name in {lacks}")
     x, y = [], []
     for name in sorted(images):
-        image, mask = _read(images[name], _colours), _read(masks[name], _foreground)
+        image, mask = read_image(images[name], _colours), read_image(masks[name], _foreground)
         if image.shape[:2] != mask.shape[:2]:
             sizes = " and ".join(f"{a.shape[1]}×{a.shape[0]}" for a in (image, mask))
             raise InvalidArgumentError(f"image and mask {name} in {folder} have {sizes} pixels; they must be alike")
@@ -75,23 +73,13 @@ def _files(folder: Path, part: str) -> dict[str, Path]:
         raise InvalidArgumentError(f"{folder} has no folder {part}; expected images and masks")
     found: dict[str, Path] = {}
     for file in sorted(place.iterdir()):
-        if file.suffix.lower() in _ENDINGS and not file.name.startswith("."):
+        if is_image_name(file):
             if file.stem in found:
                 raise InvalidArgumentError(f"{place} has both {found[file.stem].name} and {file.name}")
             found[file.stem] = file
     if not found:
-        raise InvalidArgumentError(f"{place} holds no image ({', '.join(_ENDINGS)})")
+        raise InvalidArgumentError(f"{place} holds no image ({', '.join(SUFFIXES)})")
     return found
-
-
-def _read(path: Path, of: Callable[[Any], np.ndarray]) -> np.ndarray:
-    from PIL import Image  # which matplotlib brings
-
-    try:
-        with Image.open(path) as image:
-            return of(image)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InvalidArgumentError(f"{path} is not a readable image: {error}") from None
 
 
 def _colours(image: Any) -> np.ndarray:

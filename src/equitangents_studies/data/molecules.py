@@ -151,7 +151,9 @@ def g2() -> MoleculeSet:
         from ase.build import molecule
         from ase.data import g2 as tables
     except ImportError:
-        raise MissingLibraryError("the G2 molecules ship with ASE: pip install 'equitangents[molecules]'") from None
+        raise MissingLibraryError(
+            "the G2 molecules ship with ASE: pip install 'equitangents[molecules]' (in a checkout '.[molecules]')"
+        ) from None
     names = list(tables.molecule_names)
     return MoleculeSet(
         "g2",

@@ -160,7 +160,9 @@ def toy_frames(count: int, displacement: float, rng: np.random.Generator) -> dat
         from ase.build import molecule
         from ase.calculators.emt import EMT
     except ImportError:
-        raise MissingLibraryError("the toy energies need ASE: pip install 'equitangents[molecules]'") from None
+        raise MissingLibraryError(
+            "the toy energies need ASE: pip install 'equitangents[molecules]' (in a checkout '.[molecules]')"
+        ) from None
     still, energies, forces, positions = molecule("CH3OH"), [], [], []
     for _ in range(count):
         atoms = still.copy()

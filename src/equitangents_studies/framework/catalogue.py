@@ -317,3 +317,25 @@ def load(info: StudyInfo) -> tuple[Study[Any, Any], Present]:
         return _added[info.name]
     study = importlib.import_module(info.module).STUDY
     return study, importlib.import_module(info.page).present if info.page else study.present
+
+
+def lookup(name: str, preset: str) -> StudyInfo:
+    """The study of that name; InvalidArgumentError, with what was perhaps meant, where it or its preset is not known.
+
+    >>> lookup("toi", "quick")
+    Traceback (most recent call last):
+    equitangents.errors.InvalidArgumentError: there is no study 'toi'; did you mean 'toy'?; the studies are ...
+    """
+    from equitangents.errors import InvalidArgumentError
+    from equitangents.extending import meant
+
+    if name not in registry:
+        raise InvalidArgumentError(
+            f"there is no study {name!r}{meant(name, registry)}; the studies are {', '.join(registry)}"
+        )
+    info = registry[name]
+    if preset not in info.presets:
+        raise InvalidArgumentError(
+            f"study {name!r} has no preset {preset!r}{meant(preset, info.presets)}; it has {', '.join(info.presets)}"
+        )
+    return info

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import ExecutorLike, exact_duration, may_write, real
-from equitangents_studies.framework.catalogue import StudyInfo, load, registry
+from equitangents_studies.framework.catalogue import StudyInfo, load, lookup
 
 if TYPE_CHECKING:
     from equitangents.report import Verdict
@@ -73,7 +73,7 @@ def run(
 
     Example: `run("toy", settings={"members": "50"}).claims`
     """
-    info = _lookup(name, preset)
+    info = lookup(name, preset)
     if resume and force:
         raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
     from equitangents.extending import check_spread
@@ -158,15 +158,6 @@ def _report(
     write(page, folder.path / "report.html")
     folder.finish()
     return StudyResult(info.name, preset, folder.path, folder.path / "report.html", page.summary, verdicts, seconds)
-
-
-def _lookup(name: str, preset: str) -> StudyInfo:
-    if name not in registry:
-        raise InvalidArgumentError(f"there is no study {name!r}; the studies are {', '.join(registry)}")
-    info = registry[name]
-    if preset not in info.presets:
-        raise InvalidArgumentError(f"study {name!r} has no preset {preset!r}; it has {', '.join(info.presets)}")
-    return info
 
 
 def installed_versions() -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.extending import meant
 
 SettingsT = TypeVar("SettingsT")
 
@@ -37,7 +38,9 @@ def changed(settings: SettingsT, changes: Mapping[str, str] | None) -> SettingsT
     for key, text in changes.items():
         name = key.replace("-", "_")
         if name not in keys:
-            raise InvalidArgumentError(f"there is no setting {key!r}; the settings are {', '.join(keys)}")
+            raise InvalidArgumentError(
+                f"there is no setting {key!r}{meant(key, keys)}; the settings are {', '.join(keys)}"
+            )
         if not isinstance(text, str):
             raise InvalidTypeError(
                 f"{key} was {text!r}, of type {type(text).__name__}; settings are text, as after --set, such as "

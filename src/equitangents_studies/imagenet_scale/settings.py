@@ -79,7 +79,9 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Flax, known networks and groups, a batch for every device, images enough for a cusp."""
     s = settings
     if importlib.util.find_spec("flax") is None:
-        raise InvalidArgumentError("the study needs Flax, which is not installed: pip install 'equitangents[flax]'")
+        raise InvalidArgumentError(
+            "the study needs Flax, which is not installed: pip install 'equitangents[flax]' (in a checkout '.[flax]')"
+        )
     at_least(s, images=20, pixels=2, shrink=1, patch=1, halvings=5, largest=0, runs=1, batch=2, epochs=1, every=1)
     at_least(s, fewest_steps=1, test_images=0)
     check(len(s.networks) >= 1 and set(s.networks) <= set(KNOWN), "networks", s.networks, f"of {', '.join(KNOWN)}")

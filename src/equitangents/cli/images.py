@@ -1,0 +1,171 @@
+"""Images in a folder, for `fit` and `predict`: read with a word on what was done, their form kept with the model."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from equitangents import beside
+from equitangents.errors import InvalidArgumentError, StoreError
+
+TABLES = (".csv", ".tsv", ".txt")
+_FORM = "images.json"  # in the folder of a model: the form of its images, and of which model
+_MODEL = "model.json"
+_ZARR = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
+_SIDE = 2**20  # pixels of a side, at most
+_KINDS = {
+    "height": int,
+    "width": int,
+    "channels": int,
+    "unit": str,
+    "brought": bool,
+    "grey_too": bool,
+    "largest": float,
+}
+_SHARE = 0.01  # of all images, after which progress is told
+
+Stage = Callable[[str], None]
+
+
+def are_images(data: str, targets: str | None = None) -> bool:
+    """Whether `--data` is a folder of images: one that is not Zarr's, with a table or with images in it."""
+    folder = Path(data).expanduser()
+    if "://" in data or not folder.is_dir() or any((folder / name).exists() for name in _ZARR):
+        return False
+    if targets is not None and Path(targets).suffix.lower() in TABLES:
+        return True
+    return bool(beside.room("data").images_in(folder))
+
+
+def read_labelled(data: str, targets: str | None, size: int | None, stage: Stage) -> Any:
+    """The labelled images (`et.data.LabelledImages`), with a line on stderr of what they are."""
+    stage(f"looking through {data}")
+    images = beside.room("data").load_labelled_images(data, targets, size=size, progress=_progress(stage))
+    _say(f"{data}: {len(images):,} images of {images.form}", *images.told)
+    return images
+
+
+def read_like(data: str, model: Path, stage: Stage) -> Any:
+    """Images in the form of those that the model was fitted to; InvalidArgumentError where they are others."""
+    form = form_of(model)
+    if form is None:
+        raise InvalidArgumentError(
+            f"data is {data!r}, a folder of images, and {model} was fitted to arrays, or its fit was interrupted; give "
+            "arrays, or fit on a folder"
+        )
+    stage(f"looking through {data}")
+    return beside.room("data").load_images_like(data, form, progress=_progress(stage))
+
+
+def check_array(x: Any, model: Path) -> None:
+    """Raise where an array of numbers has another scale than the images, in [0, 1], that the model was fitted to."""
+    import numpy as np
+
+    form = form_of(model)
+    if form is None or form.unit == "its own" or not len(x):
+        return
+    first = np.asarray(x[: min(len(x), 100)])
+    largest = float(np.max(np.abs(first.astype(np.float64)))) if first.dtype.kind in "buif" and first.size else 0.0
+    if largest > 2:  # noise goes beyond 1
+        raise InvalidArgumentError(
+            f"data has numbers up to {largest:.3g}; the model was fitted to images in [0, 1]: divide by 255, or by "
+            "whatever the largest value of a pixel is"
+        )
+
+
+def keep_form(form: Any, model: Path) -> None:
+    """Write beside a saved model which form its images have."""
+    from equitangents.files import whole_file
+
+    about = {"model": _digest(model), "form": dataclasses.asdict(form)}
+    with whole_file(model / _FORM) as partial:
+        partial.write_text(json.dumps(about, indent=1), "utf-8")
+
+
+def form_of(model: Path) -> Any:
+    """The form of the images that a saved model was fitted to; None for one of arrays, or of an earlier save."""
+    from equitangents.claims import UNREADABLE, read_json
+
+    place = model / _FORM
+    if not place.is_file():
+        return None
+    try:
+        about = read_json(place.read_bytes()[:_SIDE])
+        form = about["form"]
+        if about["model"] != _digest(model):
+            return None
+        if set(form) != set(_KINDS) or any(type(form[name]) is not kind for name, kind in _KINDS.items()):
+            raise ValueError("its entries are others")
+        if not (0 < form["height"] < _SIDE and 0 < form["width"] < _SIDE and form["channels"] in (1, 3)):
+            raise ValueError("its sizes cannot be")
+    except UNREADABLE as error:
+        raise StoreError(f"{place} cannot be read: {error}; fit the model again") from None
+    return beside.room("data").ImageForm(**form)
+
+
+def write_table(path: Path, files: tuple[str, ...], predicted: Any) -> None:
+    """The arrays of predictions as a table: file, label and its probability; of a regression file, mean and std."""
+    from equitangents.files import whole_file
+
+    columns: dict[str, Any] = {"file": files}
+    if "label" in predicted:
+        columns |= {"label": predicted["label"], "probability": predicted["probability"].max(axis=-1)}
+    else:
+        mean = predicted["mean"].reshape(len(files), -1)
+        names = ["mean"] if mean.shape[1] == 1 else [f"mean {k}" for k in range(mean.shape[1])]
+        columns |= dict(zip(names, mean.T, strict=True))
+        columns["std"] = predicted["std"].reshape(len(files), -1)[:, 0]
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*(map(_cell, column) for column in columns.values()), strict=True))
+
+
+def held_out(model: Any) -> str:
+    """How often a classifier is right on images that it was not trained on, by exact leave-one-out, in words."""
+    from collections import Counter
+
+    from equitangents.errors import EquitangentsError
+
+    if model.solution_.solver != "eigh":
+        return f"held out: not computed, since {model.solution_.solver} keeps no decomposition"
+    try:
+        left = model.leave_one_out_
+    except EquitangentsError as error:
+        return f"held out: not computed: {error}"
+    right, count = int(left.hits.sum()), left.hits.size
+    common = Counter(left.labels.ravel().tolist()).most_common(1)[0][1]
+    return (
+        f"held out: {right:,} of {count:,} labels right, {right / count:.1%} (each predicted without itself, exactly); "
+        f"the most frequent label alone: {common / count:.1%}"
+    )
+
+
+def _cell(value: Any) -> str:
+    import numpy as np
+
+    return f"{float(value):.6g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _progress(stage: Stage) -> Callable[[int, int], None]:
+    def told(done: int, count: int) -> None:
+        if done == count or done % max(1, int(_SHARE * count)) == 0:
+            stage(f"reading images: {done:,} of {count:,}")
+
+    return told
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        typer.echo(line, err=True)
+
+
+def _digest(model: Path) -> str:
+    return hashlib.sha256((model / _MODEL).read_bytes()).hexdigest()

@@ -1,0 +1,320 @@
+"""Images of one's own with labels, one folder a class or a table of file and label; and more images in their form."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.extending import check_fits, check_whole
+from equitangents_studies.data.class_folders import class_files
+from equitangents_studies.data.image_file import SUFFIXES, coloured, is_image_name, kind_of, pixels_of, read_image
+from equitangents_studies.data.images import resize
+
+_COLUMNS = ("file", "label")
+_TURNED = (5, 6, 7, 8)  # orientations of EXIF with the sides exchanged
+_ORIENTATION = 0x0112
+_ALIKE = 8.0  # times: how far apart the largest numbers of images in a unit of their own may be
+
+Progress = Callable[[int, int], None]
+
+
+@final
+@dataclass(frozen=True)
+class ImageForm:
+    """What images have become: height, width and channels, from which unit, and what others may be brought to it.
+
+    brought: whether larger images are cut to the largest centred square and averaged down. grey_too: whether grey files
+    are taken as colours. largest: the largest absolute number there was, for files with a unit of their own.
+    """
+
+    height: int
+    width: int
+    channels: int
+    unit: str
+    brought: bool
+    grey_too: bool
+    largest: float
+
+    def __str__(self) -> str:
+        return f"{self.height}×{self.width} pixels, {'grey' if self.channels == 1 else 'colour'}, {_said(self.unit)}"
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelledImages:
+    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `told`: what was done to them."""
+
+    folder: Path
+    files: tuple[str, ...]
+    x: Float[np.ndarray, "n height width channels"]
+    y: np.ndarray | None
+    form: ImageForm
+    told: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} images of {self.form}, of {self.folder}>"
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What a file says of itself."""
+
+    name: str
+    height: int
+    width: int
+    channels: int
+    unit: str
+
+
+def load_labelled_images(
+    path: str | Path,
+    targets: str | Path | None = None,
+    *,
+    size: int | None = None,
+    progress: Progress | None = None,
+) -> LabelledImages:
+    """The images in `path`, one folder a class (CLASS/*.png), or those that the table `targets` names.
+
+    The table is CSV with the columns file, relative to `path`, and label; whole numbers and text are classes, other
+    numbers real targets. Images that are all of one size stay as they are; else the largest centred square of each is
+    averaged down to the smallest side there is, or to `size`. They are grey if all files are, else in colour; 8 and 16
+    bits become [0, 1]; EXIF's orientation is followed. `progress` is called with how many are read, of how many.
+
+    Raises InvalidArgumentError that names the file, folder, line or class that cannot be used, MemoryLimitError where
+    the images together do not fit.
+
+    >>> load_labelled_images("there/is/none")
+    Traceback (most recent call last):
+    equitangents.errors.InvalidArgumentError: data is 'there/is/none', which is not a folder
+    """
+    folder = _folder(path)
+    told: tuple[str, ...] = ()
+    if targets is None:
+        if not any(p.is_dir() and not p.name.startswith(".") for p in folder.iterdir()):
+            raise InvalidArgumentError(
+                f"data is {str(folder)!r}, which holds no folder a class; give a table with the columns file and label "
+                "as well (--targets labels.csv)"
+            )
+        pairs, classes = class_files(folder)
+        names = [p.relative_to(folder).as_posix() for p, _ in pairs]
+        y: np.ndarray = np.array([classes[label] for _, label in pairs])
+        left = sum(is_image_name(p) for p in folder.iterdir())
+    else:
+        names, y = _table(Path(targets).expanduser(), folder)
+        left = len(set(images_in(folder)) - set(names))
+    if left:
+        told = (f"{left:,} images without a label are left out",)
+    headers = [_header(folder, name) for name in names]
+    form, more = _common(headers, None if size is None else check_whole("size", size, 1))
+    x = _read(folder, headers, form, progress)
+    form = ImageForm(**{**form.__dict__, "largest": float(np.max(np.abs(x)))})
+    return LabelledImages(folder, tuple(names), x, y, form, (*told, *more, *_counted(y)))
+
+
+def load_images_like(path: str | Path, form: ImageForm, *, progress: Progress | None = None) -> LabelledImages:
+    """All images in `path` and the folders in it, in the order of their names, in the form of others.
+
+    Raises InvalidArgumentError that names the first file of another size, other channels or another unit, before any
+    image is decoded; `y` is None.
+    """
+    folder = _folder(path)
+    names = images_in(folder)
+    if not names:
+        raise InvalidArgumentError(f"data is {str(folder)!r}, which holds no image ({', '.join(SUFFIXES)})")
+    headers = [_header(folder, name) for name in names]
+    for header in headers:
+        _check_like(folder, header, form)
+    x = _read(folder, headers, form, progress)
+    largest = float(np.max(np.abs(x)))
+    if form.unit == "its own" and not form.largest / _ALIKE <= largest <= form.largest * _ALIKE:
+        raise InvalidArgumentError(
+            f"data is {str(folder)!r}, whose numbers go up to {largest:.3g}; those of the training set up to "
+            f"{form.largest:.3g}: bring both to one unit"
+        )
+    return LabelledImages(folder, tuple(names), x, None, form, ())
+
+
+def images_in(folder: Path) -> list[str]:
+    """The names of all images in a folder and those in it, relative to it, sorted; hidden ones are left out."""
+    found = (p.relative_to(folder) for p in folder.rglob("*") if is_image_name(p))
+    return sorted(p.as_posix() for p in found if not any(part.startswith(".") for part in p.parts))
+
+
+def _folder(path: str | Path) -> Path:
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        raise InvalidArgumentError(f"data is {str(path)!r}, which is not a folder")
+    return folder
+
+
+def _table(path: Path, folder: Path) -> tuple[list[str], np.ndarray]:
+    """(names of files, labels) of a table; a line that cannot be used is named."""
+    said = f"targets is {str(path)!r}, which"
+    if not path.is_file():
+        raise InvalidArgumentError(f"{said} is not a file")
+    check_fits(f"table {path}", 8 * path.stat().st_size, "give a shorter one")
+    try:
+        text = path.read_text("utf-8-sig")
+        first = text.partition("\n")[0]
+        mark = max(",;\t", key=first.count)
+        rows = list(csv.reader(text.splitlines(), delimiter=mark, strict=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidArgumentError(f"{said} is not a table of text in UTF-8: {error}") from None
+    heads = [head.strip().lower() for head in rows[0]] if rows else []
+    if any(heads.count(column) != 1 for column in _COLUMNS):
+        raise InvalidArgumentError(
+            f"{said} begins with {first.strip()[:80]!r}; expected a first line that names the columns file and label"
+        )
+    at = [heads.index(column) for column in _COLUMNS]
+    names: dict[str, str] = {}
+    for number, row in enumerate(rows[1:], 2):
+        if not any(cell.strip() for cell in row):
+            continue
+        where = f"line {number} of {path}"
+        if len(row) != len(heads):
+            raise InvalidArgumentError(f"{where} has {len(row)} columns; the first line has {len(heads)}")
+        name, label = (row[column].strip() for column in at)
+        place = PurePosixPath(name.replace("\\", "/"))
+        if not name or not label:
+            raise InvalidArgumentError(f"{where} has no {'label' if name else 'file'}")
+        if place.is_absolute() or ".." in place.parts or ":" in place.parts[0]:
+            raise InvalidArgumentError(f"{where} names {name!r}; expected a file in {folder}")
+        if not (folder / place).is_file():
+            raise InvalidArgumentError(f"{where} names {name!r}, which is not in {folder}")
+        if str(place) in names:
+            raise InvalidArgumentError(f"{where} names {name!r} for the second time")
+        names[str(place)] = label
+    if not names:
+        raise InvalidArgumentError(f"{said} names no file")
+    return list(names), _labels(list(names.values()))
+
+
+def _labels(texts: list[str]) -> np.ndarray:
+    """Whole numbers as such, other numbers as real targets, and everything else as text."""
+    try:
+        if all(str(int(text)) == text for text in texts):
+            return np.array([int(text) for text in texts])
+    except ValueError:
+        pass
+    try:
+        numbers = np.array([float(text) for text in texts])
+    except (ValueError, OverflowError):
+        return np.array(texts)
+    real = any(not number.is_integer() for number in numbers.tolist() if math.isfinite(number))
+    return numbers if real and np.isfinite(numbers).all() else np.array(texts)
+
+
+def _header(folder: Path, name: str) -> _Header:
+    def of(image: Any) -> _Header:
+        width, height = image.size
+        if image.getexif().get(_ORIENTATION) in _TURNED:
+            width, height = height, width
+        return _Header(name, height, width, *kind_of(image))
+
+    return read_image(folder / name, of)
+
+
+def _common(headers: list[_Header], size: int | None) -> tuple[ImageForm, tuple[str, ...]]:
+    """What all images can become, and what is to be said of it."""
+    units = {header.unit: header.name for header in headers}
+    if len(units) > 1:
+        (unit, name), (other, another) = list(units.items())[:2]
+        raise InvalidArgumentError(
+            f"images have two scales: {name} has {_said(unit)}, {another} {_said(other)}; save all in one"
+        )
+    least = min(headers, key=lambda header: min(header.height, header.width))
+    side = min(least.height, least.width)
+    if size is not None and side < size:
+        raise InvalidArgumentError(
+            f"size is {size}, and {least.name} has {least.height}×{least.width} pixels; expected at most {side}"
+        )
+    sizes = Counter((header.height, header.width) for header in headers)
+    told = []
+    brought = size is not None or len(sizes) > 1
+    height, width = (size or side,) * 2 if brought else next(iter(sizes))
+    if set(sizes) != {(height, width)}:
+        why = "size that was asked for" if size else f"smallest side, that of {least.name}"
+        told.append(
+            f"{sum(n for s, n in sizes.items() if s != (height, width)):,} of {len(headers):,} images are cut to the "
+            f"largest centred square and averaged down to {height}×{width} pixels, the {why}"
+        )
+    channels = {header.channels for header in headers}
+    if len(channels) > 1:
+        told.append(f"{sum(h.channels == 1 for h in headers):,} grey images are taken as colours")
+    form = ImageForm(height, width, max(channels), next(iter(units)), brought, len(channels) > 1, math.nan)
+    return form, tuple(told)
+
+
+def _check_like(folder: Path, header: _Header, form: ImageForm) -> None:
+    where = f"{folder / header.name} has"
+    if header.unit != form.unit:
+        raise InvalidArgumentError(f"{where} {_said(header.unit)}; images of the training set have {_said(form.unit)}")
+    if header.channels != form.channels and not (header.channels == 1 and form.grey_too):
+        raise InvalidArgumentError(
+            f"{where} {header.channels} channel{'s' if header.channels > 1 else ''}; images of the training set have "
+            f"{form.channels}"
+        )
+    size, wanted = (header.height, header.width), (form.height, form.width)
+    if size != wanted and (not form.brought or min(size) < form.height):
+        remedy = f"at least {form.height}×{form.width}" if form.brought else f"{form.height}×{form.width}, all of them"
+        how = "" if form.brought else f"; `fit --size {min(wanted)}` takes larger ones, too"
+        raise InvalidArgumentError(f"{where} {size[0]}×{size[1]} pixels; images of the training set have {remedy}{how}")
+
+
+def _read(folder: Path, headers: list[_Header], form: ImageForm, progress: Progress | None) -> np.ndarray:
+    """All images, (N, H, W, C) in float32."""
+    count = len(headers)
+    shape = (count, form.height, form.width, form.channels)
+    check_fits(f"{count:,} images of {form}", 4 * math.prod(shape), "give fewer images, or a smaller size")
+    x = np.empty(shape, np.float32)
+    for i, header in enumerate(headers):
+        pixels = read_image(folder / header.name, _upright)
+        if pixels.shape[:2] != (form.height, form.width):
+            pixels = _square(pixels, form.height)
+        x[i] = coloured(pixels) if form.channels == 3 else pixels
+        if progress is not None:
+            progress(i + 1, count)
+    return x
+
+
+def _upright(image: Any) -> np.ndarray:
+    from PIL import ImageOps
+
+    kind = image.format
+    image = ImageOps.exif_transpose(image)
+    image.format = kind  # which a copy forgets
+    return pixels_of(image)
+
+
+def _square(pixels: np.ndarray, side: int) -> np.ndarray:
+    """The largest square in the middle, averaged down."""
+    height, width = pixels.shape[:2]
+    least = min(height, width)
+    top, left = (height - least) // 2, (width - least) // 2
+    square = np.ascontiguousarray(pixels[None, top : top + least, left : left + least])
+    return resize(square, (side, side))[0]
+
+
+def _counted(y: np.ndarray) -> tuple[str, ...]:
+    """How many images each class has."""
+    if y.dtype.kind == "f":
+        return ()
+    counts = Counter(y.tolist())
+    some = [f"{label} {number:,}" for label, number in sorted(counts.items())]
+    return (f"{len(counts)} classes: " + ", ".join(some[:12]) + (", …" if len(some) > 12 else ""),)
+
+
+def _said(unit: str) -> str:
+    return "numbers of its own" if unit == "its own" else unit

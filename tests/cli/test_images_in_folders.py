@@ -1,0 +1,241 @@
+"""`equitangents fit` and `predict` on folders of images, one folder a class or a table; what is wrong is one line."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import equitangents as et
+from equitangents.cli.main import main
+from equitangents.errors import InvalidArgumentError
+from equitangents_studies.data.image_file import read_image
+
+RNG = np.random.default_rng(0)
+FIT = ("fit", "--data", "tiles", "--depth", 1, "--ridge", 1e-3, "--out", "model")
+
+
+@pytest.fixture
+def run(capsys):
+    """Status, standard output and standard error of a command."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main(list(map(str, arguments)))
+        output = capsys.readouterr()
+        return int(stop.value.code or 0), output.out, output.err
+
+    return call
+
+
+@pytest.fixture
+def tiles(tmp_path, monkeypatch):
+    """Bright and dark grey tiles of 4×4, six each, and the same without folders."""
+    monkeypatch.chdir(tmp_path)
+    rows = ["file,label"]
+    for i in range(12):
+        bright = i % 2
+        pixels = RNG.integers(0, 100, (4, 4)).astype(np.uint8) + np.uint8(120 * bright)
+        save(f"tiles/{'bright' if bright else 'dark'}/{i:02}.png", pixels)
+        save(f"flat/{i:02}.png", pixels)
+        rows.append(f"{i:02}.png,{'bright' if bright else 'dark'}")
+    (tmp_path / "labels.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path
+
+
+def save(name: str, pixels: np.ndarray, **how) -> None:
+    from pathlib import Path
+
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(name, **how)
+
+
+def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles):
+    status, out, err = run(*FIT)
+    assert status == 0
+    assert err.startswith("tiles: 12 images of 4×4 pixels, grey, 8 bits\n2 classes: bright 6, dark 6\n")
+    lines = out.splitlines()
+    assert lines[2] == "next: equitangents predict model --data NEW_FOLDER --out predictions.csv"
+    model = et.InfiniteEnsembleClassifier.load("model")
+    assert model.classes_.tolist() == ["bright", "dark"]
+    found = et.data.load_labelled_images("tiles")
+    left = [
+        et.InfiniteEnsembleClassifier(model.net, ridge=1e-3)
+        .fit(np.delete(found.x, i, 0), np.delete(found.y, i))
+        .predict(found.x[i : i + 1])[0]
+        for i in range(12)
+    ]
+    right = sum(a == b for a, b in zip(left, found.y, strict=True))
+    assert lines[1].startswith(f"held out: {right} of 12 labels right")
+    assert lines[1].endswith("the most frequent label alone: 50.0%")
+
+    assert run("predict", "model", "--data", "flat", "--out", "p.csv")[:2] == (0, "p.csv: predictions of 12 inputs\n")
+    with open("p.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["file"] for row in rows] == [f"{i:02}.png" for i in range(12)]
+    x = et.data.load_images_like("flat", found.form).x
+    assert [row["label"] for row in rows] == model.predict(x).tolist()
+    np.testing.assert_allclose([float(r["probability"]) for r in rows], model.predict_proba(x).max(1), rtol=1e-5)
+    assert sorted(p.name for p in tiles.iterdir()) == ["flat", "labels.csv", "model", "p.csv", "tiles"]
+    assert run("predict", "model", "--data", "flat", "--out", "p.csv")[0] == 2
+    assert run("predict", "model", "--data", "flat", "--out", "p.csv", "--force")[0] == 0
+
+
+def test_a_table_of_labels_is_the_same_as_folders(tiles):
+    one, other = et.data.load_labelled_images("tiles"), et.data.load_labelled_images("flat", "labels.csv")
+    order = np.argsort([name.split("/")[1] for name in one.files])
+    np.testing.assert_array_equal(one.x[order], other.x)
+    assert one.y[order].tolist() == other.y.tolist()
+    lines = (tiles / "labels.csv").read_text().replace(",", ";").splitlines()
+    (tiles / "short.csv").write_text("\ufeff" + "\r\n".join(["FILE;label;by", *(f"{line};me" for line in lines[1:9])]))
+    fewer = et.data.load_labelled_images("flat", "short.csv")
+    assert (len(fewer), fewer.told[0]) == (8, "4 images without a label are left out")
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [(["1", "2", "3"], "i"), (["0.5", "1", "2e3"], "f"), (["01", "2", "3"], "U"), (["a", "1", "nan"], "U")],
+)
+def test_labels_keep_their_kind(tiles, labels, kind):
+    (tiles / "t.csv").write_text("\n".join(["file,label", *(f"0{i}.png,{label}" for i, label in enumerate(labels))]))
+    y = et.data.load_labelled_images("flat", "t.csv").y
+    assert y.dtype.kind == kind
+    assert [str(each) for each in y] == labels or kind == "f"
+
+
+def test_sizes_are_brought_together_and_said(run, tiles):
+    wide = RNG.integers(0, 256, (4, 8), dtype=np.uint8)
+    save("tiles/dark/wide.png", wide)
+    found = et.data.load_labelled_images("tiles")
+    assert "1 of 13 images are cut to the largest centred square and averaged down to 4×4" in found.told[0]
+    np.testing.assert_allclose(found.x[-1, ..., 0] * 255, wide[:, 2:6], atol=1e-4)
+    halved = et.data.load_labelled_images("tiles", size=2)
+    np.testing.assert_allclose(halved.x[-1, ..., 0] * 255, wide[:, 2:6].reshape(2, 2, 2, 2).mean((1, 3)), atol=1e-4)
+    assert run(*FIT, "--size", 2)[0] == 0
+    assert run("predict", "model", "--data", "flat", "--out", "p.csv")[0] == 0
+    status, _, err = run(*FIT, "--size", 5)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "size is 5" in err
+
+
+def test_exif_is_followed_and_16_bits_are_in_the_unit_interval(tiles):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pixels = RNG.integers(0, 256, (4, 6), dtype=np.uint8)
+    save("turned/0.png", pixels, exif=exif)
+    save("turned/1.png", np.rot90(pixels, -1))
+    (tiles / "t.csv").write_text("file,label\n0.png,a\n1.png,b\n")
+    found = et.data.load_labelled_images("turned", "t.csv")
+    assert found.x.shape == (2, 6, 4, 1)
+    np.testing.assert_array_equal(*found.x)
+    deep = RNG.integers(0, 65536, (4, 4)).astype(np.uint16)
+    save("deep/a.tif", deep)
+    (tiles / "d.csv").write_text("file,label\na.tif,a\n")
+    np.testing.assert_allclose(
+        et.data.load_labelled_images("deep", "d.csv").x[0, ..., 0], deep.astype(np.float32) / 65535
+    )
+
+
+WRONG = {
+    "other size": ((5, 5), np.uint8, "has 5×5 pixels; images of the training set have 4×4"),
+    "other channels": ((4, 4, 3), np.uint8, "has 3 channels; images of the training set have 1"),
+    "other scale": ((4, 4), np.uint16, "has 16 bits; images of the training set have 8 bits"),
+}
+
+
+def test_other_data_than_the_training_set_is_told_in_one_line(run, tiles):
+    run(*FIT)
+    for name, (shape, dtype, match) in WRONG.items():
+        save(f"{name}/new.png", np.ones(shape, dtype))
+        status, _, err = run("predict", "model", "--data", name, "--out", "p.csv")
+        assert (status, err.count("\n"), match in err) == (2, 1, True), err
+    np.save("x.npy", 255 * np.ones((3, 4, 4, 1)))
+    status, _, err = run("predict", "model", "--data", "x.npy", "--out", "p.npy")
+    assert (status, err.count("\n"), "divide by 255" in err) == (2, 1, True), err
+    assert run("predict", "model", "--data", "x.npy", "--out", "p.csv")[0] == 2
+
+
+def test_the_form_goes_with_the_model_it_was_written_for(run, tiles):
+    run(*FIT)
+    np.savez("t.npz", x=RNG.normal(size=(6, 4)), y=[0, 1] * 3)
+    assert run("fit", "--data", "t.npz", "--depth", 1, "--out", "model")[0] == 0
+    status, _, err = run("predict", "model", "--data", "flat", "--out", "p.csv")
+    assert (status, "was fitted to arrays" in err) == (2, True)
+    run(*FIT)
+    form = json.loads((tiles / "model/images.json").read_text())
+    for broken in ("[]", "{", json.dumps(form | {"form": form["form"] | {"height": 10**9}})):
+        (tiles / "model/images.json").write_text(broken)
+        status, _, err = run("predict", "model", "--data", "flat", "--out", "p.csv")
+        assert (status, err.count("\n"), "images.json cannot be read" in err) == (2, 1, True), err
+
+
+TABLES = {
+    "begins with 'name,class'": "name,class\n00.png,a",
+    "line 2 of": "file,label\n../labels.csv,a",
+    "expected a file in": "file,label\n/etc/hosts,a",
+    "which is not in": "file,label\nnone.png,a",
+    "for the second time": "file,label\n00.png,a\n00.png,b",
+    "has no label": "file,label\n00.png,",
+    "has 3 columns": "file,label\n00.png,a,b",
+    "names no file": "file,label\n",
+    "not a readable image": "file,label\nfake.png,a",
+}
+
+
+@pytest.mark.parametrize(("match", "text"), TABLES.items())
+def test_a_line_that_cannot_be_used_is_named(tiles, match, text):
+    (tiles / "flat/fake.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")
+    (tiles / "t.csv").write_text(text)
+    with pytest.raises(InvalidArgumentError, match=match):
+        et.data.load_labelled_images("flat", "t.csv")
+
+
+def test_folders_without_classes_and_mixed_units_are_refused(tiles):
+    with pytest.raises(InvalidArgumentError, match="no folder a class; give a table"):
+        et.data.load_labelled_images("flat")
+    save("tiles/dark/deep.png", np.ones((4, 4), np.uint16))
+    with pytest.raises(InvalidArgumentError, match="two scales"):
+        et.data.load_labelled_images("tiles")
+
+
+def test_what_a_file_claims_is_refused_before_it_is_decoded(tiles, tmp_path):
+    def decoded(image):
+        raise AssertionError("decoded")
+
+    Image.new("1", (6000, 6000)).save("large.png")
+    content = (tmp_path / "large.png").read_bytes()
+    (tmp_path / "large.png").write_bytes(content[: len(content) // 20])
+    frames = [Image.new("L", (4, 4), k) for k in range(3)]
+    frames[0].save("stack.tif", save_all=True, append_images=frames[1:])
+    for name, match in {
+        "large.png": "claims 6000×6000 pixels",
+        "stack.tif": "several frames",
+        "no.png": "no such",
+    }.items():
+        with pytest.raises(InvalidArgumentError, match=match):
+            read_image(tmp_path / name, decoded)
+
+
+def test_real_numbers_in_a_table_make_a_regression_with_deviations(run, tiles):
+    rows = [f"{i:02}.png,{0.1 * i + 0.05:.3f}" for i in range(12)]
+    (tiles / "ages.csv").write_text("\n".join(["file,label", *rows]))
+    fit = ("fit", "--data", "flat", "--targets", "ages.csv", "--depth", 1, "--ridge", 1e-3, "--out", "ages")
+    status, out, _ = run(*fit)
+    assert (status, out.count("\n"), "regression of 12 samples" in out) == (0, 1, True)
+    assert run("predict", "ages", "--data", "flat", "--out", "p.csv")[0] == 0
+    with open("p.csv", newline="") as file:
+        found = list(csv.DictReader(file))
+    x = et.data.load_labelled_images("flat", "ages.csv").x
+    mean, std = et.InfiniteEnsemble.load("ages").predict(x, return_std=True)
+    np.testing.assert_allclose(
+        [[float(r["mean"]), float(r["std"])] for r in found], np.stack([mean, std], 1), rtol=1e-4
+    )
+
+
+def test_a_solver_without_a_decomposition_says_that_nothing_was_held_out(run, tiles):
+    status, out, _ = run(*FIT, "--solver", "pcg")
+    assert status == 0
+    assert out.splitlines()[1] == "held out: not computed, since pcg keeps no decomposition"
