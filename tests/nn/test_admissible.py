@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.errors import InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.nn import (
     AvgPool,
     Conv,
@@ -104,3 +104,22 @@ def test_resampled_actions_and_things_that_are_none():
     assert "resamples" in is_admissible(ending(Conv(4, 3)), et.actions.image_rotations(8), (6, 6, 1)).reason
     with pytest.raises(InvalidTypeError, match="action"):
         is_admissible(ending(Conv(4, 3)), 3, (6, 6, 1))
+
+
+def test_networks_of_other_libraries_are_sent_to_their_ensembles():
+    with pytest.raises(InvalidTypeError, match=r"DeepEnsemble\(net\)\.is_admissible"):
+        is_admissible(lambda x: x, "C4", (6, 6, 1))
+
+
+def test_an_ensemble_asks_its_network_with_the_augmentation_and_the_shape_that_it_has():
+    whole = et.DeepEnsemble(ending(Conv(4, 3)), augmentation="C4", input_shape=(6, 6, 1))
+    assert whole.is_admissible() == is_admissible(ending(Conv(4, 3)), "C4", (6, 6, 1))
+    flat = et.DeepEnsemble(ending(Conv(4, (3, 1))))
+    assert flat.is_admissible("C4", (6, 6, 1)).layer.startswith("layers[0]")
+    assert flat.is_admissible("C2", (6, 6, 1))
+    with pytest.raises(InvalidArgumentError, match="action is None"):
+        flat.is_admissible()
+    with pytest.raises(InvalidArgumentError, match="input_shape is None"):
+        flat.is_admissible("C4")
+    with pytest.raises(InvalidArgumentError, match="members"):
+        flat.is_admissible("C4", (6, 6, 1), members=3)
