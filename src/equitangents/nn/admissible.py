@@ -63,10 +63,11 @@ def is_admissible(
     Then an ensemble trained on full orbits by gradient descent, with any invariant loss, has an equivariant mean at
     every width; any orthogonal representation may act on the outputs. (Adam treats weights one by one: there it holds
     where elements permute positions, not where they mix channels.) Otherwise the mean is equivariant in the limit of
-    infinite width alone. Layers without windows (attention,
-    graphs, branches) and networks that are no `Sequential` are tested numerically on `members` draws of the initial
-    network: second moments of outputs before and after a move, compared member by member. Modules of Flax, Equinox and
-    PyTorch are asked through the ensemble that trains them: `DeepEnsemble(net).is_admissible(action, input_shape)`.
+    infinite width at best, where the kernel is invariant; with windows that are not carried to one another it is not.
+    Layers without windows (attention, graphs, branches) and networks that are no `Sequential` are tested numerically on
+    `members` draws of the initial network: second moments of outputs before and after a move, compared member by
+    member. Modules of Flax, Equinox and PyTorch are asked through the ensemble that trains them:
+    `DeepEnsemble(net).is_admissible(action, input_shape)`.
     """
     if not (callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None))) or _of_flax(net):
         raise InvalidTypeError(
@@ -74,13 +75,9 @@ def is_admissible(
             "x); of modules of other libraries ask their ensemble: DeepEnsemble(net).is_admissible(action, input_shape)"
         )
     shape = tuple(int(n) for n in input_shape)
-    if isinstance(net, Sequential):
-        moving = _moving(action, shape)
-        if isinstance(moving, Admissible):
-            return moving
-        walk = _walked(net, *moving, shape, seed)
-        if walk is not None:
-            return walk
+    known = by_layers(net, action, shape, seed=seed) if isinstance(net, Sequential) else None
+    if known is not None:
+        return known
 
     def outputs(x: np.ndarray) -> Iterator[np.ndarray]:
         """Of initial networks; `x` is a constant of what is compiled."""
@@ -90,6 +87,12 @@ def is_admissible(
             yield np.asarray(drawn(keys[begin : begin + _AT_ONCE]))
 
     return is_admissible_law(outputs, action, shape, seed=seed)
+
+
+def by_layers(net: Sequential, action: Any, input_shape: tuple[int, ...], *, seed: int = 0) -> Admissible | None:
+    """`is_admissible` by windows alone; None where some layer has none, so that networks would have to be sampled."""
+    moving = _moving(action, input_shape)
+    return moving if isinstance(moving, Admissible) else _walked(net, *moving, input_shape, seed)
 
 
 def is_admissible_law(outputs: Outputs, action: Any, input_shape: tuple[int, ...], *, seed: int = 0) -> Admissible:
