@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents.actions import Action
 from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs
@@ -58,14 +59,14 @@ def _by_design(task: Task, x: Inputs, actions: list[LeafAction | None]) -> str |
     if not isinstance(model, EnsembleModel) or len(moved) != 1 or moved[0] is None or len(actions) != 1:
         return None
     ensemble, action, asked = model.ensemble, moved[0].action, actions[0]
-    learned = getattr(ensemble, "label_action", None)
-    if not isinstance(getattr(ensemble, "net", None), Sequential) or getattr(ensemble, "positions_", ()):
+    net, grid, learned = (getattr(ensemble, name, None) for name in ("net", "positions_", "label_action"))
+    if not (isinstance(net, Sequential) and isinstance(action, Action)) or grid:
         return None  # outputs that are fields may move, too
     if ensemble.augmentation_ != action or learned != (None if asked is None else asked.action):
         return None
     if np.shape(x.leaves[0])[1:] != ensemble.sample_shape_:
         return None  # the model takes them flattened
-    law = mean_law(ensemble.net, action, np.asarray(x.leaves[0]), getattr(ensemble, "optimizer", "gd"))
+    law = mean_law(net, action, np.asarray(x.leaves[0]), getattr(ensemble, "optimizer", "gd"))
     return None if law is None else str(law)
 
 
