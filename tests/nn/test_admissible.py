@@ -21,6 +21,7 @@ from equitangents.nn import (
     Sequential,
     is_admissible,
 )
+from equitangents.nn.admissible import _together
 
 P4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
 SHIFTS = et.actions.permutations(et.groups.cyclic(6), np.array([[(x + g) % 6 for x in range(6)] for g in range(6)]))
@@ -123,3 +124,12 @@ def test_an_ensemble_asks_its_network_with_the_augmentation_and_the_shape_that_i
         flat.is_admissible("C4")
     with pytest.raises(InvalidArgumentError, match="members"):
         flat.is_admissible("C4", (6, 6, 1), members=3)
+
+
+def test_small_differences_of_many_moments_are_seen_together(rng):
+    noise = rng.standard_normal((400, 40))
+    assert _together(noise + 0.1, 1e-9) > 6  # two standard errors each
+    assert _together(noise, 1e-9) < 4.5
+    assert _together(noise * 1e-9 + 1e-7, 1e-5) < 1  # rounding, however regular
+    noise[3, 5] = np.nan
+    assert np.isnan(_together(noise, 1e-9))

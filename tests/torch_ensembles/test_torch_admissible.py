@@ -22,10 +22,10 @@ def convolving(window):
 
 def test_square_windows_are_turned_into_themselves_and_flat_ones_are_not():
     before = torch.random.get_rng_state()
-    found = et.torch.Ensemble(convolving(3)).is_admissible("C4", (4, 4, 1), members=300)
+    found = et.torch.Ensemble(convolving(3)).is_admissible("C4", (4, 4, 1), members=150)
     assert found.admissible
-    assert "300 initial networks" in found.reason
-    assert not et.torch.Ensemble(convolving((3, 1))).is_admissible("C4", (4, 4, 1), members=300)
+    assert "150 initial networks" in found.reason
+    assert not et.torch.Ensemble(convolving((3, 1))).is_admissible("C4", (4, 4, 1), members=150)
     assert torch.equal(torch.random.get_rng_state(), before)
 
 

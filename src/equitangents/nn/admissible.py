@@ -28,6 +28,7 @@ from equitangents.nn.signal import OnGroup, Signal
 _TOLERANCE = 1e-9  # relative, of sums in float64
 Outputs = Callable[[np.ndarray], Iterable[np.ndarray]]
 _LEVEL = 4.5  # standard errors: 1e-5 each, for hundreds of comparisons
+_SHRUNK = 0.05  # towards no correlation, so that few members give a direction, too
 _LEAST = 30  # for standard errors that are read as normal
 _AT_ONCE = 64  # members that are run together
 _ELEMENTS = 64  # of larger groups that many are tried
@@ -66,7 +67,7 @@ def is_admissible(
     infinite width at best, where the kernel is invariant; with windows that are not carried to one another it is not.
     Layers without windows (attention, graphs, branches) and networks that are no `Sequential` are tested numerically on
     `members` draws of the initial network: second moments of outputs before and after a move, compared member by
-    member. Modules of Flax, Equinox and PyTorch are asked through the ensemble that trains them:
+    member, one by one and in the combination that differs most. Modules of Flax, Equinox and PyTorch are asked through the ensemble that trains them:
     `DeepEnsemble(net).is_admissible(action, input_shape)`.
     """
     if not (callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None))) or _of_flax(net):
@@ -221,7 +222,8 @@ def _sampled(outputs: Outputs, action: Any, elements: list[Any], shape: tuple[in
     spread = difference.std(0, ddof=1) / np.sqrt(members)
     scale = np.abs(moments[:, 0].mean(0)).max()
     tiny = 1e-5 * scale  # what float32 leaves
-    excess = np.max(np.abs(difference.mean(0)) / np.maximum(spread, tiny))
+    entries = np.max(np.abs(difference.mean(0)) / np.maximum(spread, tiny))
+    excess = np.max([entries, _together(difference[:, :, *np.triu_indices(len(x))].reshape(members, -1), tiny)])
     if not np.isfinite(excess):
         raise NetworkError("the initial network has outputs that are not finite at standard normal inputs")
     seen = float(_LEVEL * np.max(np.maximum(spread, tiny)) / scale)
@@ -229,6 +231,20 @@ def _sampled(outputs: Outputs, action: Any, elements: list[Any], shape: tuple[in
     if excess > _LEVEL:
         return Admissible(False, None, f"{told} differ by up to {excess:.1f} standard errors", exact=False)
     return Admissible(True, None, f"{told} agree; a difference of {100 * seen:.2g} % would have been seen", exact=False)
+
+
+def _together(differences: np.ndarray, tiny: float) -> float:
+    """Standard errors of one mean, of the combination of differences (members, numbers) that half of the members show
+    most clearly, by the other half: small differences of many entries, which none shows by itself.
+    """
+    one, other = np.array_split(differences, 2)
+    size = np.maximum(one.std(0, ddof=1), tiny)
+    correlation = np.cov((one / size).T)
+    shrunk = (1 - _SHRUNK) * correlation + _SHRUNK * np.eye(len(size))
+    weights = np.linalg.solve(shrunk, one.mean(0) / size) / size
+    combined = other @ weights
+    error = np.maximum(combined.std(ddof=1) / np.sqrt(len(other)), tiny * np.abs(weights).sum())
+    return float(np.abs(combined.mean()) / error)
 
 
 def _products(y: np.ndarray, moves: int) -> np.ndarray:
