@@ -67,8 +67,8 @@ def is_admissible(
     infinite width at best, where the kernel is invariant; with windows that are not carried to one another it is not.
     Layers without windows (attention, graphs, branches) and networks that are no `Sequential` are tested numerically on
     `members` draws of the initial network: second moments of outputs before and after a move, compared member by
-    member, one by one and in the combination that differs most. Modules of Flax, Equinox and PyTorch are asked through the ensemble that trains them:
-    `DeepEnsemble(net).is_admissible(action, input_shape)`.
+    member, one by one and in the combination that differs most. Modules of Flax, Equinox and PyTorch are asked through
+    the ensemble that trains them: `DeepEnsemble(net).is_admissible(action, input_shape)`.
     """
     if not (callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None))) or _of_flax(net):
         raise InvalidTypeError(
