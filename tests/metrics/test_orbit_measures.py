@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from equitangents import actions, groups
 from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.metrics import orbit_same_predictions, relative_orbit_std
+from equitangents.metrics.measure import ratio
+from equitangents.planning.violations import _excess
 
 rot = actions.image_rotations(4)
 D3 = actions.image_dihedral(4)
@@ -149,3 +151,9 @@ def test_no_change_of_the_class_is_exactly_the_whole_group(bandlimit):
     x = np.random.default_rng(0).normal(size=(3, 3))
     lengths = lambda x: np.stack([np.zeros(len(x)), np.ones(len(x))], axis=1)
     assert orbit_same_predictions(lengths, rotations, x).values.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("quotient", [ratio, _excess])
+def test_what_is_not_a_number_does_not_count_as_nothing(quotient):
+    a, b = np.array([np.nan, 1.0, np.nan, 0.0, 1.0]), np.array([np.nan, np.nan, 2.0, 0.0, 0.0])
+    assert np.array_equal(quotient(a, b), [np.nan, np.nan, np.nan, 0.0, np.inf], equal_nan=True)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.errors import InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.nn import (
     AvgPool,
     Conv,
@@ -21,6 +21,7 @@ from equitangents.nn import (
     Sequential,
     is_admissible,
 )
+from equitangents.nn.admissible import _together
 
 P4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
 SHIFTS = et.actions.permutations(et.groups.cyclic(6), np.array([[(x + g) % 6 for x in range(6)] for g in range(6)]))
@@ -104,3 +105,31 @@ def test_resampled_actions_and_things_that_are_none():
     assert "resamples" in is_admissible(ending(Conv(4, 3)), et.actions.image_rotations(8), (6, 6, 1)).reason
     with pytest.raises(InvalidTypeError, match="action"):
         is_admissible(ending(Conv(4, 3)), 3, (6, 6, 1))
+
+
+def test_networks_of_other_libraries_are_sent_to_their_ensembles():
+    with pytest.raises(InvalidTypeError, match=r"DeepEnsemble\(net\)\.is_admissible"):
+        is_admissible(lambda x: x, "C4", (6, 6, 1))
+
+
+def test_an_ensemble_asks_its_network_with_the_augmentation_and_the_shape_that_it_has():
+    whole = et.DeepEnsemble(ending(Conv(4, 3)), augmentation="C4", input_shape=(6, 6, 1))
+    assert whole.is_admissible() == is_admissible(ending(Conv(4, 3)), "C4", (6, 6, 1))
+    flat = et.DeepEnsemble(ending(Conv(4, (3, 1))))
+    assert flat.is_admissible("C4", (6, 6, 1)).layer.startswith("layers[0]")
+    assert flat.is_admissible("C2", (6, 6, 1))
+    with pytest.raises(InvalidArgumentError, match="action is None"):
+        flat.is_admissible()
+    with pytest.raises(InvalidArgumentError, match="input_shape is None"):
+        flat.is_admissible("C4")
+    with pytest.raises(InvalidArgumentError, match="members"):
+        flat.is_admissible("C4", (6, 6, 1), members=3)
+
+
+def test_small_differences_of_many_moments_are_seen_together(rng):
+    noise = rng.standard_normal((400, 40))
+    assert _together(noise + 0.1, 1e-9) > 6  # two standard errors each
+    assert _together(noise, 1e-9) < 4.5
+    assert _together(noise * 1e-9 + 1e-7, 1e-5) < 1  # rounding, however regular
+    noise[3, 5] = np.nan
+    assert np.isnan(_together(noise, 1e-9))

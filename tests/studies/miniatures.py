@@ -29,6 +29,10 @@ TINY = {
         "contenders": "plain,augmented,gcnn", "shrink": "2", "repetitions": "2", "train_images": "24",
         "test_images": "10", "foreign_images": "6", "channels": "2,2", "most_members": "2", "epochs": "1",
     },
+    "admissible": {
+        "train_images": "4", "test_images": "4", "foreign_images": "3", "members": "5", "steps": "2", "channels": "2",
+        "hidden_layers": "1", "draws": "20", "pixels": "4",
+    },
     "predicted-agreement": {
         "train_images": "4", "test_images": "4", "foreign_images": "3", "widths": "1,2", "members": "5", "steps": "1,2",
         "hidden_layers": "1", "draws": "20",
@@ -156,6 +160,7 @@ FIGURES = {
     "histology": {"agreement-over-training", "accuracy-and-size", "single-images", "inputs"},
     "comparison": {"accuracy-and-invariance-against-cost", "many-small-or-one-equivariant", "inputs"},
     "mlp-to-gcnn": {"difference-over-time", "difference-over-depth", "convergence"},
+    "admissible": {"agreement-over-members", "violation-over-members"},
     "predicted-agreement": {"agreement-over-members", "difference-over-width", "inputs"},
     "comparison-sizes": {"lead-over-sizes", "agreement-over-sizes", "inputs-1"},
     "augmented-cnn-to-gcnn": {"members-and-width", "times"},
@@ -196,6 +201,7 @@ TABLES = {
     "histology": {"agreement", "accuracy", "ensemble_size", "expected"},
     "comparison": {"contenders", "costs", "by_set", "pairs", "small_networks"},
     "mlp-to-gcnn": {"distance", "independent", "trained", "depth"},
+    "admissible": {"members", "limits"},
     "predicted-agreement": {"agreement", "exponents"},
     "comparison-sizes": {"lead", "scores"},
     "augmented-cnn-to-gcnn": {"floor", "members", "infinite"},

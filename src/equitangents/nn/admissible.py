@@ -8,7 +8,7 @@ invariant, at every width and time, and so the mean over members equivariant (ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,10 @@ from equitangents.nn.sequential import Sequential
 from equitangents.nn.signal import OnGroup, Signal
 
 _TOLERANCE = 1e-9  # relative, of sums in float64
+Outputs = Callable[[np.ndarray], Iterable[np.ndarray]]
 _LEVEL = 4.5  # standard errors: 1e-5 each, for hundreds of comparisons
+_SHRUNK = 0.05  # towards no correlation, so that few members give a direction, too
+_LEAST = 30  # for standard errors that are read as normal
 _AT_ONCE = 64  # members that are run together
 _ELEMENTS = 64  # of larger groups that many are tried
 
@@ -61,24 +64,62 @@ def is_admissible(
     Then an ensemble trained on full orbits by gradient descent, with any invariant loss, has an equivariant mean at
     every width; any orthogonal representation may act on the outputs. (Adam treats weights one by one: there it holds
     where elements permute positions, not where they mix channels.) Otherwise the mean is equivariant in the limit of
-    infinite width alone. Layers without windows (attention,
-    graphs, branches) and networks that are no `Sequential` are tested numerically on `members` draws of the initial
-    network: second moments of outputs before and after a move, compared member by member.
+    infinite width at best, where the kernel is invariant; with windows that are not carried to one another it is not.
+    Layers without windows (attention, graphs, branches) and networks that are no `Sequential` are tested numerically on
+    `members` draws of the initial network: second moments of outputs before and after a move, compared member by
+    member, one by one and in the combination that differs most. Modules of Flax, Equinox and PyTorch are asked through
+    the ensemble that trains them: `DeepEnsemble(net).is_admissible(action, input_shape)`.
+    """
+    if not (callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None))) or _of_flax(net):
+        raise InvalidTypeError(
+            f"net is a {type(net).__name__}; expected a network with init(key, input_shape, dtype) and apply(params, "
+            "x); of modules of other libraries ask their ensemble: DeepEnsemble(net).is_admissible(action, input_shape)"
+        )
+    shape = tuple(int(n) for n in input_shape)
+    known = by_layers(net, action, shape, seed=seed) if isinstance(net, Sequential) else None
+    if known is not None:
+        return known
+
+    def outputs(x: np.ndarray) -> Iterator[np.ndarray]:
+        """Of initial networks; `x` is a constant of what is compiled."""
+        drawn = jax.jit(jax.vmap(lambda key: net.apply(net.init(key, shape, dtype="float32"), jnp.asarray(x))))
+        keys = jax.random.split(jax.random.key(seed), members)
+        for begin in range(0, members, _AT_ONCE):
+            yield np.asarray(drawn(keys[begin : begin + _AT_ONCE]))
+
+    return is_admissible_law(outputs, action, shape, seed=seed)
+
+
+def by_layers(net: Sequential, action: Any, input_shape: tuple[int, ...], *, seed: int = 0) -> Admissible | None:
+    """`is_admissible` by windows alone; None where some layer has none, so that networks would have to be sampled."""
+    moving = _moving(action, input_shape)
+    return moving if isinstance(moving, Admissible) else _walked(net, *moving, input_shape, seed)
+
+
+def is_admissible_law(outputs: Outputs, action: Any, input_shape: tuple[int, ...], *, seed: int = 0) -> Admissible:
+    """`is_admissible` of any networks: outputs(x) are those of independent initial ones, blocks (members, N, …).
+
+    The second moments of their outputs at 4 inputs are compared with those at the inputs moved by up to 8 elements.
     """
     shape = tuple(int(n) for n in input_shape)
+    moving = _moving(action, shape)
+    return moving if isinstance(moving, Admissible) else _sampled(outputs, *moving, shape, seed)
+
+
+def _of_flax(net: object) -> bool:
+    """Linen's modules have init and apply, too, which take other arguments."""
+    return any(c.__module__.partition(".")[0] == "flax" for c in type(net).__mro__)
+
+
+def _moving(action: Any, shape: tuple[int, ...]) -> tuple[Any, list[Any]] | Admissible:
+    """The action and the elements that are tried; a verdict where it is not orthogonal."""
     action = as_action("action", action, (1, *shape))
     if not hasattr(action, "group"):
         raise InvalidTypeError(f"action is {action!r}; expected an action of a group, or its name")
     elements = _elements(action)
-    if not getattr(action, "exact", True):
-        return Admissible(
-            False, None, f"{action} resamples its inputs, so that it is not orthogonal on them", exact=True
-        )
-    if isinstance(net, Sequential):
-        walk = _walked(net, action, shape, elements, seed)
-        if walk is not None:
-            return walk
-    return _sampled(net, action, shape, elements, members, seed)
+    if getattr(action, "exact", True):
+        return action, elements
+    return Admissible(False, None, f"{action} resamples its inputs, so that it is not orthogonal on them", exact=True)
 
 
 def _elements(action: Any) -> list[Any]:
@@ -88,7 +129,7 @@ def _elements(action: Any) -> list[Any]:
     return [int(g) for g in np.unique(np.linspace(0, order - 1, min(order, _ELEMENTS)).astype(int))]
 
 
-def _walked(net: Sequential, action: Any, shape: tuple[int, ...], elements: list[Any], seed: int) -> Admissible | None:
+def _walked(net: Sequential, action: Any, elements: list[Any], shape: tuple[int, ...], seed: int) -> Admissible | None:
     """The verdict layer by layer; None where a layer's law is not that of a linear map with windows."""
     rng = np.random.default_rng(seed)
     signals = net.signals(shape)
@@ -167,26 +208,22 @@ def _candidates(own: np.ndarray, turned: np.ndarray, after: Signal, before: np.n
         yield from (np.asarray(row) for row in np.asarray(after.positions.group.table))
 
 
-def _sampled(
-    net: FiniteNetwork, action: Any, shape: tuple[int, ...], elements: list[Any], members: int, seed: int
-) -> Admissible:
+def _sampled(outputs: Outputs, action: Any, elements: list[Any], shape: tuple[int, ...], seed: int) -> Admissible:
     """Second moments of outputs of initial networks, before and after a move, member by member."""
     rng = np.random.default_rng(seed)
     x = np.stack([_striped(rng, shape, i) for i in range(4)]).astype(np.float32)
     moved = [g for g in elements if g != action.group.identity][:8]
     batch = np.concatenate([x, *(np.asarray(action(g, x), np.float32) for g in moved)])
-
-    def products(key: jax.Array) -> jax.Array:
-        y = net.apply(net.init(key, shape, dtype="float32"), batch).reshape((len(moved) + 1, len(x), -1))
-        return jnp.einsum("gio,gjo->gij", y, y, precision="highest") / y.shape[-1]
-
-    keys = jax.random.split(jax.random.key(seed), members)
-    moments = np.asarray(jax.lax.map(products, keys, batch_size=min(members, _AT_ONCE)), np.float64)
+    moments = np.concatenate([_products(y, len(moved) + 1) for y in outputs(batch)])
+    members = len(moments)
+    if members < _LEAST:
+        raise InvalidArgumentError(f"members is {members}; expected at least {_LEAST}, for a standard error")
     difference = moments[:, 1:] - moments[:, :1]
     spread = difference.std(0, ddof=1) / np.sqrt(members)
     scale = np.abs(moments[:, 0].mean(0)).max()
     tiny = 1e-5 * scale  # what float32 leaves
-    excess = np.max(np.abs(difference.mean(0)) / np.maximum(spread, tiny))
+    entries = np.max(np.abs(difference.mean(0)) / np.maximum(spread, tiny))
+    excess = np.max([entries, _together(difference[:, :, *np.triu_indices(len(x))].reshape(members, -1), tiny)])
     if not np.isfinite(excess):
         raise NetworkError("the initial network has outputs that are not finite at standard normal inputs")
     seen = float(_LEVEL * np.max(np.maximum(spread, tiny)) / scale)
@@ -194,6 +231,26 @@ def _sampled(
     if excess > _LEVEL:
         return Admissible(False, None, f"{told} differ by up to {excess:.1f} standard errors", exact=False)
     return Admissible(True, None, f"{told} agree; a difference of {100 * seen:.2g} % would have been seen", exact=False)
+
+
+def _together(differences: np.ndarray, tiny: float) -> float:
+    """Standard errors of one mean, of the combination of differences (members, numbers) that half of the members show
+    most clearly, by the other half: small differences of many entries, which none shows by itself.
+    """
+    one, other = np.array_split(differences, 2)
+    size = np.maximum(one.std(0, ddof=1), tiny)
+    correlation = np.cov((one / size).T)
+    shrunk = (1 - _SHRUNK) * correlation + _SHRUNK * np.eye(len(size))
+    weights = np.linalg.solve(shrunk, one.mean(0) / size) / size
+    combined = other @ weights
+    error = np.maximum(combined.std(ddof=1) / np.sqrt(len(other)), tiny * np.abs(weights).sum())
+    return float(np.abs(combined.mean()) / error)
+
+
+def _products(y: np.ndarray, moves: int) -> np.ndarray:
+    """Of outputs at the inputs of every move, means over outputs: (members, moves, inputs, inputs)."""
+    y = y.astype(np.float64).reshape((len(y), moves, y.shape[1] // moves, -1))
+    return np.asarray(y @ y.swapaxes(-1, -2) / y.shape[-1])
 
 
 def _striped(rng: np.random.Generator, shape: tuple[int, ...], number: int) -> np.ndarray:

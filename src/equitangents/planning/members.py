@@ -26,6 +26,7 @@ from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference import as_key
+from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning.alternatives import alternatives
 from equitangents.planning.names import of_data, of_elements, of_group, of_network
 from equitangents.planning.pilot import Pilot, ratios
@@ -134,10 +135,11 @@ def plan_ensemble(
     theory = None
     if source.theory is not None:
         theory = orbit_law(source.theory, action, source.x, draws=draws, key=key, time=source.time)
+    law = source.mean_law(action, output_action)
     found = (
         _by_theory(wanted, violations_of, theory)
         if source.pilot is None
-        else _by_pilot(source, action, output_action, wanted, violations_of, theory, draws, key)
+        else _by_pilot(source, action, output_action, law, wanted, violations_of, theory, draws, key)
     )
     violations = found.violations
     augmentation = source.augmentation
@@ -160,6 +162,7 @@ def plan_ensemble(
         pilot=found.pilot,
         theory_members=found.theory_members,
         equivariant=found.equivariant,
+        mean_law=law,
         trained=source.pilot,
         exact=bool(getattr(action, "exact", True)),
         augmentation_order=augmentation_order,
@@ -196,6 +199,7 @@ def _by_pilot(
     source: Source,
     action: Action,
     output_action: GroupAction | None,
+    mean: MeanLaw | None,
     wanted: Wanted,
     violations_of: Callable[[Any], Violations],
     theory: OrbitLaw | None,
@@ -204,7 +208,7 @@ def _by_pilot(
 ) -> _Found:
     """From the pilot, and what theory says beside it."""
     outputs = _on_orbits(source, action, theory)
-    equivariant = source.equivariant(action, output_action)
+    equivariant = mean is not None and mean.equivariant
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     centre = source.truth if source.truth is not None and source.truth.ndim == 2 else None
     on_rows = output_action if source.fields is None else source.fields.acting(output_action)
@@ -212,11 +216,11 @@ def _by_pilot(
     violations = violations_of(pilots.law(draws))
     members = wanted.members(violations)
     interval = wanted.of_pilot(violations, members, map(violations_of, pilots.replicates(draws)), len(outputs))
-    variance = mean = of_theory = None
+    variance = size = of_theory = None
     if theory is not None and not predicts_probabilities(source.pilot):
-        variance, mean = ratios(outputs, theory, LEVEL)
+        variance, size = ratios(outputs, theory, LEVEL)
         of_theory = wanted.members(violations_of(theory))
-    pilot = Pilot(len(outputs), variance, mean, source.training)
+    pilot = Pilot(len(outputs), variance, size, source.training)
     return _Found(violations, members, interval, pilot, of_theory, equivariant)
 
 

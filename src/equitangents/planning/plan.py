@@ -9,6 +9,7 @@ from typing import Any
 
 from equitangents._types import FileName
 from equitangents.files import whole_file
+from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning import sentences
 from equitangents.planning.alternatives import Alternative
 from equitangents.planning.counts import percent
@@ -40,6 +41,7 @@ _WRITTEN = (
     "augmentation_order",
     "max_members",
 )
+_FROM_PILOT = "How far the mean of infinitely many such networks is from equivariance is read from the pilot."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +59,7 @@ class Plan:
     pilot              the trained networks that the plan is made from, or None: infinitely wide ones
     theory_members     what infinitely wide networks would need, if compared
     equivariant        whether the mean of infinitely many networks like the pilot's is known to be equivariant
+    mean_law           whether it is so at this width or in the limit alone, and why; None where nothing is known
     trained            the pilot itself, a fitted ensemble that `extend(plan.members, X, y)` trains on, or None
     """
 
@@ -77,6 +80,7 @@ class Plan:
     pilot: Pilot | None
     theory_members: int | None
     equivariant: bool | None
+    mean_law: MeanLaw | None
     trained: Any
     exact: bool
     augmentation_order: int
@@ -142,12 +146,11 @@ class Plan:
                 f"{self.draws:,} ensembles were drawn from the mean and covariance of the pilot's outputs, {points}, "
                 f"and from what the pilot leaves uncertain of both. Between the lower and the upper violation of the "
                 f"table lie {level} of ensembles trained like the pilot.",
-                "The mean of infinitely many such networks is equivariant, since training and initial weights are."
-                if self.equivariant
-                else "How far the mean of infinitely many such networks is from equivariance is read from the pilot.",
+                *([] if self.equivariant else [_FROM_PILOT]),
             ]
         return [
             *basis,
+            *([] if self.mean_law is None else [str(self.mean_law)]),
             "Costs are in units of one network of the planned architecture and assume that hidden layers dominate.",
         ]
 

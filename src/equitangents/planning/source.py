@@ -42,13 +42,12 @@ from equitangents.errors import (
     NotFittedError,
     ShapeError,
 )
-from equitangents.kernels.invariance import is_invariant
+from equitangents.nn.mean_law import MeanLaw, commutes, mean_law
 from equitangents.planning.training import PilotTraining, deep_like, train
 from equitangents.validation import check_same_length, check_whole, is_whole
 
 PILOT = 20
 _LEAST = 3
-_LINEAR = ("gd", "sgd", "momentum")  # optimizers that commute with every orthogonal change of the weights
 
 
 class HasMembers(Protocol):
@@ -82,30 +81,30 @@ class Source:
         """How outputs lie in rows, where they are fields."""
         return field_rows(self.theory if self.theory is not None else self.pilot)
 
-    def equivariant(self, action: Action, output_action: GroupAction | None) -> bool:
-        """Whether the mean of infinitely many trained networks is exactly equivariant, at any width.
+    def mean_law(self, action: Action, output_action: GroupAction | None) -> MeanLaw | None:
+        """What is known of the mean of infinitely many networks without a look at the pilot; None: nothing.
 
-        It is after training on all transformed copies if the initial weights are as likely as turned ones, which the
-        kernel tells, and training does not single out directions of the weights (arXiv 2410.01452).
+        It is equivariant at any width after training on all transformed copies if the initial weights are as likely as
+        turned ones, and training does not single out directions of the weights (arXiv 2410.01452).
         """
         if self.augmentation is None or self.augmentation != action:
-            return False
+            return None
         moved = self.label_action
         if self.fields is not None and moved is None:
             moved = value_keeping(self.augmentation)  # fields go with their positions
         if moved != output_action:
-            return False
-        linear = isinstance(self.optimizer, str) and self.optimizer in _LINEAR
-        if not (action.exact and (linear or action.permutes_positions) and callable(getattr(self.net, "kernel", None))):
-            return False
+            return None
+        if self.fields is None:
+            return mean_law(self.net, action, self.x, self.optimizer)
+        if not (commutes(self.optimizer, action) and callable(getattr(self.net, "kernel", None))):
+            return None
         try:
-            if self.fields is not None:
-                positions = Positions(self.fields.grid)
-                points = PointAction(action, moved_positions(action, self.label_action, positions))
-                return kernel_symmetry(FieldKernel(self.net), points, FieldPoints.of(self.x, positions.count)).invariant
-            return is_invariant(self.net, action, self.x)
+            positions = Positions(self.fields.grid)
+            points = PointAction(action, moved_positions(action, self.label_action, positions))
+            symmetry = kernel_symmetry(FieldKernel(self.net), points, FieldPoints.of(self.x, positions.count))
         except (NetworkError, MemoryLimitError):  # a network without a kernel: nothing is known of it
-            return False
+            return None
+        return MeanLaw(None, symmetry.invariant)
 
 
 def make_source(

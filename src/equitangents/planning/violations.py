@@ -131,6 +131,5 @@ class Violations:
 
 def _excess(total: np.ndarray, limit: np.ndarray) -> np.ndarray:
     """(total − limit)/limit; of nothing over nothing 0."""
-    safe = np.where(limit > 0, limit, 1.0)
-    beyond = np.where(total > 0, np.inf, 0.0)
-    return np.where(limit > 0, (total - limit) / safe, beyond)
+    beyond, nothing = np.where(total <= 0, 0.0, np.inf), limit <= 0  # comparisons that NaN passes as NaN
+    return np.where(nothing, beyond, (total - limit) / np.where(nothing, 1.0, limit))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._types import Numbers, Targets, Tree
+from equitangents._types import InputShape, Numbers, Targets, Tree
+from equitangents.actions.named import ActionLike
 from equitangents.audit.adapters.optional import require
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.training.fingerprint import array_digest
@@ -19,6 +20,8 @@ from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.settings import check_choice, check_settings
 from equitangents.ensembles.training.variations import PLAIN, Bootstrap, ZeroOutput
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.nn import Admissible
+from equitangents.nn.admissible import is_admissible_law
 
 if TYPE_CHECKING:
     import torch
@@ -155,6 +158,23 @@ class TorchBackend:
 
         p = estimator
         return dict.fromkeys(tensors(make(p.factory, int(p.seed), 0, p.dtype, torch.device(p.device))), 0)
+
+    def is_admissible(self, estimator: Ensemble, action: ActionLike, shape: InputShape, members: int) -> Admissible:
+        """By modules that the factory makes, before training and in evaluation mode."""
+        self.check_settings(estimator)
+        torch = require("torch", "torch")
+        from equitangents.torch.modules import make, to_tensor
+
+        p, device = estimator, torch.device(estimator.device)
+
+        def outputs(x: np.ndarray) -> Iterator[np.ndarray]:
+            for i in range(members):
+                module = make(p.factory, int(p.seed), i, p.dtype, device).eval()
+                with torch.inference_mode():  # left before what is made here is used elsewhere
+                    y = module(to_tensor(x.astype(p.dtype), p.layout, device)).cpu().numpy()
+                yield y[None]
+
+        return is_admissible_law(outputs, action, shape, seed=int(p.seed))
 
 
 def field_outputs(layout: str, shape: tuple[int, ...]) -> FieldOutputs | None:

@@ -55,5 +55,5 @@ def relative_std(y: Float[np.ndarray, "... order n"]) -> np.ndarray:
     """
     y = np.asarray(y, dtype=np.float64)
     spread, size = y.var(axis=-2).sum(axis=-1), (y.mean(axis=-2) ** 2).sum(axis=-1)
-    beyond = np.where(spread > 0, np.inf, 0.0)
-    return np.sqrt(np.where(size > 0, spread / np.where(size > 0, size, 1.0), beyond))
+    beyond = np.where(spread == 0, 0.0, np.inf)
+    return np.sqrt(np.where(size == 0, beyond, spread / np.where(size == 0, 1.0, size)))  # NaN stays NaN

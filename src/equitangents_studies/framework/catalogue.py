@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from equitangents_studies.framework.study import Present, Study
 
 _EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
+_BEYOND = "Nordenfors & Flinth 2024, arXiv 2410.01452"
 _KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
 _SYNERGY = "Xiao & Pennington 2022, arXiv 2207.04612"
 _SMALL = "Arora et al. 2019, arXiv 1910.01663"
@@ -145,6 +146,14 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
             "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "admissible",
+            "Filters that a group carries to one another",
+            _BEYOND,
+            "Augmented ensembles of CNNs with symmetric and asymmetric filters: how often they predict the same over "
+            "an orbit, and what infinitely many members leave of the violation, at finite and at infinite width.",
             _WITH_DESK,
         ),
         _shipped(

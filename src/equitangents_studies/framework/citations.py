@@ -15,6 +15,16 @@ EMERGENT_EQUIVARIANCE = """\
   archiveprefix = {arXiv}
 }"""
 
+BEYOND_THE_LIMIT = """\
+@article{nordenfors2024ensembles,
+  title         = {Ensembles provably learn equivariance through data augmentation},
+  author        = {Nordenfors, Oskar and Flinth, Axel},
+  journal       = {arXiv preprint arXiv:2410.01452},
+  year          = {2024},
+  eprint        = {2410.01452},
+  archiveprefix = {arXiv}
+}"""
+
 EQUIVARIANT_KERNELS = """\
 @article{misof2024equivariant,
   title         = {Equivariant Neural Tangent Kernels},

@@ -8,11 +8,13 @@ Source of the law: Gerken & Kessel 2024, arXiv 2403.03103.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from equitangents.actions import Action
 from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs
@@ -22,6 +24,8 @@ from equitangents.audit.measure.task import Task, flattened, pulled_back
 from equitangents.audit.report.sections import EnsembleSection, EnsembleSize, Estimate
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.metrics.measure import ratio
+from equitangents.nn import Sequential
+from equitangents.nn.mean_law import mean_law
 from equitangents.statistics import FEWEST, no_interval, squared_mean
 
 _ROWS = 48
@@ -45,7 +49,25 @@ def ensemble_law(
     size = float((mean[0] ** 2).sum(axis=1).mean()) or 1.0
     D = (outputs[:, 1:] - outputs[:, :1]) / math.sqrt(size)  # (M, E, n, K)
     spread = math.sqrt(float(outputs[:, 0].var(axis=0, ddof=1).sum(axis=1).mean()))
-    return _section(task, D, outputs, _theory(task, theory, x, elements)), spread
+    section = _section(task, D, outputs, _theory(task, theory, x, elements))
+    return replace(section, by_design=_by_design(task, x, actions)), spread
+
+
+def _by_design(task: Task, x: Inputs, actions: list[LeafAction | None]) -> str | None:
+    """What layers and training say of the mean of infinitely many members; None where they say nothing."""
+    model, moved = task.model, task.contract.inputs
+    if not isinstance(model, EnsembleModel) or len(moved) != 1 or moved[0] is None or len(actions) != 1:
+        return None
+    ensemble, action, asked = model.ensemble, moved[0].action, actions[0]
+    net, grid, learned = (getattr(ensemble, name, None) for name in ("net", "positions_", "label_action"))
+    if not (isinstance(net, Sequential) and isinstance(action, Action)) or grid:
+        return None  # outputs that are fields may move, too
+    if ensemble.augmentation_ != action or learned != (None if asked is None else asked.action):
+        return None
+    if np.shape(x.leaves[0])[1:] != ensemble.sample_shape_:
+        return None  # the model takes them flattened
+    law = mean_law(net, action, np.asarray(x.leaves[0]), getattr(ensemble, "optimizer", "gd"))
+    return None if law is None else str(law)
 
 
 def _members(

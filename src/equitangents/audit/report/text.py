@@ -73,6 +73,7 @@ def details(report: Findings) -> list[str]:
             f"{report.ensemble.members} members{before_probabilities(report)}, root mean square error of ‖f(x)‖: "
             f"{interval(one)} each, {interval(now)} together, {interval(limit)} for infinitely many"
         )
+        lines += [] if report.ensemble.by_design is None else [report.ensemble.by_design]
     if report.data is not None:
         known = {True: "no sign that the data lack the symmetry", False: "the data do not have the symmetry"}
         finding = known.get(report.data.symmetric, "too few inputs to say whether the data have the symmetry")  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from equitangents._protocols import ExecutorLike
 from equitangents._types import AnyAction, AnyModel, FileName, Numbers, Targets
 from equitangents.actions import as_action
+from equitangents.actions.named import ActionLike
 from equitangents.ensembles.deep.predictions import Members
 from equitangents.ensembles.deep.records import Checkpoints, Entry
 from equitangents.ensembles.fields.targets import Positions
@@ -28,6 +29,7 @@ from equitangents.ensembles.training.loop import TrainingState
 from equitangents.ensembles.training.trained import Trained
 from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError
+from equitangents.nn import Admissible
 from equitangents.scale.place import local
 from equitangents.validation import check_whole
 
@@ -53,6 +55,7 @@ class FiniteEnsemble(Members, Estimator):
     batch_size: Any
     momentum: Any
     loss: Any
+    input_shape: tuple[int, ...] | None
     seed: int
     members: int
     members_per_chunk: int | None
@@ -125,6 +128,28 @@ class FiniteEnsemble(Members, Estimator):
         self._check_fitted()
         check_whole("i", i, 0, self._trained - 1)
         return self._backend.member(self, i)
+
+    def is_admissible(
+        self, action: ActionLike | None = None, input_shape: tuple[int, ...] | None = None, *, members: int = 1024
+    ) -> Admissible:
+        """Whether `action` preserves the initial law of the networks: `nn.is_admissible`, of any library's modules.
+
+        Then full augmentation by it makes the mean over members exactly equivariant at every width, and not in the
+        limit of infinite width alone (arXiv 2410.01452). Networks that are no `Sequential` are judged by `members`
+        initial networks, drawn here; the ensemble need not be fitted, and stays as it is.
+
+        Args:
+            action: on inputs, or the name of a group; None: the augmentation.
+            input_shape: (*positions, channels); None: the parameter of that name, or what `fit` was given.
+            members: how many networks are drawn, at least 30, where the layers alone do not tell.
+        """
+        action = self.augmentation if action is None else action
+        shape = next((s for s in (input_shape, self.input_shape, getattr(self, "sample_shape_", None)) if s), None)
+        for name, value in (("action", action), ("input_shape", shape)):
+            if value is None:
+                raise InvalidArgumentError(f"{name} is None, and this {type(self).__name__} says none; give one")
+        check_whole("members", members, 30)
+        return self._backend.is_admissible(self, action, tuple(shape), members)  # type: ignore[arg-type]
 
     def save(self, path: FileName) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.

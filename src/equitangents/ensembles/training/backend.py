@@ -10,7 +10,8 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
-from equitangents._types import AnyModel, Network, Numbers, Params, Targets, Tree
+from equitangents._types import AnyModel, InputShape, Network, Numbers, Params, Targets, Tree
+from equitangents.actions.named import ActionLike
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.inputs import check_network
 from equitangents.ensembles.networks import ForeignNetwork, as_network, traits
@@ -25,7 +26,7 @@ from equitangents.ensembles.training.plan import Plan, Workers, make_plan, worke
 from equitangents.ensembles.training.recipe import Members, Recipe
 from equitangents.ensembles.training.settings import check_settings
 from equitangents.errors import NetworkError
-from equitangents.nn import Sequential
+from equitangents.nn import Admissible, Sequential, is_admissible
 
 _ROWS = 1024  # evaluated by all members before the next
 
@@ -102,6 +103,10 @@ class JaxBackend:
         """Shapes of a member's variables."""
         net: Network = as_network(estimator.net)
         return jax.eval_shape(lambda: net.init(jax.random.key(0), estimator.sample_shape_, estimator.dtype))
+
+    def is_admissible(self, estimator: Ensemble, action: ActionLike, shape: InputShape, members: int) -> Admissible:
+        """By the windows of networks of this package, by sampled networks of others, modules among them."""
+        return is_admissible(as_network(estimator.net), action, shape, members=members, seed=int(estimator.seed))
 
 
 def _recipe(estimator: Ensemble, net: FiniteNetwork, task: Task) -> Recipe:

@@ -11,6 +11,7 @@ import numpy as np
 
 from equitangents._types import AnyModel, InputShape, Numbers, Targets, Tree
 from equitangents.actions import as_action
+from equitangents.actions.named import ActionLike
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.training.alone import Assignment, train_alone
@@ -24,6 +25,7 @@ from equitangents.ensembles.training.trained import Trained
 from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import check_memory
+from equitangents.nn import Admissible
 
 Ensemble = Any  # of finite networks, with parameters that its backend reads, and attributes once it is fitted
 
@@ -88,6 +90,9 @@ class Backend(Protocol):
 
     def variables(self, estimator: Ensemble) -> Tree:
         """A tree of the form that a member's variables have."""
+
+    def is_admissible(self, estimator: Ensemble, action: ActionLike, shape: InputShape, members: int) -> Admissible:
+        """Whether an action preserves the initial law of the members (`nn.is_admissible`)."""
 
 
 def prepare(

@@ -40,6 +40,9 @@ class EnsembleSection:
     by_spread: float | None = None
     """Root mean square of ‖f(x)‖ over the spread between inputs, which puts these errors in units of the spread; null
     where there is no spread."""
+    by_design: str | None = None
+    """Whether the mean of infinitely many such members is equivariant at this width, or in the limit of infinite width
+    alone; null where the layers do not tell, or the members were not trained on all copies of their data."""
 
 
 @dataclass(frozen=True)
