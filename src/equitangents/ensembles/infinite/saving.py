@@ -123,7 +123,8 @@ def about_model(path: Path) -> dict[str, Any]:
 
 def fingerprint(ensemble: Any) -> str:
     """A hash of what a fitted ensemble's predictions depend on: network, parameters, training data, versions."""
-    training = _regression(ensemble)._training
+    regression = _regression(ensemble)
+    training, units = regression._training, regression.standardisation_
     given = training.given
     parts = [
         __version__,
@@ -138,16 +139,21 @@ def fingerprint(ensemble: Any) -> str:
         kernels = ask(given.x[:1], given.x[:8])
         parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))[:64]]
     digest = hashlib.sha256(json.dumps(parts).encode())
-    for array in (given.x, given.y):
+    for array in (given.x, given.y, *(() if units is None else (units.shift, units.scale))):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
 def means(ensemble: Any) -> MeansAtATime | None:
     """The means at the fitted time of an ensemble in memory; None where they need all of its state."""
-    training = _regression(ensemble)._training
+    regression = _regression(ensemble)
+    training = regression._training
     weights = training.mean_problem.weights(float(ensemble.time))
-    return None if weights is None else MeansAtATime(training.mean_problem.kernel, training.settings.field, *weights)
+    if weights is None:
+        return None
+    kernel, field = training.mean_problem.kernel, training.settings.field
+    inputs, coefficients = weights
+    return MeansAtATime(kernel, field, inputs, coefficients, regression.standardisation_)
 
 
 def _regression(ensemble: Any) -> Any:
