@@ -42,7 +42,7 @@ def test_fields_are_fitted_and_predicted(run):
     out = run(*FIT, "--data", "fields.npz", "--out", "model", "--store", "kernels")
     assert out.startswith("model: regression of 4 samples, 2 outputs at each of 3×3 positions; solved as dense NP×NP")
     run("predict", "model", "--data", "new.npy", "--out", "p.npz", "--std")
-    mean, std = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y).predict(NEW, return_std=True)
+    mean, std = et.InfiniteEnsemble(NET, ridge=1e-2, standardise=True).fit(X, Y).predict(NEW, return_std=True)
     with np.load("p.npz") as held:
         assert not np.max(np.abs(held["mean"] - mean)) > 1e-9
         assert not np.max(np.abs(held["std"] - std)) > 1e-9
@@ -53,7 +53,7 @@ def test_whole_numbers_at_every_position_are_labels(run):
     out = run(*FIT, "--data", "labels.npz", "--out", "model")
     assert out.startswith("model: classifier of 4 samples, 2 classes at each of 3×3 positions; ")
     run("predict", "model", "--data", "new.npy", "--out", "p.npy")
-    expected = et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(X, LABELS).predict(NEW)
+    expected = et.InfiniteEnsembleClassifier(NET, ridge=1e-2, standardise=True).fit(X, LABELS).predict(NEW)
     np.testing.assert_array_equal(np.load("p.npy"), expected)
     out = run(*FIT, "--data", "labels.npz", "--out", "model", "--task", "regression")
     assert out.startswith("model: regression of 4 samples, 1 output at each of 3×3 positions; ")

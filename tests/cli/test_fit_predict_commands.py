@@ -51,7 +51,7 @@ FIT = ("fit", "--data", "x.npy", "--targets", "y.npy", *MLP, "--ridge", 1e-3)
 def fitted(run):
     status, out, err = run(*FIT, "--out", "model")
     assert (status, out) == (0, "model: regression of 9 samples, 1 output; solved as dense N×N\n")
-    assert err == "InfiniteEnsemble: dense N×N, N = 9\n"
+    assert err == "inputs are standardised: each channel\nInfiniteEnsemble: dense N×N, N = 9\n"
 
 
 def test_a_solver_is_asked_for_by_name(run):
@@ -59,7 +59,7 @@ def test_a_solver_is_asked_for_by_name(run):
     assert status == 0
     assert out.startswith("model: regression of 9 samples, 1 output; solved as dense N×N by pcg (relative residual ")
     assert run("predict", "model", "--data", "new.npy", "--out", "p.npy")[0] == 0
-    expected = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y).predict(NEW)
+    expected = et.InfiniteEnsemble(NET, ridge=1e-3, standardise=True).fit(X, Y).predict(NEW)
     np.testing.assert_allclose(np.load("p.npy"), expected, atol=1e-7)
     status, _, err = run(*FIT, "--out", "model", "--solver", "magic")
     assert (status, err.count("\n")) == (2, 1)
@@ -67,21 +67,21 @@ def test_a_solver_is_asked_for_by_name(run):
 
 
 def test_predictions_are_those_of_the_ensemble(run, fitted):
-    mean, std = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y).predict(NEW, return_std=True)
+    mean, std = et.InfiniteEnsemble(NET, ridge=1e-3, standardise=True).fit(X, Y).predict(NEW, return_std=True)
     status, out, _ = run("predict", "model", "--data", "new.npy", "--out", "p.npy", "--rows", 3)
     assert (status, out) == (0, "p.npy: predictions of 7 inputs\n")
     np.testing.assert_allclose(np.load("p.npy"), mean, rtol=1e-9)
     assert run("predict", "model", "--data", "new.npy", "--out", "p.npz", "--std")[0] == 0
     np.testing.assert_allclose(np.load("p.npz")["std"], std, rtol=1e-9)
     assert run("predict", "model", "--data", "new.npy", "--out", "p.zarr", "--time", 3)[0] == 0
-    later = et.InfiniteEnsemble(NET, ridge=1e-3, time=3.0).fit(X, Y).predict(NEW)
+    later = et.InfiniteEnsemble(NET, ridge=1e-3, time=3.0, standardise=True).fit(X, Y).predict(NEW)
     np.testing.assert_allclose(zarr.open_group("p.zarr", mode="r")["mean"][:], later, rtol=1e-9)
 
 
 def test_labels_make_a_classifier(run):
     assert "classifier of 9 samples, 3 classes" in run("fit", "--data", "labels.npz", *MLP, "--out", "m")[1]
     assert run("predict", "m", "--data", "labels.npz", "--array", "x_test", "--out", "p.npy")[0] == 0
-    wanted = et.InfiniteEnsembleClassifier(NET).fit(X, np.arange(9) % 3).predict(NEW)
+    wanted = et.InfiniteEnsembleClassifier(NET, standardise=True).fit(X, np.arange(9) % 3).predict(NEW)
     assert np.load("p.npy").tolist() == wanted.tolist()
     run("fit", "--data", "labels.npz", *MLP, "--task", "regression", "--out", "r")
     assert et.InfiniteEnsemble.load("r").n_outputs_ == 1
@@ -95,7 +95,15 @@ def test_every_setting_reaches_the_ensemble(run, folder):
     status, out, err = run("fit", "--data", "t.npz", *MLP, *settings, *more, "--memory-limit", 1, "--out", "m")
     assert (status, "orbit-averaged" in out) == (0, True), err
     wanted = et.InfiniteEnsemble(
-        NET, "C4", time=5.0, learning_rate=0.1, ridge=0.01, kernel="nngp", input_shape=(3, 3, 1), dynamics="discrete"
+        NET,
+        "C4",
+        time=5.0,
+        learning_rate=0.1,
+        ridge=0.01,
+        kernel="nngp",
+        input_shape=(3, 3, 1),
+        dynamics="discrete",
+        standardise=True,
     )
     model = et.InfiniteEnsemble.load("m")
     assert (folder / "k.zarr" / "ntk").is_dir()
@@ -134,7 +142,7 @@ def test_networks_are_named_or_layers_in_a_file_or_ones_own(run, folder, monkeyp
         assert run("fit", "--data", "i.npz", "--net", spec, *depth, "--ridge", 0.1, "--out", f"m-{spec}")[0] == 0
     fcn = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1, W_std=1.3), et.nn.Erf(), et.nn.Dense(1))
     for spec, net in [("VEC", architecture("VEC", 1)), ("net.json", fcn)]:
-        wanted = et.InfiniteEnsemble(net, ridge=0.1).fit(images, Y[:5]).predict(images[:2])
+        wanted = et.InfiniteEnsemble(net, ridge=0.1, standardise=True).fit(images, Y[:5]).predict(images[:2])
         np.testing.assert_allclose(et.InfiniteEnsemble.load(f"m-{spec}").predict(images[:2]), wanted, rtol=1e-9)
     own = ("--net", "my_fit_net:net")
     assert run("fit", "--data", "x.npy", "--targets", "y.npy", *own, "--ridge", 1, "--out", "m")[0] == 0
@@ -145,8 +153,10 @@ def test_networks_are_named_or_layers_in_a_file_or_ones_own(run, folder, monkeyp
 
 def test_a_kernel_that_gram_computed_is_read(run):
     assert run("gram", "--data", "x.npy", *MLP, "--tile", 4, "--out", "k.zarr")[0] == 0
-    status, _, err = run(*FIT, "--store", "k.zarr", "--out", "m")
+    status, _, err = run(*FIT, "--store", "k.zarr", "--out", "m", "--no-standardise")
     assert (status, "gram: 0 of 6 tiles computed" in err) == (0, True)
+    status, _, err = run(*FIT, "--store", "k.zarr", "--out", "m")  # the kernel of other inputs
+    assert (status, "--no-standardise" in err.splitlines()[-1]) == (2, True), err
 
 
 def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
@@ -291,3 +301,20 @@ def test_the_line_of_a_fit_names_the_estimated_error_where_there_is_one():
     assert by("eigh", 0.0) == ""
     assert by("pcg", 0.0) == " by pcg (relative residual 2.0e-09)"
     assert by("nystrom", 0.03) == " by nystrom (relative residual 2.0e-09, estimated error 3.0e-02 of the targets)"
+
+
+def test_probabilities_have_no_unit_and_may_be_calibrated(run, folder):
+    y = np.arange(9) % 3
+    np.savez("bytes.npz", x=255 * X + 9, y=y, new=255 * NEW + 9)
+    for more, wanted in (([], {}), (["--calibrate"], {"calibrate": True})):
+        assert run("fit", "--data", "bytes.npz", *MLP, "--ridge", 1, *more, "--out", "m")[0] == 0
+        assert (
+            run("predict", "m", "--data", "bytes.npz", "--array", "new", "--std", "--out", "p.npz", "--force")[0] == 0
+        )
+        model = et.InfiniteEnsembleClassifier(NET, ridge=1, standardise=True, **wanted).fit(X, y)
+        np.testing.assert_allclose(np.load("p.npz")["probability"], model.predict_proba(NEW), rtol=1e-6, atol=1e-9)
+    status, _, err = run(*FIT, "--calibrate", "--out", "model")
+    assert (status, "probabilities are those of classes" in err) == (2, True)
+    assert run(*FIT, "--no-standardise", "--out", "model")[0] == 0
+    expected = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y).predict(NEW)
+    np.testing.assert_allclose(et.InfiniteEnsemble.load("model").predict(NEW), expected, rtol=1e-9)

@@ -262,3 +262,15 @@ def test_without_pytorch_the_error_says_what_to_install(xy, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"pip install 'equitangents\[torch\]'"):
         ensemble(mlp).fit(*xy)
+
+
+def test_standardised_members_have_no_unit(tmp_path):
+    x, y = np.random.default_rng(0).normal(size=(6, 3)), np.arange(6.0)
+    make = lambda: et.torch.Ensemble(
+        lambda: torch.nn.Linear(3, 1), members=2, epochs=2, dtype="float64", standardise=True
+    )
+    here, there = make().fit(x, y), make().fit(255 * x + 9, y)
+    np.testing.assert_allclose(there.predict(255 * x + 9), here.predict(x), rtol=1e-9)
+    there.save(tmp_path / "m")
+    loaded = et.torch.Ensemble.load(tmp_path / "m", factory=there.factory)
+    np.testing.assert_array_equal(loaded.predict(x), there.predict(x))

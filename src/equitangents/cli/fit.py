@@ -72,7 +72,10 @@ def fit(
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(metavar=PLACE, help="Keep the training kernel in this folder; `equitangents gram` can fill it."),
+        typer.Option(
+            metavar=PLACE,
+            help="Keep the training kernel in this folder; with --no-standardise `equitangents gram` can fill it.",
+        ),
     ] = None,
     solver: Annotated[
         str,
@@ -84,6 +87,15 @@ def fit(
     memory_limit: Annotated[
         float | None, typer.Option(help="GB that the fit may take; by default half of what there is.")
     ] = None,
+    standardise: Annotated[
+        bool,
+        typer.Option(
+            help="Shift and scale inputs by the mean and deviation of each channel of --data; predict does the same."
+        ),
+    ] = True,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Probabilities that say how often a class is right, by leave-one-out.")
+    ] = False,
     means_only: Annotated[
         bool, typer.Option("--means-only", help="Save what means need, a small file; no --std afterwards.")
     ] = False,
@@ -94,6 +106,7 @@ def fit(
     """
     from equitangents.cli import images
     from equitangents.cli.files import byte_limit, in_precision, shape
+    from equitangents.errors import StoreError
 
     if task not in TASKS:
         raise typer.BadParameter(f"{task!r}; expected one of {', '.join(TASKS)}", param_hint="--task")
@@ -117,11 +130,26 @@ def fit(
         "memory_limit": byte_limit(memory_limit),
         "store": store,
         "solver": solver,
+        "standardise": standardise,
     }
     _check_place(out)
     with announced("equitangents", err=True):
         inputs, y = in_precision(x, precision), _targets(y)
-        model = _kind(task, network, inputs, y)(network, **settings).fit(inputs, y)
+        kind = _kind(task, network, inputs, y)
+        if calibrate:
+            if "calibrate" not in kind(network).get_params(deep=False):
+                raise typer.BadParameter(
+                    "probabilities are those of classes; the task is regression", param_hint="--calibrate"
+                )
+            settings["calibrate"] = True
+        try:
+            model = kind(network, **settings).fit(inputs, y)
+        except StoreError as error:
+            if store is None or not standardise:
+                raise
+            raise StoreError(
+                f"{error}; inputs are standardised now, and what gram fills is of inputs as they are (--no-standardise)"
+            ) from None
         model.save(out, means_only=means_only)
     if of_images is not None:
         images.keep_form(of_images.form, out)

@@ -118,4 +118,5 @@ def deep_like(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
         seed=seed,
         input_shape=ensemble.input_shape,
         memory_limit=ensemble.memory_limit,
+        standardise=ensemble.standardise,
     )

@@ -49,6 +49,7 @@ class TorchEnsemble(FiniteEnsemble):
         zero_output: bool = False,
         checkpoints: Checkpoints | None = None,
         callback: Callable[[int, TrainingState], None] | None = None,
+        standardise: bool = False,
     ) -> None:
         self.factory = factory
         self.members = members
@@ -74,6 +75,7 @@ class TorchEnsemble(FiniteEnsemble):
         self.zero_output = zero_output
         self.checkpoints = checkpoints
         self.callback = callback
+        self.standardise = standardise
 
     @property
     def net(self) -> Factory:

@@ -52,6 +52,8 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
             with `fit(resume=True)`; None: nowhere. An interrupt goes back to the last one.
         callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; all members are then held
             at once.
+        standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel, and predict so;
+            as in `InfiniteEnsemble`.
 
     Attributes:
         params_: parameters and buffers by name, stacked over members; `member(i)` is a module with those of member i.

@@ -99,7 +99,7 @@ class EnsembleModel(Model):
         if not self.deep or not isinstance(self.ensemble.net, Sequential):
             return None
         first = jax.tree.map(lambda p: p[0], self.ensemble.params_)
-        return NetworkModel(self.ensemble.net, first).trace(x, keep)
+        return NetworkModel(self.ensemble.net, first).trace(self.ensemble._as_trained(x), keep)
 
 
 @final

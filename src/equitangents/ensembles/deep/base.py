@@ -67,6 +67,7 @@ class DeepEnsembleBase(FiniteEnsemble):
         callback: Callable[[int, TrainingState], None] | None = None,
         progress: bool = False,
         executor: ExecutorLike | None = None,
+        standardise: bool = False,
         **entries: Unpack[Shorthands],
     ) -> None:
         self.net = net
@@ -86,6 +87,7 @@ class DeepEnsembleBase(FiniteEnsemble):
         self.callback = callback
         self.progress = progress
         self.executor = executor
+        self.standardise = standardise
         check_given_once({"training": training, "checkpoints": checkpoints}, entries)
         for name, value in entries.items():
             setattr(self, name, value)

@@ -22,6 +22,7 @@ from equitangents.ensembles.deep.records import Checkpoints, Entry
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
 from equitangents.ensembles.parameters import Estimator
+from equitangents.ensembles.standardisation import StandardisedInputs
 from equitangents.ensembles.storage import persistence
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.jobs import Backend, execute, prepare
@@ -36,7 +37,7 @@ from equitangents.validation import check_whole
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
 
 
-class FiniteEnsemble(Members, Estimator):
+class FiniteEnsemble(StandardisedInputs, Members, Estimator):
     """Finite networks trained from independent initialisations by a backend.
 
     `DeepEnsemble` and `equitangents.torch.Ensemble`, and their classifiers, are this with parameters of their own.
@@ -100,6 +101,7 @@ class FiniteEnsemble(Members, Estimator):
         for name in _FITTED:  # so that a fit that fails leaves nothing to predict with
             self.__dict__.pop(name, None)
         x, targets = self._data(X, y, reset=True)
+        x = self._fit_inputs(x, self.net, as_action("augmentation", self.augmentation, np.shape(x)))
         self._fit(x, targets, record, record_at, resume)
         return self
 
@@ -118,12 +120,14 @@ class FiniteEnsemble(Members, Estimator):
         """
         self._check_fitted()
         x, targets = self._data(X, y, reset=False)
-        self._extend(members, x, targets, record, resume)
+        self._extend(members, self._as_trained(x), targets, record, resume)
         return self
 
     def member(self, i: int) -> AnyModel:
         """Member i as its library has it: a module of PyTorch, Flax nnx or Equinox ready to predict, (module, state) or
         (module, variables) where these are apart, and (net, params) for networks with init and apply.
+
+        With `standardise` it takes `standardisation_(x)`.
         """
         self._check_fitted()
         check_whole("i", i, 0, self._trained - 1)
@@ -249,7 +253,8 @@ class FiniteEnsemble(Members, Estimator):
         return self.history_.shape[1]
 
     def _inputs(self, X: Numbers) -> np.ndarray:
-        return np.asarray(check_inputs(self, X, self.input_shape, reset=False), self.dtype)
+        x = self._as_trained(check_inputs(self, X, self.input_shape, reset=False))
+        return np.asarray(x, self.dtype)
 
     def _query(self, X: Numbers) -> np.ndarray:
         self._check_fitted()

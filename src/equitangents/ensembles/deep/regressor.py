@@ -47,6 +47,8 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
             `concurrent.futures`; a `dask.distributed.Client`, or the address of a Dask scheduler. Chunks of members are
             handed out, those of a worker that dies are trained again, and the result is that of one machine, bit for
             bit. It is not saved with the ensemble.
+        standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel, and predict so;
+            as in `InfiniteEnsemble`.
         **entries: the entries of `training` and `checkpoints` by themselves, `DeepEnsemble(net, epochs=20)`: optimizer,
             learning_rate, epochs, batch_size, momentum, loss, checkpoint_dir (`folder`), checkpoint_every (`every`).
             They are also attributes and parameters of `set_params`.
@@ -57,6 +59,7 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
         history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
         recorded_, recorded_epochs_: what `fit(record=…)` kept.
         n_features_in_, sample_shape_, n_outputs_, positions_: what X and y were.
+        standardisation_: `shift`, `scale` and `how` they were taken, where `standardise`; None else.
 
     On one machine a resumed run is bit for bit the uninterrupted one, and the members of a small ensemble are bit for
     bit the first of a large one (on a GPU: with the same members_per_chunk). Another members_per_chunk leaves initial

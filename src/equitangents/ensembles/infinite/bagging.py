@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from equitangents._types import Key, Numbers, Spread, Times
+from equitangents.actions import as_action
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.fields.targets import output_positions
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
@@ -20,6 +21,7 @@ from equitangents.ensembles.inputs import EstimatorNotFittedError, check_fields,
 from equitangents.ensembles.orbits.questions import OrbitQuestions
 from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.scores import FieldRegressorMixin
+from equitangents.ensembles.standardisation import fitted_standardisation
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import as_key, as_times
@@ -72,10 +74,13 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
         y = check_targets(x, y) if positions is None else check_fields(y)
         if positions is not None:
             positions.checked(y, len(x), copies=False)
+        action = as_action("augmentation", self.ensemble.augmentation, x.shape)
+        units = fitted_standardisation(x, self.ensemble.net, action) if self.ensemble.standardise else None
         ensembles = []
         for i in range(self.resamples):
             rows = Bootstrap().rows(variation_key(self.seed, i), len(y), 1)
-            ensembles.append(clone(self.ensemble).fit(x[rows], y[rows]))
+            member: InfiniteEnsemble = clone(self.ensemble)
+            ensembles.append(member._solve(*member._prepare(x[rows], y[rows], units)))
         self.ensembles_ = ensembles
         self.n_outputs_ = ensembles[0].n_outputs_
         self.solver_ = ensembles[0].solver_

@@ -20,6 +20,7 @@ from equitangents.ensembles.infinite.tuning import tune
 from equitangents.ensembles.inputs import EstimatorNotFittedError
 from equitangents.ensembles.orbits.questions import OrbitQuestions
 from equitangents.ensembles.parameters import Estimator
+from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, Momentum, as_times
 from equitangents.kernels import KernelFunction
@@ -29,7 +30,7 @@ from equitangents.solvers import Method, Report
 from equitangents.solvers.choosing import as_method
 
 
-class InfiniteEnsembleBase(OrbitQuestions, Estimator):
+class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     """Infinitely wide networks trained for a time t; InfiniteEnsemble says what the parameters are."""
 
     _data: tuple[Any, Any]  # what it was fitted to
@@ -51,6 +52,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         memory_limit: int | None = None,
         store: FileName | None = None,
         solver: str | Method = "auto",
+        standardise: bool = False,
     ) -> None:
         self.net = net
         self.augmentation = augmentation
@@ -64,6 +66,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         self.memory_limit = memory_limit
         self.store = store
         self.solver = solver
+        self.standardise = standardise
 
     def _check_parameters(self) -> Settings:
         if not any(callable(getattr(self.net, name, None)) for name in ("kernel", "kernel_field")):
@@ -84,6 +87,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         field: Field = "ntk" if self.kernel == "ntk" else "nngp"
         as_method(self.solver)  # raises for what is none
+        check_standardise(self.standardise)
         return Settings(
             field,
             dynamics,

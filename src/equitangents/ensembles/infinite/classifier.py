@@ -1,28 +1,39 @@
 """Classification by infinitely wide networks: regression on one-hot targets minus 1/K, decided by the largest output.
 
-P(class k) = P(output k is the largest) under the outputs' Gaussian law N(μ_t(x), σ_t²(x)) after training.
+P(class k) = P(output k is the largest) under the outputs' Gaussian law N(μ_t(x), σ_t²(x)) after training: the share of
+networks that vote so. Calibrated, P(class k) = softmax(μ_t(x)/T)_k: how often it is right.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.special
 from sklearn.utils.metadata_routing import UNUSED
 
-from equitangents._types import Numbers, Times
+from equitangents._types import FileName, Numbers, Times
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.named import ActionLike
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
+from equitangents.ensembles.infinite.calibration import fitted_temperature
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
+from equitangents.ensembles.infinite.problem import Field, Settings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.inputs import check_inputs
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.ensembles.scores import FieldClassifierMixin
-from equitangents.inference import argmax_probabilities
+from equitangents.errors import InvalidArgumentError
+from equitangents.inference import Momentum, argmax_probabilities, as_times
+from equitangents.kernels import KernelFunction
+from equitangents.kernels.fields.result import FieldFunction
+from equitangents.solvers import Method
 
 
 class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
-    """`InfiniteEnsemble` on one-hot targets minus 1/K; parameters as there.
+    """`InfiniteEnsemble` on one-hot targets minus 1/K; parameters as there, and `calibrate`.
 
     The network needs no particular number of outputs: its kernel is that of one. `label_action` acts on the targets
     (N, K), columns in the order of `classes_` (a permutation of classes, say); None: labels are invariant.
@@ -31,7 +42,16 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     is predicted has the positions, too, and `score` counts each of them. A label action then acts on
     (N, *positions, K); None: labels go with their positions.
 
+    Args:
+        net: as all others in `InfiniteEnsemble`.
+        calibrate: probabilities softmax(μ_t(x)/T)_k, the temperature T that of the smallest log loss of
+            `leave_one_out_` (`infinite.calibration`), in place of the share of networks whose output k is the largest.
+            It takes the decomposition of the training kernel, whatever `solver` is, and refuses what `leave_one_out_`
+            refuses.
+
     Attributes:
+        temperature_: T, in the unit of targets; inf, probabilities 1/K, where left-out samples are predicted no better
+            than by chance. None without `calibrate`.
         classes_: the K distinct labels, sorted, of any type.
         positions_: the grid that labels are on, () for one label a sample.
         ensemble_: the fitted `InfiniteEnsemble`, for means, covariances and samples of the K outputs.
@@ -50,6 +70,32 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
 
     __metadata_request__predict_proba: ClassVar[dict[str, str]] = {"x": UNUSED}
 
+    calibrate: bool = False  # of models that were saved by versions without it
+    temperature_: float | None = None
+
+    def __init__(
+        self,
+        net: KernelFunction | FieldFunction,
+        augmentation: ActionLike | None = None,
+        time: float = math.inf,
+        learning_rate: float = 1.0,
+        ridge: float = 0.0,
+        kernel: Field = "ntk",
+        label_action: GroupAction | None = None,
+        input_shape: tuple[int, ...] | None = None,
+        dynamics: str | Momentum = "flow",
+        memory_limit: int | None = None,
+        store: FileName | None = None,
+        solver: str | Method = "auto",
+        standardise: bool = False,
+        calibrate: bool = False,
+    ) -> None:
+        super().__init__(
+            net, augmentation, time, learning_rate, ridge, kernel, label_action, input_shape, dynamics, memory_limit,
+            store, solver, standardise,
+        )  # fmt: skip
+        self.calibrate = calibrate
+
     def fit(self, X: Numbers, y: Numbers) -> InfiniteEnsembleClassifier:
         """Train on X as `InfiniteEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones.
 
@@ -61,13 +107,20 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Any]:
         """(the regression that is to be solved, its problem), checked and not yet solved."""
         self.__dict__.pop("ensemble_", None)
+        self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
         labels, positions = labels_of(x, y, self._ends_on, copies=self.augmentation is not None)
         self.classes_ = classes_of(labels)
         self.positions_: tuple[int, ...] = () if positions is None else positions.shape
         self._data = x, labels
         targets = centred_one_hot(indices_of(labels, self.classes_), len(self.classes_))
-        return InfiniteEnsemble(**self.get_params(deep=False))._prepare(x, targets)
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "calibrate"}
+        return InfiniteEnsemble(**parameters)._prepare(x, targets)
+
+    def _check_parameters(self) -> Settings:
+        if not isinstance(self.calibrate, bool | np.bool_):
+            raise InvalidArgumentError(f"calibrate is {self.calibrate!r}; expected True or False")
+        return super()._check_parameters()
 
     def _solve(self, ensemble: InfiniteEnsemble, training: Any) -> InfiniteEnsembleClassifier:
         """Solve the regression and keep it."""
@@ -76,6 +129,8 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self.solution_ = ensemble.solution_
         self.augmentation_ = ensemble.augmentation_
         self.max_learning_rate_ = ensemble.max_learning_rate_
+        self.standardisation_ = ensemble.standardisation_
+        self.temperature_ = self._temperature(ensemble, float(self.time)) if self.calibrate else None
         self.ensemble_ = ensemble
         return self
 
@@ -120,13 +175,31 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     def predict_proba(self, x: Numbers, time: Times | None = None) -> np.ndarray:
         """Probability that a class's output is the largest in one trained network: (M, K) or (T, M, K).
 
+        It is the share of networks that vote so, and follows their spread. With `calibrate` softmax(μ/T) in its place,
+        how often a prediction is right; at other times than the constructor's T is that of the time asked for.
+
         Of fields (M, *positions, K), each position by itself. The largest probability is that of the predicted class.
-        With augmentation the first call solves what variances need (`ensemble_.covariance_solver_`).
+        With augmentation the first call without `calibrate` solves what variances need
+        (`ensemble_.covariance_solver_`).
         """
         ensemble, x = self._fitted(x)
+        if self.temperature_ is not None:
+            times, single = as_times(self.time if time is None else time)
+            means = ensemble.predict(x, times)
+            found = np.stack([self._softmax(mean, float(t)) for mean, t in zip(means, times, strict=True)])
+            return found[0] if single else found
         mean, std = ensemble.predict(x, time, return_std=True)
         K = len(self.classes_)
         return argmax_probabilities(mean.reshape(-1, K), std.reshape(-1)).reshape(mean.shape)
+
+    def _softmax(self, mean: np.ndarray, time: float) -> np.ndarray:
+        fitted = self.temperature_ is not None and time == float(self.ensemble_.time)
+        T = self.temperature_ if fitted else self._temperature(self.ensemble_, time)
+        return np.asarray(scipy.special.softmax(mean / T, axis=-1))
+
+    def _temperature(self, ensemble: InfiniteEnsemble, time: float) -> float:
+        left_out = ensemble._left_out(ensemble, ensemble._training, time)
+        return fitted_temperature(left_out.predictions, left_out.predictions + left_out.residuals)
 
     def _orbit_question(self, x: Any, y: Any) -> tuple[InfiniteEnsemble, Any, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, indices of the labels or None), checked."""

@@ -14,6 +14,7 @@ from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite.rows import blocks
 from equitangents.ensembles.infinite.trained_kernel import Field
+from equitangents.ensembles.standardisation import Standardisation
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.random_features import FeatureMap
 
@@ -25,15 +26,19 @@ class MeansAtATime:
     """μ_t at one time t: the kernel, the training inputs X, and the coefficients α (N, outputs).
 
     Of a kernel of features the coefficients are the features' weights (m, outputs), and one input stands for all.
+    X are as trained on, and inputs of questions are made so by `standardisation`, if there is one.
     """
 
     kernel: KernelFunction
     field: Field
     inputs: Any
     coefficients: np.ndarray
+    standardisation: Standardisation | None = None
 
     def __call__(self, x: Any) -> np.ndarray:
         """The means at x (M, …): (M, outputs), of fields (M·P, outputs), position by position."""
+        if self.standardisation is not None:
+            x = self.standardisation(x)
         if isinstance(self.inputs, FieldPoints):
             x = FieldPoints.of(np.asarray(x), self.inputs.count)
         step = max(1, _BLOCK_ENTRIES // len(self.inputs))

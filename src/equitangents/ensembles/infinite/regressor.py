@@ -25,6 +25,7 @@ from equitangents.ensembles.infinite.make_training import make_training
 from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.inputs import check_fields, check_inputs, check_network, check_targets
 from equitangents.ensembles.scores import FieldRegressorMixin
+from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference import as_times, check_sample
 from equitangents.kernels import KernelFunction
@@ -70,6 +71,10 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
             approximation. Of `kernels.random_features` it solves for the features' weights, linear in N ("primal").
             The approximations read a `store` if one is given, which computes all of it first.
             `solution_` says what was used, and why.
+        standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel (the last axis,
+            over samples and positions; constant channels are only shifted), and predict so: the unit of X has no part
+            in what is predicted. Where the augmentation mixes channels, or fills with zeros, m and s are those that
+            it commutes with (`ensembles.standardisation`), so that what is equivariant stays so.
 
     Attributes:
         solver_: which problem gives the mean, exactly in each case: "dense N×N" (of random features "primal N×m");
@@ -84,6 +89,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         max_learning_rate_: 2N/λ_max of that problem, of irreps always with the trivial one: the largest learning rate
             at which steps are stable.
         augmentation_: the action itself, where `augmentation` is the name of a group.
+        standardisation_: `shift`, `scale` and `how` they were taken, where `standardise`; None else.
         n_features_in_: numbers in one input.
         sample_shape_: shape of one input.
         n_outputs_: number of outputs, of fields at each position.
@@ -111,8 +117,13 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         """
         return self._solve(*self._prepare(X, y))
 
-    def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Training]:
-        """(the ensemble that is to be solved, its problem), checked and not yet solved."""
+    def _prepare(
+        self, X: Numbers, y: Numbers, standardisation: Standardisation | None = None
+    ) -> tuple[InfiniteEnsemble, Training]:
+        """(the ensemble that is to be solved, its problem), checked and not yet solved.
+
+        `standardisation`: that of the set from which X was drawn, in place of its own.
+        """
         self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
@@ -129,6 +140,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         if positions is None:
             check_network(self.net, x)
         self._data = x, y
+        x = self._fit_inputs(x, self.net, self.augmentation_, standardisation)
         return self, make_training(self.net, self.augmentation_, self.label_action, x, targets, positions, settings)
 
     def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsemble:
@@ -342,7 +354,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         times, single = as_times(self.time if time is None else time)
         for t in times:
             self._training.mean_problem.process.check(t)
-        return x, times, single
+        return self._as_trained(x), times, single
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_training")

@@ -124,7 +124,8 @@ def about_model(path: Path) -> dict[str, Any]:
 
 def fingerprint(ensemble: Any) -> str:
     """A hash of what a fitted ensemble's predictions depend on: network, parameters, training data, versions."""
-    training = _regression(ensemble)._training
+    regression = _regression(ensemble)
+    training, units = regression._training, regression.standardisation_
     given = training.given
     parts = [
         __version__,
@@ -139,19 +140,23 @@ def fingerprint(ensemble: Any) -> str:
         kernels = ask(given.x[:1], given.x[:8])
         parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))[:64]]
     digest = hashlib.sha256(json.dumps(parts).encode())
-    for array in (given.x, given.y):
+    for array in (given.x, given.y, *(() if units is None else (units.shift, units.scale))):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
 def means(ensemble: Any) -> MeansAtATime | None:
     """The means at the fitted time of an ensemble in memory; None where they need all of its state."""
-    training = _regression(ensemble)._training
-    solved, time = training.mean_problem, float(ensemble.time)
+    regression = _regression(ensemble)
+    solved, time = regression._training.mean_problem, float(ensemble.time)
+    kernel, field = solved.kernel, regression._training.settings.field
     if isinstance(solved, SolvedProblem) and (of_features := solved.feature_weights(time)) is not None:
-        return MeansAtATime(solved.kernel, solved.field, solved.inputs[:1], of_features)
+        return MeansAtATime(kernel, field, solved.inputs[:1], of_features, regression.standardisation_)
     weights = solved.weights(time)
-    return None if weights is None else MeansAtATime(training.mean_problem.kernel, training.settings.field, *weights)
+    if weights is None:
+        return None
+    inputs, coefficients = weights
+    return MeansAtATime(kernel, field, inputs, coefficients, regression.standardisation_)
 
 
 def _regression(ensemble: Any) -> Any:

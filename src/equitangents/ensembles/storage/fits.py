@@ -68,7 +68,13 @@ def _is(array: Any, shape: tuple[int, ...]) -> bool:
 
 def _ensemble(e: Any) -> bool:
     x, y = e._data
-    return bool(x.shape[1:] == tuple(e.sample_shape_) and len(x) in y.shape[:2] and len(x) > 0)  # |G| may come first
+    whole = x.shape[1:] == tuple(e.sample_shape_) and len(x) in y.shape[:2] and len(x) > 0  # |G| may come first
+    return bool(whole) and _units(e)
+
+
+def _units(e: Any) -> bool:
+    units = e.standardisation_
+    return units is None or _is(units.scale, tuple(e.sample_shape_[-1:]))
 
 
 FITS: dict[str, Fits] = {
@@ -81,13 +87,14 @@ FITS: dict[str, Fits] = {
     "ensembles.fields.points:FieldPoints": lambda p: p.image.shape == p.position.shape
     and _indices(p.image, len(p.signals)) and _indices(p.position, p.count),
     "ensembles.infinite.classifier:InfiniteEnsembleClassifier": lambda e: _ensemble(e) and e.classes_.ndim == 1
-    and e.ensemble_.n_outputs_ == len(e.classes_) > 1,
+    and e.ensemble_.n_outputs_ == len(e.classes_) > 1 and (e.temperature_ is None or e.temperature_ > 0),
     "ensembles.infinite.irrep_problem:IrrepProblem": lambda p: len(p.irreps) >= len(p.process.blocks)
     and p.self_kernels.ndim == 1,
     "ensembles.infinite.means_at_a_time:MeansAtATime": lambda m: m.coefficients.ndim == 2
     and len(m.coefficients) == (m.kernel.features if isinstance(m.kernel, FeatureMap) else len(m.inputs)) > 0,
     "ensembles.infinite.problem:Problem": _problem,
     "ensembles.infinite.regressor:InfiniteEnsemble": _ensemble,
+    "ensembles.standardisation:Standardisation": lambda s: s.is_one,
     "ensembles.infinite.solved_problem:SolvedProblem": lambda p: p.targets.ndim == 2
     and len(p.inputs) == len(p.targets) == p.solver.system.matrix.size,
     "ensembles.infinite.training_problem:Training": _training,

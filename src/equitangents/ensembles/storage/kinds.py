@@ -42,7 +42,8 @@ _ESTIMATOR = (
     "net Network; augmentation text|Augmentation; time real; learning_rate real; ridge real; kernel text; "
     "label_action Augmentation; input_shape none|(int); dynamics text|Momentum; memory_limit none|real; "
     "store none|path; solver text|Method; n_features_in_ int; sample_shape_ (int); positions_ (int); _data (array); "
-    "solver_ text; solution_ Report; augmentation_ Augmentation; max_learning_rate_ real"
+    "solver_ text; solution_ Report; augmentation_ Augmentation; max_learning_rate_ real; standardise? bool; "
+    "standardisation_? none|Standardisation"
 )
 _MEMBERS = (
     "members? int; augmentation? text|Augmentation; label_action? Augmentation; augmentation_mode? text; seed? int; "
@@ -52,7 +53,8 @@ _MEMBERS = (
     "history_? floats; params_? tree; classes_? array; _squeeze? bool; variation? none|Variation; zero_output? bool; "
     "checkpoints? none|Checkpoints; checkpoint_dir? none|path; checkpoint_every? int; params0_? tree; "
     "params_leaves? (numbers); params0_leaves? (numbers); recorded_? {numbers}; recorded_epochs_? ints; "
-    "_variation? Variation; _chunk? none|int; _fingerprint? {text}"
+    "_variation? Variation; _chunk? none|int; _fingerprint? {text}; standardise? bool; "
+    "standardisation_? none|Standardisation"
 )
 _DEEP = f"net? Network; {_MEMBERS}; training? none|ensembles.deep.records:Training"
 _TORCH = (
@@ -211,12 +213,14 @@ _TABLE = {
         "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",
         "fields.targets:Positions": "shape (int); turning bool",
         "fields.turning:TurningField": "net Network",
-        "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble",
+        "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
+        "calibrate? bool; temperature_? none|real",
         "infinite.field_source:FieldSource": "kernel FieldKernel; augmentation Augmentation; "
         "label_action Augmentation; x numbers; y floats; positions ensembles.fields.targets:Positions",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
         "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
-        "infinite.means_at_a_time:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats",
+        "infinite.means_at_a_time:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
+        "standardisation? none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
         "samples ensembles.infinite.problem:Samples; residual real; seconds real",
         "infinite.problem:Samples": "row ints; weight floats; trace floats",
@@ -229,6 +233,7 @@ _TABLE = {
         "infinite.solved_problem:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
         "solver Solver; prior none|SymmetricMatrix; scale none|floats; kernels none|Kernels; _solutions? {Solution}",
         "infinite.training_problem:Training": _TRAINING,
+        "standardisation:Standardisation": "shift floats; scale floats; how text",
         "training.variations:Bootstrap": "",
         "training.variations:NNGPPosterior": "noise real",
         "training.variations:NTKPosterior": "noise real",

@@ -1,0 +1,202 @@
+"""Inputs without a unit: (x − m)/s by the training set's mean and deviation of each channel, kept for every prediction.
+
+Channels are the last axis; m and s are over samples and positions. What is trained, and where data are augmented, is
+the standardised input, so m and s must not set apart what a group mixes: of the four below the first is taken that
+commutes with every element, S(ρ(g) x) = ρ(g) S(x).
+
+each channel                        permutations of positions
+all channels together               permutations of channels
+each channel, not shifted           transformations that fill with zeros
+all channels together, not shifted  any linear action
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.actions import Action, ActionSubset
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.subset import Augmentation
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.nn import PointCloud, Sequential
+
+logger = logging.getLogger("equitangents")
+
+_UNIT = 30.0  # how far the root mean square of inputs may be from 1 before it is warned of
+_NESTED = 4  # how many averages and priors may lie around a network
+_SAME = 1e-6  # relative to the signals' size: what counts as commuting; a wrong shift or scale is off by its own size
+
+
+@dataclass(frozen=True)
+class Standardisation:
+    """S(x) = (x − shift) / scale of inputs (…, channels); `how` says over what the two were taken.
+
+    >>> import numpy as np
+    >>> x = np.array([[[0.0], [4.0]], [[4.0], [0.0]]])
+    >>> fitted_standardisation(x)(x).tolist()
+    [[[-1.0], [1.0]], [[1.0], [-1.0]]]
+    """
+
+    shift: Float[np.ndarray, " channels"]
+    scale: Float[np.ndarray, " channels"]
+    how: str
+
+    def __call__(self, x: Any) -> np.ndarray:
+        """The standardised inputs, of x's type; computed in float64, entry by entry, so that equal ones stay equal."""
+        x = np.asarray(x)
+        if x.shape[-1:] != self.scale.shape:
+            raise ShapeError(f"x has shape {x.shape}; the standardisation is of {len(self.scale)} channels")
+        found = (x.astype(np.float64) - self.shift) / self.scale
+        return found.astype(x.dtype if x.dtype.kind == "f" else np.float64)
+
+    def undone(self, z: np.ndarray) -> np.ndarray:
+        """The inputs that are standardised to z."""
+        return z * self.scale + self.shift
+
+    @property
+    def is_one(self) -> bool:
+        """Whether shapes and values are those of a standardisation."""
+        shift, scale = self.shift, self.scale
+        return bool(
+            shift.ndim == 1 and shift.shape == scale.shape and np.isfinite([shift, scale]).all() and min(scale) > 0
+        )
+
+
+class StandardisedInputs:
+    """What estimators that may standardise have: the parameter, what was fitted, and inputs as they are trained on."""
+
+    standardise: bool = False  # of models that were saved by versions without it
+    standardisation_: Standardisation | None = None
+
+    def _fit_inputs(
+        self, x: Any, net: Any, augmentation: Augmentation | None, known: Standardisation | None = None
+    ) -> Any:
+        """x (N, …, channels) as it is trained on, and how is kept; `known`: by that of a larger set."""
+        check_standardise(self.standardise)
+        self.standardisation_ = known
+        if self.standardise and known is None:
+            self.standardisation_ = fitted_standardisation(x, net, augmentation)
+            logger.info("inputs are standardised: %s", self.standardisation_.how)
+        elif not self.standardise:
+            _warn_of_units(x)
+        return self._as_trained(x)
+
+    def _as_trained(self, x: Any) -> Any:
+        """Inputs (M, …, channels), checked, as the networks take them."""
+        return x if self.standardisation_ is None else self.standardisation_(x)
+
+
+def check_standardise(standardise: object) -> None:
+    """Raise InvalidArgumentError unless the parameter is one."""
+    if not isinstance(standardise, bool | np.bool_):
+        raise InvalidArgumentError(f"standardise is {standardise!r}; expected True or False")
+
+
+def fitted_standardisation(x: Any, net: Any = None, augmentation: Augmentation | None = None) -> Standardisation:
+    """That of x (N, …, channels), the first in the list above that commutes with the augmentation.
+
+    For networks that read channels as vectors or tensors, that of all channels together, not shifted. Raises
+    InvalidArgumentError where none is right: an action that is not linear, a network that reads coordinates, whose
+    unit is that of its layers' radii, or numbers too large for their squares.
+    """
+    x = np.asarray(x, np.float64)
+    beginning = _beginning(net)
+    if isinstance(beginning, PointCloud):
+        raise InvalidArgumentError(
+            "standardise is True, and net begins with PointCloud: its inputs are coordinates, in the unit of the "
+            "layers' radii; scale features yourself, and leave standardise out (--no-standardise)"
+        )
+    kinds = getattr(getattr(beginning, "features", None), "irreps", ())
+    turning = not all(kind.is_trivial for kind in kinds)
+    if not isinstance(augmentation, Action | ActionSubset):
+        augmentation = None  # what is neither is refused by whoever augments
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused here
+        candidates = tuple(_candidates(x))
+    for found in candidates:
+        if not found.is_one:
+            raise InvalidArgumentError(
+                f"standardise is True, and X has numbers up to {np.abs(x).max():.3g}, whose squares are infinite"
+            )
+        read_apart = not turning or found.how == _HOW[-1]
+        if read_apart and (augmentation is None or _commutes(found, augmentation, x.shape[1:])):
+            return found
+    raise InvalidArgumentError(
+        f"standardise is True, and {augmentation!r} does not commute with a scale: it is not linear; scale the inputs "
+        "yourself, and leave standardise out (--no-standardise)"
+    )
+
+
+_HOW = (
+    "each channel",
+    "all channels together",
+    "each channel, not shifted",
+    "all channels together, not shifted",
+)
+
+
+def _candidates(x: np.ndarray) -> Iterator[Standardisation]:
+    for how in _HOW:
+        axes = tuple(range(x.ndim if how.startswith("all") else x.ndim - 1))
+        if how.endswith("not shifted"):
+            shift = np.zeros(())
+            scale = np.sqrt(np.square(x).mean(axis=axes))
+            scale = np.where(scale == 0, 1.0, scale)
+        else:
+            lowest, highest = x.min(axis=axes), x.max(axis=axes)
+            constant = lowest == highest  # exactly: a mean may be off by rounding
+            shift = np.where(constant, lowest, x.mean(axis=axes))
+            scale = np.where(constant, 1.0, x.std(axis=axes))
+        channels = x.shape[-1:]
+        yield Standardisation(np.broadcast_to(shift, channels).copy(), np.broadcast_to(scale, channels).copy(), how)
+
+
+def _commutes(found: Standardisation, augmentation: Augmentation, shape: tuple[int, ...]) -> bool:
+    """Whether S(ρ(g) x) = ρ(g) S(x) on two random signals, for all generators, or all elements of a subset."""
+    z = np.random.default_rng(0).normal(size=(2, *shape))
+    x = found.undone(z)
+    tolerance = _SAME * (1 + np.max(np.abs(found.shift / found.scale)))
+    return all(
+        np.max(np.abs(found(move(x)) - move(z))) <= tolerance * np.max(np.abs(z)) for move in _moves(augmentation)
+    )
+
+
+def _moves(augmentation: Augmentation) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
+    if isinstance(augmentation, ActionSubset):
+        action, elements = augmentation.action, list(augmentation.elements)
+    else:
+        group = augmentation.group
+        action, elements = augmentation, list(group.generators if augmentation.exact else range(group.order))
+    for g in elements:
+        yield functools.partial(_moved, action, g)
+
+
+def _moved(action: GroupAction, g: Any, x: np.ndarray) -> np.ndarray:
+    return np.asarray(action(g, x), np.float64)
+
+
+def _beginning(net: Any) -> Any:
+    """The first layer of a network of layers, or of the one inside an average or a prior; None of others."""
+    inner = net
+    for _ in range(_NESTED):
+        if isinstance(inner, Sequential):
+            return inner.layers[0]
+        inner = getattr(inner, "base", getattr(inner, "net", None))
+    return None
+
+
+def _warn_of_units(x: Any) -> None:
+    """Say so where inputs are so large, or so small, that predicted deviations are those of another unit."""
+    size = float(np.sqrt(np.mean(np.square(np.asarray(x, np.float64)))))
+    if size and not 1 / _UNIT <= size <= _UNIT:
+        logger.warning(
+            "X has numbers of size %.3g (root mean square), far from 1: deviations and probabilities of networks "
+            "follow the unit of their inputs; standardise=True makes them independent of it",
+            size,
+        )
