@@ -32,7 +32,7 @@ from equitangents.scale.metadata import FIELDS, read_record
 from equitangents.scale.opening import Data, open_store
 from equitangents.scale.place import ObjectPath, free_space, place, remove_all
 from equitangents.scale.problem import opened, precision_of, problem
-from equitangents.scale.progress import Progress, Told
+from equitangents.scale.progress import Progress, Told, told_by
 from equitangents.scale.record import Record
 from equitangents.scale.shards import part_of
 from equitangents.scale.side import LARGEST_SHARD
@@ -190,7 +190,7 @@ class GramStore(CheckedKeywords):
         *,
         workers: int | None = None,
         shard: tuple[int, int] | None = None,
-        progress: Told | None = None,
+        progress: bool | Told | None = False,
     ) -> GramStore:
         """Compute the tiles that are not there, and return this store; the numbers are the same whoever computes them.
 
@@ -200,12 +200,14 @@ class GramStore(CheckedKeywords):
             resume: False removes all tiles first.
             workers: so many processes of this machine in place of an executor. They share its cores.
             shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays: each job computes one.
-            progress: called as progress(tiles that are there, all tiles, seconds left).
+            progress: True shows it on stderr; a function is called as progress(tiles that are there, all tiles, seconds
+                left); False: it is logged.
         """
         if executor is not None and workers is not None:
             raise InvalidArgumentError("executor and workers are both given; give one of them")
         if workers is not None:
             check_whole("workers", workers, 1)
+        told_by(progress)
         mine = part_of(self.tiles, shard)
         with self._files():
             self._work.check()
@@ -275,7 +277,12 @@ class GramStore(CheckedKeywords):
         return f"GramStore({str(self.path)!r}, shape={self.shape}, {there} of {len(self.tiles)} tiles)"
 
     def _compute(
-        self, waiting: list[Tile], total: int, executor: TaskExecutor | None, workers: int | None, told: Told | None
+        self,
+        waiting: list[Tile],
+        total: int,
+        executor: TaskExecutor | None,
+        workers: int | None,
+        told: bool | Told | None,
     ) -> None:
         counted = Progress(total - len(waiting), total, told)
 

@@ -44,7 +44,7 @@ class Results:
 def finite_violation(settings: Settings, results: Results, k: int, level: float = 0.95) -> Estimate:
     """Mean square violation of the mean of infinitely many members, over that of the closed form, square root."""
     y = results.members[k].astype(np.float64)
-    found = squared_mean((y[:, 1:] - y[:, :1]).reshape(len(y), -1), level=level)
+    found = squared_mean((y[:, 1:] - y[:, :1]).reshape(len(y), -1), confidence=level)
     outputs = y.shape[-1]
     expected = (results.profile["rings"][settings.orders.index(k), -1, 1:] ** 2).mean() / outputs
     root = lambda v: float(np.sqrt(max(v, 0) / expected))

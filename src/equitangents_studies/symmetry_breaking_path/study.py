@@ -133,7 +133,7 @@ def _pair(width: int, t: float, settings: Settings, images: SystemImages, task: 
 def measured(results: Results, other: str, width: int, t: float, level: float = 0.95) -> SDist:
     """S-Dist of VEC of this width to one of OTHERS."""
     neighbour = results.gap[width, t] if other == "GAP" else results.limit[t]
-    return s_dist(results.vec[width, t], neighbour, level=level)
+    return s_dist(results.vec[width, t], neighbour, confidence=level)
 
 
 def distance(results: Results, other: str, width: int, t: float, level: float = 0.95) -> Estimate:
