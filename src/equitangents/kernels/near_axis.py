@@ -120,7 +120,7 @@ def _near(x1: np.ndarray, x2: np.ndarray | None) -> Iterator[tuple[np.ndarray, n
 def _nearest(
     f: np.ndarray, norms1: np.ndarray, i: np.ndarray, g: np.ndarray, norms2: np.ndarray, j: np.ndarray, dtype: DType
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the pairs (i, j) for which rounding of D over the angle is more than the target."""
+    """The pairs among (i, j) for which rounding of D over the angle is more than the target."""
     sign = np.where(np.einsum("pc,pc->p", f[i], g[j]) < 0, -1.0, 1.0)
     angle = np.linalg.norm(f[i] - sign[:, None] * g[j], axis=1)
     both = (norms1[i] > 0) & (norms2[j] > 0)

@@ -41,7 +41,7 @@ class Nonlinearity(ParameterFree):
         """The nonlinearity φ on an array, entry by entry."""
 
     def signal(self, signal: Signal) -> Signal:
-        """The same positions; no longer Gaussian."""
+        """A field on the positions that come in, no longer Gaussian."""
         if not (signal.gaussian or signal.given):
             raise NetworkError(
                 "a nonlinearity needs a Gaussian field before it, that is a linear layer (Dense, Conv, ...); after "

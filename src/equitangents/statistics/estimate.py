@@ -28,7 +28,7 @@ class Estimate:
         return not (math.isnan(self.low) or math.isnan(self.high))
 
     def times(self, factor: float) -> Estimate:
-        """The same number in other units; `factor` is positive."""
+        """This number and its interval in other units; `factor` is positive."""
         return Estimate(factor * self.value, factor * self.low, factor * self.high, self.level)
 
 

@@ -37,7 +37,7 @@ class Results:
         return (self.profile[way] ** 2).mean(axis=2) / self.size[way][..., None] ** 2
 
     def relative_floor(self) -> np.ndarray:
-        """The same for the floor, over the angles that resample: (orders, T, N)."""
+        """Mean square floor over the angles that resample, relative to the mean square prediction: (orders, T, N)."""
         return (self.floor[:, :, self.round_trip > 0] ** 2).mean(axis=2) / self.size["pixels"][..., None] ** 2
 
 

@@ -228,7 +228,10 @@ def mean_share(results: Results, name: str, key: str, time: int, level: float = 
 
 
 def covariance_share(results: Results, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
-    """The same for second moments f(gx) f(gx′)ᵀ, turned back, x′ = x and x′ the next input."""
+    """Share of the second moments' mean square violation that averaging infinitely many would leave.
+
+    They are f(gx) f(gx′)ᵀ, turned back, x′ = x and x′ the next input.
+    """
     y = results.outputs[name][key][time].astype(np.float64)
     parts = []
     for shift in (0, 1):

@@ -25,7 +25,7 @@ _ROUNDING = 1e-5  # single precision
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """Of every architecture the five claims about its violation; group-convolutional networks have none."""
+    """The five claims about the violation of every architecture; group-convolutional networks have none."""
     of_ensembles = [one for name in ARCHITECTURES for one in architecture_claims(settings, results, name)]
     return [*of_ensembles, group_claim(settings, results)]
 
@@ -33,7 +33,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 def members_exponent(
     settings: Settings, architecture: str, cell: Cell, width: int, time: int, level: float = 0.95
 ) -> Estimate:
-    """Of the root mean square change against M, complete augmentation."""
+    """The exponent of the root mean square change against M, complete augmentation."""
     sizes = settings.sizes_of(architecture)
     return power_law(
         np.array(sizes), squares_of_means(cell.changes_of("complete", width, time), sizes), confidence=level
@@ -41,7 +41,7 @@ def members_exponent(
 
 
 def width_exponent(settings: Settings, architecture: str, cell: Cell, time: int, level: float = 0.95) -> Estimate:
-    """Of A(n)/A(∞) − 1 against n, complete augmentation."""
+    """The exponent of A(n)/A(∞) − 1 against n, complete augmentation."""
     widths = settings.widths_of(architecture)
     return excess_exponent(np.array(widths), [excess(cell, width, time) for width in widths], confidence=level)
 

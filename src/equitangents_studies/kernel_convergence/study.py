@@ -109,7 +109,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 
 
 def kernels_of(space: str, settings: Settings) -> Arrays:
-    """Of infinite width."""
+    """The kernels of infinite width."""
     found = network(space, 1, settings).kernel(inputs(space, settings))
     return {"nngp": np.asarray(found.nngp), "ntk": np.asarray(found.ntk)}
 

@@ -47,5 +47,5 @@ def share(results: Results, kind: str, level: float = 0.95) -> Estimate:
 
 
 def exponent(settings: Settings, results: Results, kind: str, level: float = 0.95) -> Estimate:
-    """Of the root mean square change against the size of one ensemble."""
+    """The exponent of the root mean square change against the size of one ensemble."""
     return power_law(np.array(settings.sizes), squares(settings, results, kind), confidence=level)

@@ -137,12 +137,12 @@ def measured(results: Results, other: str, width: int, t: float, level: float = 
 
 
 def distance(results: Results, other: str, width: int, t: float, level: float = 0.95) -> Estimate:
-    """The same without bias; below 0, as its interval may be, where noise hides a distance."""
+    """The distance without bias; below 0, as its interval may be, where noise hides it."""
     return measured(results, other, width, t, level).corrected
 
 
 def plain(results: Results, other: str, width: int, t: float) -> float:
-    """The same with the bias of finite ensembles, as equation S16 of the source has it."""
+    """The distance with the bias of finite ensembles, as equation S16 of the source has it."""
     return measured(results, other, width, t).plain
 
 

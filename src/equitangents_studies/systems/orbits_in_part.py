@@ -72,7 +72,7 @@ class PartialOrbits:
 
     @property
     def one_missing_accuracy(self) -> Estimate:
-        """The same where only one orientation of one input is not trained on, partly seen classes alone."""
+        """Accuracy where only one orientation of one input is not trained on, partly seen classes alone."""
         right = self.one_missing.argmax(axis=1) == self.labels
         return self._mean(right[self.partial].astype(float))
 

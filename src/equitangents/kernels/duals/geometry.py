@@ -109,7 +109,7 @@ def nearest_axis(s: Any, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLik
 
 
 def nearest_axis_of(s: Any, r: Any) -> ArrayLike:
-    """The same for s from a covariance, which has the rounding errors of 1."""
+    """min(s, 1 - s) for s from a covariance, which has the rounding errors of 1; 0 where these could have made it."""
     m = jnp.where(s <= 0.5, s, 1 - s)
     doubt = _DOUBT * jnp.finfo(m.dtype).eps / 2
     return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through

@@ -46,11 +46,11 @@ class _Linear(Layer):
         return True
 
     def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
-        """The same points exist."""
+        """The mask that comes in: no point comes or goes."""
         return mask
 
     def signal(self, signal: Signal) -> Signal:
-        """The same points with the new features, Gaussian."""
+        """The new features at the points that come in, Gaussian."""
         out = Features(self.features, steerable(signal).features.group)
         kernels = self._kernels(signal, out)
         without = [str(kind) for kind in out.irreps if not count(kernels, kind)]
@@ -145,7 +145,7 @@ class SteerableConv(_Linear):
             check_whole("max_frequency", self.max_frequency, 0)
 
     def signal(self, signal: Signal) -> Signal:
-        """The same points with the new features, Gaussian."""
+        """The new features at the points that come in, Gaussian."""
         if not isinstance(steerable(signal), OnPoints):
             raise NetworkError("SteerableConv reads points; use SteerableDense for features of a whole input")
         return super().signal(signal)

@@ -43,7 +43,7 @@ class FibreGeometry:
     carry: Carry = DISTANCE
 
     def inner(self, i: int, branch: int) -> FibreGeometry:
-        """The same fibre inside one of the branches at operation i."""
+        """This fibre inside one of the branches at operation i."""
         held = self.levels.branches[i]
         assert held is not None
         levels = held.branches[branch]
