@@ -5,9 +5,8 @@ v(cos ϑ) = Σ_l (2l + 1) v_l P_l(cos ϑ) ≥ 0 with v_0 = 1, so that the mean o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -45,7 +44,10 @@ class ZonalWindow:
 FULL_WINDOW = ZonalWindow((1.0,))
 
 
-def zonal_window(window: Any) -> ZonalWindow:
+ZonalWindowLike = ZonalWindow | str | Callable[[jax.Array], jax.Array] | Sequence[float] | np.ndarray
+
+
+def zonal_window(window: ZonalWindowLike) -> ZonalWindow:
     """`window` as a ZonalWindow: "full", a profile (a function of the cosine), or Legendre coefficients."""
     if isinstance(window, ZonalWindow):
         return window

@@ -10,7 +10,7 @@ from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,6 +40,9 @@ from equitangents.scale.tiles import Done, Work, compute_tiles, each_computed, u
 from equitangents.scale.verification import Verification, verify
 from equitangents.scale.whole import sweep
 from equitangents.validation import check_whole, is_whole
+
+if TYPE_CHECKING:  # Zarr takes a while to import
+    from equitangents.scale.checked import CheckedArray
 
 logger = logging.getLogger("equitangents")
 
@@ -109,12 +112,12 @@ class GramStore(CheckedKeywords):
         self._work = Work(self.path.resolve(), net, action, record)
 
     @property
-    def ntk(self) -> Any:
+    def ntk(self) -> CheckedArray:
         """The NTK as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
         return self._array("ntk")
 
     @property
-    def nngp(self) -> Any:
+    def nngp(self) -> CheckedArray:
         """The NNGP as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
         return self._array("nngp")
 
@@ -142,7 +145,7 @@ class GramStore(CheckedKeywords):
         return tuple(IrrepGram(irrep, read, inputs, self.tile) for irrep in fourier_irreps(action.group))
 
     @property
-    def array(self) -> Any:
+    def array(self) -> CheckedArray:
         """The NTK, as `ntk`: what solvers take where no field is named."""
         return self.ntk
 
@@ -319,7 +322,7 @@ class GramStore(CheckedKeywords):
         with self._files():
             return self._work.missing(self.tiles)
 
-    def _array(self, name: str) -> Any:
+    def _array(self, name: str) -> CheckedArray:
         from equitangents.scale.checked import open_checked  # Zarr takes a while to import
 
         with self._files():

@@ -26,7 +26,7 @@ class Polynomial(Traits):
 
     @property
     def steepness(self) -> int:
-        """The highest power."""
+        """The highest power that has a coefficient."""
         return len(self.coefficients) - 1
 
     @cached_property

@@ -32,7 +32,7 @@ class RectifiedMonomial(Traits):
 
     @property
     def steepness(self) -> int:
-        """The power n."""
+        """The power n of max(x, 0)ⁿ."""
         return self.degree
 
     @property

@@ -36,7 +36,7 @@ from equitangents.validation import check_whole
 class _Linear(Layer):
     """Weights N(0, 1) on equivariant kernels κ: f' = W_std/√(B n) Σ w κ f, and a bias on numbers."""
 
-    features: Any
+    features: str | Features
     W_std: float
     b_std: float
 
@@ -125,7 +125,7 @@ class SteerableConv(_Linear):
     (3,)
     """
 
-    features: Any
+    features: str | Features
     radii: tuple[float, ...] = (0.0, 1.0, 2.0)
     width: float = 0.6
     W_std: float = 1.0
@@ -195,7 +195,7 @@ class SteerableDense(_Linear):
     quarter turn, too. `features` are those that come out, such as "1x1" for one vector.
     """
 
-    features: Any
+    features: str | Features
     W_std: float = 1.0
     b_std: float = 0.0
 
