@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.kernels.program import FrozenArray
 from equitangents.kernels.rotations import FULL, Zonal
@@ -44,7 +45,7 @@ class ZonalWindow:
 FULL_WINDOW = ZonalWindow((1.0,))
 
 
-ZonalWindowLike = ZonalWindow | str | Callable[[jax.Array], jax.Array] | Sequence[float] | np.ndarray
+ZonalWindowLike = ZonalWindow | str | Callable[[jax.Array], ArrayLike] | Sequence[float] | np.ndarray
 
 
 def zonal_window(window: ZonalWindowLike) -> ZonalWindow:
@@ -67,7 +68,7 @@ def zonal_window(window: ZonalWindowLike) -> ZonalWindow:
     return _from_coefficients(numbers)
 
 
-def _from_profile(profile: Callable[[jax.Array], jax.Array]) -> ZonalWindow:
+def _from_profile(profile: Callable[[jax.Array], ArrayLike]) -> ZonalWindow:
     numbers = legendre_coefficients(profile, _DEGREES + 8)
     _check_mean(numbers)
     tail = float(np.abs(numbers[_DEGREES:]).max()) / float(numbers[0])

@@ -57,7 +57,7 @@ def from_profile(
     return _bumps(r, weights, bandlimit, 4 * np.pi * legendre_coefficients(profile, bandlimit))
 
 
-def _bumps(r: Any, weights: Any, bandlimit: int, factors: np.ndarray) -> Any:
+def _bumps(r: ArrayLike, weights: ArrayLike, bandlimit: int, factors: np.ndarray) -> ArrayLike:
     r = check_array("r", r, shape=(None, None, 3))
     weights = check_array("weights", weights, rank=(2, 3))
     if weights.shape[:2] != r.shape[:2]:

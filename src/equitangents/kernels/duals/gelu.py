@@ -25,7 +25,7 @@ def _covariance(d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, 
     return _of_minor(k, (d - root_gap(q1, q2)) / 2 * (r + k), q1, q2)
 
 
-def _even_distance(d: Any, k: Any, minor: Any, q1: Any, q2: Any) -> ArrayLike:
+def _even_distance(d: ArrayLike, k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     """Squared distance after the even part of φ, every term of which is of its order; minor = q1 q2 - k².
 
     With α, β the arcsines of q/(1+q), γ that of k/√N, N = (1+q1)(1+q2), w = √(1+2q), ω = √Δ and m = (α+β)/2 it is

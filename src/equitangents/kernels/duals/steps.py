@@ -7,7 +7,7 @@ E[φ'(u)φ'(v)] = c/√(q1 q2 - k²) is infinite at equal inputs: there is no NT
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 
@@ -27,7 +27,7 @@ NO_NTK = (
 )
 
 
-def _share(s: Any, m: Any) -> ArrayLike:
+def _share(s: ArrayLike, m: ArrayLike) -> ArrayLike:
     """θ/π from s = sin²(θ/2) and m = min(s, 1 - s)."""
     acute = acute_angle(m) / jnp.pi
     return jnp.where(s <= 0.5, acute, 1 - acute)
