@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import ArrayLike, DType
+from equitangents._types import DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
 from equitangents.kernels.duals.traits import traits_of
@@ -250,7 +250,7 @@ def divided(x: np.ndarray, exponent: Any, dtype: DType) -> np.ndarray:
     return np.ldexp(x, -exponent).astype(dtype, copy=False)
 
 
-def as_representable(values: np.ndarray, exponents: ArrayLike, dtype: DType) -> tuple[np.ndarray, int]:
+def as_representable(values: np.ndarray, exponents: Any, dtype: DType) -> tuple[np.ndarray, int]:
     """(values · 2^exponents in `dtype`, how many of them lost digits because they are smaller than normal numbers)."""
     with np.errstate(over="ignore", under="ignore"):
         found = np.ldexp(np.asarray(values, np.float64), exponents)

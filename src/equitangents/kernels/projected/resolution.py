@@ -28,7 +28,9 @@ _FINER = 1.5
 _SMALL = 1e-6  # of the kernel of numbers: blocks below that are not resolved any further
 
 
-def resolve(moves: RotationMoves, kernel: Callable[[Any, Any], Kernels], x1: ArrayLike, x2: ArrayLike) -> Resolution:
+def resolve(
+    moves: RotationMoves, kernel: Callable[[Any, Any], Kernels], x1: ArrayLike, x2: ArrayLike | None
+) -> Resolution:
     """The lowest resolution at which the blocks of a few signals are within the tolerance of those of a finer grid."""
     if isinstance(moves.group, MatrixGroup):
         return Resolution(0, None, None)

@@ -31,7 +31,7 @@ from equitangents.kernels.steerable.program import SteerableProgram
 
 
 def compute_field(
-    program: SteerableProgram, x1: ArrayLike, x2: ArrayLike, part: Part, engine: str | None = None
+    program: SteerableProgram, x1: ArrayLike, x2: ArrayLike | None, part: Part, engine: str | None = None
 ) -> KernelField:
     """The field between x1 and x2 (None: x1 with itself) at a part of the pairs of components."""
     notes, dtype = notes_of(engine), precision.working_dtype(x1, x2)

@@ -55,7 +55,7 @@ class Carry(Protocol):
         """What is carried after multiplication of the fields, of variances q1 and q2, by f1 and f2."""
 
 
-def _over(scales: tuple[Any, Any] | None, unit1: ArrayLike, unit2: ArrayLike) -> tuple[Any, Any] | None:
+def _over(scales: tuple[Any, Any] | None, unit1: ArrayLike | None, unit2: ArrayLike) -> tuple[Any, Any] | None:
     if unit1 is None:
         return scales
     first, second = scales or (1.0, 1.0)

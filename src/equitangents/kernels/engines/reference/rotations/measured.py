@@ -37,7 +37,7 @@ _CHUNK = 1 << 13  # rotations at a time
 SampleValues = Callable[[RotationProgram, int, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def resolve(program: RotationProgram, x1: ArrayLike, x2: ArrayLike, values: SampleValues) -> Resolution:
+def resolve(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, values: SampleValues) -> Resolution:
     """The resolution for these signals; for traced ones it is measured on random signals, and the result says so.
 
     `values(program, r, x)` are (NNGP, NTK) of the `turned_pairs` of a few signals x by one of the engines, in float64;

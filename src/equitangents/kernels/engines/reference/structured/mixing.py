@@ -83,7 +83,7 @@ def fitted_means(op: Fitted, state: State, carry: Carry) -> State:
             total = total + jnp.where(ok[:, None, :, u] & ok[None, :, :, u], part, 0)
         return total / count
 
-    def cross(values: ArrayLike) -> ArrayLike:
+    def cross(values: ArrayLike | None) -> ArrayLike | None:
         if values is None:
             return None
         n, m = np.arange(values.shape[-2])[:, None], np.arange(values.shape[-1])

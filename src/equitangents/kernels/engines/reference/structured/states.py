@@ -24,7 +24,9 @@ class FieldKernels(NamedTuple):
     mask2: Any = None
 
 
-def state_of_inputs(x1: ArrayLike, x2: ArrayLike, mask1: ArrayLike, mask2: ArrayLike, carry: Carry = DISTANCE) -> State:
+def state_of_inputs(
+    x1: ArrayLike, x2: ArrayLike, mask1: ArrayLike | None, mask2: ArrayLike | None, carry: Carry = DISTANCE
+) -> State:
     """The state of inputs (P, N, C), with masks (N, P) or None."""
     side1, own1 = start(x1, mask1)
     side2, own2 = start(x2, mask2)
