@@ -81,7 +81,7 @@ def _means(
     from equitangents.statistics import bootstrap_intervals
 
     samples = np.asarray(population.draw(np.random.default_rng([n, seed]), (n, trials)), np.float64)
-    found = bootstrap_intervals(samples, level=level, resamples=RESAMPLES, bounds=population.bounds, seed=seed)
+    found = bootstrap_intervals(samples, confidence=level, resamples=RESAMPLES, bounds=population.bounds, seed=seed)
     _, low, high = found
     return float(np.mean((low <= population.mean) & (population.mean <= high))), samples, high - low
 

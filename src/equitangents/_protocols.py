@@ -21,7 +21,7 @@ class FiniteNetwork(Protocol):
     """A network of finite width: `nn.Sequential`, or a user's own object with these two methods."""
 
     def __hash__(self) -> int:
-        """The same for equal networks: programs are compiled once for them."""
+        """Equal networks have equal hashes: programs are compiled once for them."""
 
     def init(self, key: jax.Array, input_shape: InputShape, /, dtype: Any) -> Params:
         """Random parameters, a pytree, for inputs of shape (*positions, channels)."""

@@ -9,7 +9,7 @@ from equitangents._types import ArrayLike, DType, Elements, FileName, Numbers, P
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.inputs import check_network
-from equitangents.keywords import meant
+from equitangents.keywords import meant, renamed
 from equitangents.validation import check_array, check_same_length, check_whole, is_whole
 
 # files that are there whole or not at all, and what they claim to hold
@@ -103,6 +103,7 @@ __all__ = [
     "read_json",
     "real",
     "refusal",
+    "renamed",
     "rows_at_once",
     "run_epochs",
     "seal",

@@ -1,13 +1,18 @@
-"""Misspelt keywords: an error that names the one that was meant."""
+"""Keywords that are misspelt, which get an error that names the one that was meant, and those with a former name."""
 
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
-from collections.abc import Collection
-from typing import Any, Self
+import warnings
+from collections.abc import Callable, Collection
+from typing import Any, ParamSpec, Self, TypeVar
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class CheckedKeywords:
@@ -40,6 +45,40 @@ def check_keywords(cls: type, keywords: Collection[str]) -> None:
             if not known and not parameters:
                 takes = "it takes no arguments"
             raise InvalidTypeError(f"{cls.__name__} has no argument {keyword!r}{meant(keyword, known)}; {takes}")
+
+
+def renamed(**former: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A decorator: a function's arguments by their former names, `former="now"`, which go on for one version and warn.
+
+    Both at once: InvalidArgumentError.
+
+    >>> @renamed(level="confidence")
+    ... def ends(confidence=0.95):
+    ...     return confidence
+    >>> ends(0.9), ends(confidence=0.9)
+    (0.9, 0.9)
+    """
+
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        name = getattr(function, "__name__", "the function")
+
+        @functools.wraps(function)
+        def with_former_names(*args: P.args, **keywords: P.kwargs) -> T:
+            for old in former.keys() & keywords.keys():
+                now = former[old]
+                if now in keywords:
+                    raise InvalidArgumentError(f"{now} and {old}, its former name, are both given; give {now} alone")
+                warnings.warn(
+                    f"{old} of {name} is now {now}; the old name goes with the next version",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+                keywords[now] = keywords.pop(old)
+            return function(*args, **keywords)
+
+        return with_former_names
+
+    return decorated
 
 
 def given_twice(record: str, kind: type, entry: str, field: str, value: Any) -> InvalidArgumentError:

@@ -158,7 +158,7 @@ def _group_limits(groups: Path, mount: Path) -> Iterator[int]:
 
 
 def _own_limits() -> Iterator[tuple[str, int]]:
-    """Those that a process may lower for itself."""
+    """The limits that a process may lower for itself."""
     try:
         import resource  # not on Windows
     except ImportError:

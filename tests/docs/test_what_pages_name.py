@@ -18,7 +18,7 @@ from equitangents_studies.framework.catalogue import load
 from equitangents_studies.framework.settings import changed
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md")] + sorted(
     (ROOT / "docs").rglob("*.md")
 )
 FENCED = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)

@@ -196,7 +196,7 @@ class TestAnyModel:
 
 class TestTheRecord:
     def test_intervals_are_students_and_the_table_has_them(self, regression, tmp_path):
-        curve = learning_curve(NET, *regression, sizes=[5, 10, 20], level=0.9)
+        curve = learning_curve(NET, *regression, sizes=[5, 10, 20], confidence=0.9)
         e = curve.estimates()[1]
         assert e.value == pytest.approx(curve.squared[1].mean())
         assert e.low < e.value < e.high

@@ -252,7 +252,7 @@ def scope_of(x: Tree) -> Any:
     return precision.scope(np.float32 if isinstance(x, np.ndarray) or precision.is_traced(x) else x.dtype)
 
 
-def _distance(a: Any, b: Any) -> float:
+def _distance(a: ArrayLike, b: ArrayLike) -> float:
     return float(np.abs(np.asarray(a) - np.asarray(b)).max())
 
 

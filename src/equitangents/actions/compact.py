@@ -33,7 +33,7 @@ class CompactAction(GroupAction):
         """`x` as an array that the action can act upon, or an error that names x."""
 
     @abstractmethod
-    def _act(self, g: Element, x: ArrayLike) -> Any:
+    def _act(self, g: Element, x: ArrayLike) -> ArrayLike:
         """ρ(g) x for a checked element and checked signals, NumPy or JAX."""
 
     @property
@@ -58,7 +58,7 @@ class CompactAction(GroupAction):
         with scope_of(x):
             return self._orbit(chosen, x)
 
-    def _orbit(self, elements: Elements, x: ArrayLike) -> Any:
+    def _orbit(self, elements: Elements, x: ArrayLike) -> ArrayLike:
         images = [self._act(g, x) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
@@ -100,5 +100,5 @@ class CompactAction(GroupAction):
                 )
 
 
-def _distance(a: Any, b: Any) -> float:
+def _distance(a: ArrayLike, b: ArrayLike) -> float:
     return float(np.abs(np.asarray(a) - np.asarray(b)).max())

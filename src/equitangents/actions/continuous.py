@@ -62,10 +62,10 @@ class ContinuousRotations(CompactAction):
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_last_axis(x, _RANKS, 3, self.name)
 
-    def _act(self, g: Element, x: ArrayLike) -> Any:
+    def _act(self, g: Element, x: ArrayLike) -> ArrayLike:
         return multiply("...j,ij->...i", x, g)
 
-    def _orbit(self, elements: Elements, x: ArrayLike) -> Any:
+    def _orbit(self, elements: Elements, x: ArrayLike) -> ArrayLike:
         return multiply("...j,gij->g...i", x, elements)
 
     def _key(self) -> tuple[Any, ...]:

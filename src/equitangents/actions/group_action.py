@@ -77,15 +77,15 @@ class GroupAction(ABC):
         return self.exact
 
     def continuous(self) -> GroupAction:
-        """The same action made continuous in g where it is not, for derivatives."""
+        """This action made continuous in g where it is not, for derivatives."""
         return self
 
     def more_accurate(self) -> GroupAction | None:
-        """The same action with a better interpolation, as a reference; None if there is none."""
+        """This action with a better interpolation, as a reference; None if there is none."""
         return None
 
     def in_numpy(self) -> GroupAction:
-        """The same maps of NumPy arrays, in the form that goes quickest through many elements."""
+        """This action's maps of NumPy arrays, in the form that goes quickest through many elements."""
         return self
 
     def __eq__(self, other: object) -> bool:

@@ -39,14 +39,14 @@ class ImageTurns(PositionAction):
         rows = np.stack([self._move(int(h), index).ravel() for h in inverse]).astype(np.int32)
         return rows[0] if np.ndim(g) == 0 else rows
 
-    def _act(self, g: int, x: ArrayLike) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         # the same map as reading from the table, without its gather
         f, k = divmod(g, self.turns)
         y = x[:, :, ::-1] if f else x
         k = k * (4 // self.turns)
         return np.rot90(y, k, axes=(1, 2)) if isinstance(x, np.ndarray) else jnp.rot90(y, k, axes=(1, 2))
 
-    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> Any:
+    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
         images = [self._act(int(g), x) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 

@@ -221,7 +221,7 @@ def _edges(kinds: Kinds, shape: Shape) -> GroupAction:
 
 
 def _listed_points(kinds: Kinds, shape: Shape) -> Action:
-    """Of points (N, P, C), or of P features (N, P)."""
+    """The action on points (N, P, C), or on P features (N, P)."""
     group: Any = kinds.group
     table = np.array([kinds.motion(g) for g in range(_order(kinds))])
     if len(shape) == 3:

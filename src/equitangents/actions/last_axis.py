@@ -23,7 +23,7 @@ def check_last_axis(x: ArrayLike, ranks: tuple[int, ...] | None, d: int, name: s
     return x
 
 
-def multiply(subscripts: str, x: ArrayLike, M: Any) -> Any:
+def multiply(subscripts: str, x: ArrayLike, M: Any) -> ArrayLike:
     """An einsum of signals x with matrices M, in the type and precision of x."""
     if isinstance(x, np.ndarray):
         return np.einsum(subscripts, x, M.astype(x.dtype), optimize=True)

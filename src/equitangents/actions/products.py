@@ -36,10 +36,10 @@ class FieldAction(Action):
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return self.fibre._check_signals(self.positions._check_signals(x))
 
-    def _act(self, g: int, x: ArrayLike) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return self.fibre._act(g, self.positions._act(g, x))
 
-    def _act_each(self, g: Element, x: ArrayLike) -> Any:
+    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
         return self.fibre._act_each(g, self.positions._act_each(g, x))
 
     def _key(self) -> tuple[Any, ...]:
@@ -78,10 +78,10 @@ class PulledBackAction(Action):
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return self.action._check_signals(x)
 
-    def _act(self, g: int, x: ArrayLike) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return self.action._act(int(self.homomorphism[g]), x)
 
-    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> Any:
+    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
         return self.action._orbit(self.homomorphism[elements], x)
 
     def _key(self) -> tuple[Any, ...]:

@@ -41,13 +41,13 @@ class RingRotations(Action):
             )
         return x
 
-    def _act(self, g: int, x: ArrayLike) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return self._orbit(np.array([g]), x)[0]
 
-    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> Any:
+    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
         return turn_rings(x, 2 * np.pi * elements / self.group.order)
 
-    def _act_each(self, g: Element, x: ArrayLike) -> Any:
+    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
         xp = jnp if precision.is_traced(g) or precision.is_traced(x) or not isinstance(x, np.ndarray) else np
         return _turned(xp, xp.asarray(x), 2 * np.pi * g[:, None] / self.group.order)
 
@@ -77,7 +77,7 @@ def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " turns"]) -> ArrayLike:
     return _turned(np if isinstance(x, np.ndarray) else jnp, x[None], turns[:, None, None, None, None], axis=_AXIS + 1)
 
 
-def _turned(xp: Any, x: ArrayLike, angle: Any, axis: int = _AXIS) -> Any:
+def _turned(xp: Any, x: ArrayLike, angle: Any, axis: int = _AXIS) -> ArrayLike:
     """Multiply mode m by e^{−imα}; the angle's axes are those of x, or the batch axis alone."""
     count = x.shape[axis]
     angle = xp.asarray(angle, x.dtype)

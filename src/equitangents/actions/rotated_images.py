@@ -57,7 +57,7 @@ class ResampledRotations(Action):
         return self.mask is None and not self._interpolates(g)
 
     def in_numpy(self) -> ImageMotions:
-        """The same splines, read through one sparse matrix an angle."""
+        """These rotations by splines that are read through one sparse matrix an angle."""
         n = self.group.order
         motion = lambda g: (360.0 * g / n, False)
         return ImageMotions(self.group, motion, self.order, self.mask, f"turns by {360 / n:g}° of images")

@@ -41,13 +41,13 @@ class LinearAction(Action):
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_last_axis(x, self.ranks, self.matrices.shape[-1], self.name)
 
-    def _act(self, g: int, x: ArrayLike) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return multiply("...j,ij->...i", x, self.matrices[g])
 
-    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> Any:
+    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
         return multiply("...j,gij->g...i", x, self.matrices[elements])
 
-    def _act_each(self, g: Element, x: ArrayLike) -> Any:
+    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
         if precision.is_traced(g):
             return multiply("n...j,nij->n...i", jnp.asarray(x), jnp.asarray(self.matrices, x.dtype)[g])
         return multiply("n...j,nij->n...i", x, self.matrices[g])
@@ -75,7 +75,7 @@ class LastAxisPermutation(Action):
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_last_axis(x, self.ranks, self.table.shape[-1], self.name)
 
-    def _act(self, g: int, x: ArrayLike) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return x[..., self.table[self.group.inverse(g)]]
 
     def _key(self) -> tuple[Any, ...]:
@@ -92,10 +92,10 @@ class TrivialAction(Action):
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_array("x", x, min_rank=1)
 
-    def _act(self, g: int, x: ArrayLike) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return x
 
-    def _act_each(self, g: Element, x: ArrayLike) -> Any:
+    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
         return np.array(x) if isinstance(x, np.ndarray) else x
 
     def _key(self) -> tuple[Any, ...]:

@@ -33,6 +33,7 @@ from equitangents.audit.records import Effort, Parts, Reading, Records, Shorthan
 from equitangents.audit.report.result import AuditReport
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import Bootstrap, check_order
+from equitangents.scale.progress import Told, told_by
 
 _FEW = 12
 """Elements of a quick audit, of groups of which a sample is tried."""
@@ -51,7 +52,7 @@ def audit(
     judging: Judging | None = None,
     bootstrap: Bootstrap | None = None,
     batch_size: int | None = None,
-    progress: bool = False,
+    progress: bool | Told = False,
     effort: Effort = "full",
     **entries: Unpack[Shorthands],
 ) -> AuditReport:
@@ -77,7 +78,8 @@ def audit(
         bootstrap: `Bootstrap(confidence, resamples, seed)`, how intervals are found; the seed is that of everything
             random in the audit: the same seed gives the same report.
         batch_size: inputs at a time; None: as many as keep the memory below twice what the model needs, at most 256.
-        progress: show how far a long audit is, and how long the rest takes, on stderr; False: it is logged.
+        progress: True shows on stderr how far a long audit is, and how long the rest takes; a function is called as
+            progress(inputs evaluated, inputs planned, seconds left); False: it is logged.
         effort: "quick": the error and its floor alone, floors on 16 inputs, at most 12 elements of groups that are not
             tried in full, 200 resamples, and of layers, other sets and the data's symmetry what is asked for.
         **entries: entries of the four records by themselves, `audit(f, "C4", x, tolerance=0.01, off_data=False)`.
@@ -133,13 +135,14 @@ class Audit:
     elements: int | None
     told: Records
     batch_size: int | None
-    progress: bool
+    progress: bool | Told
     effort: Effort
 
     def __post_init__(self) -> None:
         if not is_transforms(self.action):
             check_order(self.action, self.x, "audit(model, group, x)", (str, GroupAction, Transform))
         check_judging(self.told.judging)
+        told_by(self.progress)
         for name, count in (("elements", self.elements), ("batch_size", self.batch_size)):
             if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
                 raise InvalidArgumentError(f"{name} is {count!r}; expected a whole number, at least 1")

@@ -217,7 +217,7 @@ def _unmoved(facts: Facts, contract: ContractSection) -> str:
 
 
 def _data(facts: Facts, verdict: Verdict) -> str:
-    """That the data do not have the symmetry, which a model that lacks it may have learned."""
+    """A sentence: the data do not have the symmetry, which a model that lacks it may have learned."""
     if facts.data is None or facts.data.symmetric is not False or verdict == "equivariant":
         return ""
     return f" The data do not have the symmetry themselves (p = {facts.data.p_value:.2g})."

@@ -51,7 +51,7 @@ class MatrixGroup(Group):
         return bool(np.allclose(M @ np.swapaxes(M, 1, 2), np.eye(M.shape[1]), atol=TOLERANCE))
 
     def named(self, name: str) -> MatrixGroup:
-        """The same group under another name."""
+        """This group under another name."""
         return MatrixGroup(name, self.matrices, self.table)
 
     def _compose(self, a: Any, b: Any) -> np.ndarray:

@@ -144,7 +144,7 @@ class RotationGroup(Immutable, CompactGroup):
         return tuple(Flow(name, "radian", partial(turn_about, axis)) for axis, name in enumerate(AXES))
 
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
-        """Those of degree l below `count`, of dimension 2l + 1; with reflections each of them twice, even and odd.
+        """The irreps of degree l below `count`, of dimension 2l + 1; with reflections each of them twice, even and odd.
 
         Their matrices are those of `equitangents.sphere.wigner`; a vector is l = 1 in the order (y, z, x), with
         reflections the one odd under inversion.

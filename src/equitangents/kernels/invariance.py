@@ -11,6 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.actions import Action
 from equitangents.kernels.result import KernelFunction
 
@@ -55,7 +56,7 @@ def sampled_elements(action: Action) -> list[int]:
     return [int(g) for g in chosen if g != action.group.identity]
 
 
-def moving_sample(action: Action, x: Any) -> Any:
+def moving_sample(action: Action, x: ArrayLike) -> ArrayLike:
     """Some of x, evenly spaced, and what else it takes for each generator to move one of them."""
     sample = x[:: max(1, len(x) // _SAMPLE)][:_SAMPLE]
     unmoved = [g for g in map(int, action.group.generators) if not _moved(action, g, sample).any()]
@@ -78,7 +79,7 @@ def moving_sample(action: Action, x: Any) -> Any:
     return xp.concatenate(parts)
 
 
-def _moved(action: Action, g: int, x: Any) -> np.ndarray:
+def _moved(action: Action, g: int, x: ArrayLike) -> np.ndarray:
     """Which inputs g does not leave as they are, (N,)."""
     x = np.asarray(x)
     change = np.abs(np.asarray(action(g, x)) - x).reshape(len(x), -1).max(axis=1)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import DType
-from equitangents.kernels import duals
 from equitangents.kernels.duals import precise
+from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Affine, Dual, Program
 from equitangents.kernels.twofold import Twofold, twofold
@@ -27,7 +27,6 @@ _ROWS = 1 << 18  # entries of a block of cosines
 _PAIRS = 1 << 20  # products of entries at a time
 _ROUGH = 1e-5  # of cosines in single precision
 _RANGE = 1e-60, 1e60  # of mean squares: beyond, their products leave the range of doubles
-_BENT = (duals.PiecewiseLinear, duals.Sign, duals.Heaviside)
 
 
 def mend(program: Program, x1: np.ndarray, x2: np.ndarray | None, nngp: Any, ntk: Any) -> tuple[Any, Any, int]:
@@ -60,11 +59,8 @@ def bent_steps(program: Program) -> tuple[Any, ...] | None:
     ops = steps.vector
     if not all(isinstance(op, Affine) or (isinstance(op, Dual) and precise.is_known(op.activation)) for op in ops):
         return None
-    kinks = [n for n, op in enumerate(ops) if isinstance(op, Dual) and isinstance(op.activation, _BENT)]
-    smooth = any(
-        isinstance(op, Dual) and not isinstance(op.activation, (*_BENT, duals.Normalised))
-        for op in ops[: max(kinks, default=0)]
-    )
+    kinks = [n for n, op in enumerate(ops) if isinstance(op, Dual) and traits_of(op.activation).bent]
+    smooth = any(isinstance(op, Dual) and traits_of(op.activation).curved for op in ops[: max(kinks, default=0)])
     return ops if kinks and smooth and unit_bias(ops) is None else None
 
 
@@ -124,7 +120,7 @@ def _near(x1: np.ndarray, x2: np.ndarray | None) -> Iterator[tuple[np.ndarray, n
 def _nearest(
     f: np.ndarray, norms1: np.ndarray, i: np.ndarray, g: np.ndarray, norms2: np.ndarray, j: np.ndarray, dtype: DType
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the pairs (i, j) for which rounding of D over the angle is more than the target."""
+    """The pairs among (i, j) for which rounding of D over the angle is more than the target."""
     sign = np.where(np.einsum("pc,pc->p", f[i], g[j]) < 0, -1.0, 1.0)
     angle = np.linalg.norm(f[i] - sign[:, None] * g[j], axis=1)
     both = (norms1[i] > 0) & (norms2[j] > 0)

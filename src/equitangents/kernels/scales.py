@@ -19,6 +19,7 @@ from jaxtyping import Float
 from equitangents._types import DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
+from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.program import Affine, Dual, Parallel, Standardise, inside
 
 BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
@@ -27,7 +28,6 @@ _RESOLVED = 12  # of logarithms of norms, up to which distances in double precis
 # Logarithms of norms at which every product of variances on the way is a normal number, with digits to spare.
 _COMFORTABLE = {"float32": (-20.0, 20.0), "float64": (-100.0, 240.0)}
 _NAMES = {4: "float32", 8: "float64"}
-_ODD = (duals.PiecewiseLinear, duals.Erf, duals.Gelu, duals.Sin)  # linear near 0 up to what does not matter there
 
 
 class Law(NamedTuple):
@@ -52,19 +52,15 @@ def law_of(program: Any) -> Law:
     end = len(ops) if homogeneous else next(i for i, op in enumerate(ops) if isinstance(op, Dual | Standardise))
     signal, constant = _variance(tuple(_top(program)) if homogeneous else tuple(ops[:end]), 1.0, 0.0)
     biased = any(op.b_var != 0 for op in linear)
-    odd = not standardised and all(isinstance(a, _ODD) for a in activations)
+    odd = not standardised and all(traits_of(a).linear_at_zero for a in activations)
     return Law(
         homogeneous=homogeneous,
         biased=biased,
-        vanishes=not biased and all(isinstance(a, _ODD) or _zero_at_zero(a) for a in activations),
+        vanishes=not biased and all(traits_of(a).vanishes for a in activations),
         linear_at_zero=odd and not biased,
         signal=signal,
         constant=constant,
     )
-
-
-def _zero_at_zero(activation: Any) -> bool:
-    return isinstance(activation, duals.Quadrature) and float(activation.function(np.float32(0))) == 0
 
 
 def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[float, float]:

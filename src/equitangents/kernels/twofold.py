@@ -115,7 +115,7 @@ def exponential(x: Twofold) -> Twofold:
 
 
 def _sine_and_cosine(angle: Any) -> tuple[Twofold, Twofold]:
-    """Of doubles from -π to π, by three doublings."""
+    """Sine and cosine of doubles from -π to π, by three doublings."""
     part = twofold(angle / 8)
     square = part * part
     sine, cosine, term = part, twofold(np.ones_like(angle)), part

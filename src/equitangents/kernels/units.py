@@ -13,25 +13,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from equitangents.kernels import duals
+from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.program import Affine, Dual, Op, RatedAffine, Standardise, inside, with_inside
 
 P = TypeVar("P")
-
-_HOMOGENEOUS = (duals.PiecewiseLinear, duals.NormalisedExponential)
 
 
 def unit_bias(*parts: Iterable[Any]) -> Any:
     """What biases add to an input's mean square in t²; None: the network is not homogeneous, and has no units."""
     added, gain = 0.0, 1.0
     for op in (op for part in parts for op in _flat(part)):
-        if isinstance(op, Standardise) or (isinstance(op, Dual) and not isinstance(op.activation, _HOMOGENEOUS)):
+        if isinstance(op, Standardise):
             return None
         if isinstance(op, Affine) and not (isinstance(op.W_var, float | int) and op.W_var == 0):
             gain = gain * op.W_var
             added = added + op.b_var / gain
-        elif isinstance(op, Dual) and isinstance(op.activation, duals.PiecewiseLinear):
-            gain = gain * (1 + op.activation.slope**2) / 2
+        elif isinstance(op, Dual):
+            own = traits_of(op.activation).gain
+            if own is None:
+                return None
+            gain = gain * own
     return added
 
 

@@ -64,7 +64,9 @@ class Measure:
     def interval(self) -> tuple[float, float]:
         """Lower and upper end of the interval of the mean, over inputs; (nan, nan) where `no_interval` says why."""
         b = self.bootstrap
-        return mean_interval(self.values, level=b.confidence, resamples=b.resamples, seed=b.seed, bounds=self.bounds)
+        return mean_interval(
+            self.values, confidence=b.confidence, resamples=b.resamples, seed=b.seed, bounds=self.bounds
+        )
 
     @property
     def no_interval(self) -> str | None:
@@ -128,7 +130,7 @@ def bootstrap_interval(
         raise InvalidArgumentError(
             f"bounds is {bounds!r}, and values lie between {values.min():g} and {values.max():g}"
         )
-    return mean_interval(values, level=b.confidence, resamples=b.resamples, seed=b.seed, bounds=bounds)
+    return mean_interval(values, confidence=b.confidence, resamples=b.resamples, seed=b.seed, bounds=bounds)
 
 
 def evaluate(name: str, f: Callable[[Any], Tree], x: Tree) -> Float[np.ndarray, " N *outputs"]:

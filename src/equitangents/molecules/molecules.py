@@ -106,7 +106,7 @@ class Molecules:
         return tuple(int(z) for z in np.unique(self.atomic_numbers) if z > 0)
 
     def with_positions(self, positions: Real[ArrayLike, "n a 3"] | Sequence[Sequence[Sequence[float]]]) -> Molecules:
-        """The same atoms elsewhere."""
+        """These atoms at other positions."""
         return Molecules(self.atomic_numbers, positions)
 
     def __len__(self) -> int:

@@ -58,7 +58,7 @@ def kernel_for_tensors(
 
 
 def resolved(kernel: SmoothKernel, measured: Callable[[int], float], what: str) -> SmoothKernel:
-    """The same with the lowest resolution at which the measured error is within the network's tolerance.
+    """The kernel with the lowest resolution at which the measured error is within the network's tolerance.
 
     Raises InvalidArgumentError where no resolution is fine enough for `what` is measured.
     """

@@ -64,7 +64,7 @@ class AtomSignals:
             raise InvalidArgumentError(f"sharpness is {self.sharpness}; it must be above 0")
 
     def for_molecules(self, *batches: Molecules) -> AtomSignals:
-        """The same with the elements of these molecules, where none are given."""
+        """These settings with the elements of the molecules, where none are given."""
         present = sorted({z for batch in batches for z in batch.elements})
         if self.elements is None:
             return AtomSignals(self.bandlimit, self.powers, tuple(present), self.sharpness)

@@ -128,7 +128,7 @@ class SmoothKernel:
         return found
 
     def kernel_pairs(self, x1: ArrayLike, x2: ArrayLike, first: np.ndarray, second: np.ndarray) -> Kernels:
-        """The same for a list of pairs."""
+        """Kernels of a list of pairs (x1[first[p]], x2[second[p]]), each (P,)."""
         found = [self.kernel(x1[i : i + 1], x2[j : j + 1]) for i, j in zip(first, second, strict=True)]
         return Kernels(np.concatenate([k.nngp[0] for k in found]), np.concatenate([k.ntk[0] for k in found]))
 
@@ -165,7 +165,7 @@ class _Atoms(NamedTuple):
     turned: Any
 
     def at(self, i: Any) -> _Atoms:
-        """The same for one atom."""
+        """One of these atoms, by its index."""
         return _Atoms(self.signals[i], self.directions[i], self.turned[i])
 
 

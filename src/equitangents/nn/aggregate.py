@@ -48,7 +48,7 @@ class Aggregate(ParameterFree):
         return self._matrix is None
 
     def signal(self, signal: Signal) -> Signal:
-        """The same positions, or as many as the matrix has rows; a Gaussian field stays one."""
+        """As many positions as come in, or as the matrix has rows; a Gaussian field stays one."""
         positions = signal.positions
         if not isinstance(positions, Grid) or positions.shape == ():
             raise NetworkError(f"Aggregate reads positions of a grid (N, *grid, channels); it is on {positions}")

@@ -58,7 +58,7 @@ class Attention(Layer):
             raise InvalidArgumentError(f"mechanism is {self.mechanism!r}; expected one of {', '.join(_MECHANISMS)}")
 
     def signal(self, signal: Signal) -> Signal:
-        """The same positions, Gaussian."""
+        """A Gaussian field on the positions that come in."""
         if not isinstance(signal.positions, Grid) or signal.positions.shape == ():
             raise NetworkError(f"Attention reads positions of a grid (N, *grid, channels); it is on {signal.positions}")
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)

@@ -47,7 +47,7 @@ class Dense(Layer):
         return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
 
     def signal(self, signal: Signal) -> Signal:
-        """The same positions, Gaussian."""
+        """A Gaussian field on the positions that come in."""
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:

@@ -40,7 +40,7 @@ class Dropout(ParameterFree):
         return self.mode == "train"
 
     def signal(self, signal: Signal) -> Signal:
-        """The same positions; in training no longer Gaussian."""
+        """A field on the positions that come in; in training no longer Gaussian."""
         return signal if self.mode == "test" else replace(signal, gaussian=False, given=False)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:

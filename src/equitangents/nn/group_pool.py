@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ class GroupPool(ParameterFree):
     by multiples of it along each dimension (a number or one for each); see `GlobalAvgPool`.
     """
 
-    subgroup: Any = None
+    subgroup: Subgroup | Sequence[int] | None = None
     every: tuple[int, ...] | int = 1
 
     def __post_init__(self) -> None:
@@ -125,20 +125,20 @@ class WeightedMean:
 
 
 @singledispatch
-def pooling(positions: Positions, subgroup: Any) -> CosetMean | WeightedMean:
+def pooling(positions: Positions, subgroup: Subgroup | Sequence[int] | None) -> CosetMean | WeightedMean:
     """How a kind of positions is pooled."""
     raise NetworkError(f"GroupPool reads a signal on a group, not one on {positions}; put a Lift before it")
 
 
 @pooling.register
-def _(positions: Blocks, subgroup: Any) -> CosetMean:
+def _(positions: Blocks, subgroup: Subgroup | Sequence[int] | None) -> CosetMean:
     if subgroup is not None:
         raise NetworkError(f"GroupPool reads a signal on a group, not one on {positions}; put a Lift before it")
     return CosetMean(np.zeros(positions.count, np.int32))
 
 
 @pooling.register
-def _(positions: OnGroup, subgroup: Any) -> CosetMean:
+def _(positions: OnGroup, subgroup: Subgroup | Sequence[int] | None) -> CosetMean:
     if subgroup is None:
         return CosetMean(np.zeros(positions.count, np.int32))
     if not isinstance(subgroup, Subgroup):
@@ -152,7 +152,7 @@ def _(positions: OnGroup, subgroup: Any) -> CosetMean:
 
 
 @pooling.register
-def _(positions: OnRotations, subgroup: Any) -> WeightedMean:
+def _(positions: OnRotations, subgroup: Subgroup | Sequence[int] | None) -> WeightedMean:
     if subgroup is not None:
         raise NetworkError(f"GroupPool averages over all of {positions.group.name}; it takes no subgroup there")
     return WeightedMean(positions.weights)

@@ -67,7 +67,7 @@ def freeze_window(window: Any) -> Any:
     )
 
 
-def freeze_weights(weights: Any) -> tuple[float, ...] | None:
+def freeze_weights(weights: Sequence[float] | np.ndarray | None) -> tuple[float, ...] | None:
     """A profile as a tuple of numbers that sum to one."""
     if weights is None:
         return None
@@ -79,7 +79,7 @@ def freeze_weights(weights: Any) -> tuple[float, ...] | None:
     return tuple((profile / profile.sum()).tolist())
 
 
-def profile(weights: tuple[float, ...] | None, count: int) -> Float[np.ndarray, " window"]:
+def profile(weights: Sequence[float] | np.ndarray | None, count: int) -> Float[np.ndarray, " window"]:
     """The weight of each of the window's elements, uniform if none are given."""
     if weights is None:
         return np.full(count, 1.0 / count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -36,7 +37,7 @@ class Lift(Layer):
     onto: Group | Action
     channels: int
     window: Any = "full"
-    weights: Any = None
+    weights: Sequence[float] | np.ndarray | None = None
     W_std: float = 1.0
     b_std: float = 0.0
 

@@ -15,6 +15,7 @@ from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.kernels import duals
+from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.program import Dual, DualActivation, Op
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Signal
@@ -33,14 +34,14 @@ class Nonlinearity(ParameterFree):
     @property
     def no_ntk(self) -> str | None:
         """Why there is no tangent kernel, for functions with a jump."""
-        return getattr(self.dual, "no_ntk", None)
+        return traits_of(self.dual).no_ntk
 
     @abc.abstractmethod
     def function(self, x: jax.Array) -> jax.Array:
         """The nonlinearity φ on an array, entry by entry."""
 
     def signal(self, signal: Signal) -> Signal:
-        """The same positions; no longer Gaussian."""
+        """A field on the positions that come in, no longer Gaussian."""
         if not (signal.gaussian or signal.given):
             raise NetworkError(
                 "a nonlinearity needs a Gaussian field before it, that is a linear layer (Dense, Conv, ...); after "

@@ -17,7 +17,7 @@ import numpy as np
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups import Representation
-from equitangents.groups.representations import as_representation
+from equitangents.groups.representations import RepresentationLike, as_representation
 from equitangents.kernels.program import FrozenArray, GroupFibres
 from equitangents.kernels.projected import PositionMoves, ProjectedProgram, RotationMoves
 from equitangents.nn.dense import Dense
@@ -44,7 +44,7 @@ class Readout(Layer):
         b_std: Standard deviation of the bias, along what no element of the group moves.
     """
 
-    representation: Any
+    representation: RepresentationLike
     W_std: float = 1.0
     b_std: float = 0.0
 

@@ -65,7 +65,7 @@ class Residual(Layer):
         return hash((Residual, self._body))
 
     def signal(self, signal: Signal) -> Signal:
-        """The same signal; Gaussian if both summands are."""
+        """The signal that comes in; Gaussian if both summands are."""
         check_passed_on(signal)
         out = self.signals(signal)[-1]
         if all(isinstance(layer, ParameterFree) for layer in self.layers):

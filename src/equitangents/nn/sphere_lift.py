@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +16,7 @@ from equitangents.kernels.rotations import Accuracy, RotationFibres, RotationOp
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.rotation_filters import sphere_root, wigner_basis
 from equitangents.nn.signal import Grid, OnGroup, OnRotations, Signal
-from equitangents.nn.zonal_window import FULL_WINDOW, ZonalWindow, zonal_window
+from equitangents.nn.zonal_window import FULL_WINDOW, ZonalWindow, ZonalWindowLike, zonal_window
 from equitangents.sphere.checks import check_bandlimit
 from equitangents.validation import check_whole
 
@@ -45,7 +44,7 @@ class SphereLift(Layer):
 
     onto: RotationGroup | MatrixGroup
     channels: int
-    window: Any = "full"
+    window: ZonalWindowLike = "full"
     W_std: float = 1.0
     b_std: float = 0.0
     tolerance: float = 1e-6

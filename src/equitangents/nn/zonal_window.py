@@ -5,14 +5,14 @@ v(cos ϑ) = Σ_l (2l + 1) v_l P_l(cos ϑ) ≥ 0 with v_0 = 1, so that the mean o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.kernels.program import FrozenArray
 from equitangents.kernels.rotations import FULL, Zonal
@@ -45,7 +45,10 @@ class ZonalWindow:
 FULL_WINDOW = ZonalWindow((1.0,))
 
 
-def zonal_window(window: Any) -> ZonalWindow:
+ZonalWindowLike = ZonalWindow | str | Callable[[jax.Array], ArrayLike] | Sequence[float] | np.ndarray
+
+
+def zonal_window(window: ZonalWindowLike) -> ZonalWindow:
     """`window` as a ZonalWindow: "full", a profile (a function of the cosine), or Legendre coefficients."""
     if isinstance(window, ZonalWindow):
         return window
@@ -65,7 +68,7 @@ def zonal_window(window: Any) -> ZonalWindow:
     return _from_coefficients(numbers)
 
 
-def _from_profile(profile: Callable[[jax.Array], jax.Array]) -> ZonalWindow:
+def _from_profile(profile: Callable[[jax.Array], ArrayLike]) -> ZonalWindow:
     numbers = legendre_coefficients(profile, _DEGREES + 8)
     _check_mean(numbers)
     tail = float(np.abs(numbers[_DEGREES:]).max()) / float(numbers[0])

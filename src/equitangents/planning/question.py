@@ -35,7 +35,7 @@ class PlanningData:
 
     @property
     def outputs(self) -> int:
-        """Of a network for these targets: one a class, or one a column."""
+        """Outputs of a network for these targets: one a class, or one a column."""
         if self.labels:
             return len(np.unique(self.y))
         return 1 if self.y.ndim == 1 else int(self.y.shape[-1])

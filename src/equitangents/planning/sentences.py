@@ -29,7 +29,7 @@ class Goal:
 
     @property
     def singular(self) -> str:
-        """The same after "1 member"."""
+        """The words of the goal after "1 member"."""
         return self._reached("brings", "keeps")
 
     def at(self, violation: float) -> str:
@@ -66,7 +66,7 @@ class Goal:
 
 
 def reached(goal: Goal, members: int, confidence: float, infinite: bool) -> str:
-    """That so many members do, and in how many ensembles."""
+    """The sentence that so many members meet the goal, and in how many ensembles."""
     k, n = one_in(confidence)
     who = "of infinitely wide networks" if infinite else "trained like the pilot"
     does = goal.singular if members == 1 else goal.reached

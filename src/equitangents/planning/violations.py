@@ -110,7 +110,7 @@ class Violations:
 
     @property
     def _points(self) -> int:
-        """Of how many points the measure "osp" is a share."""
+        """The points of an orbit of which the measure "osp" is a share."""
         return {"mean": self.inputs, "median": 2, "max": 1}[self.over_inputs] * self.order
 
     def _relative(self, values: np.ndarray) -> np.ndarray:

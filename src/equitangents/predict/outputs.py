@@ -77,7 +77,7 @@ class Layout:
         return moved.reshape((int(np.prod([values.shape[a] for a in self.kept], dtype=np.int64)), -1))
 
     def outputs(self, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """The same the other way, outputs of a shape."""
+        """Outputs of a shape from rows, the inverse of `rows`."""
         order = (*self.kept, *self.traced)
         return rows.reshape([shape[a] for a in order]).transpose(np.argsort(order))
 

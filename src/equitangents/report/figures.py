@@ -149,7 +149,7 @@ def log_label(value: float) -> str:
 
 
 def _on_white(svg: str) -> str:
-    """The same drawing on a white ground, for a file shown on its own."""
+    """A drawing on a white ground, for a file shown on its own."""
     match = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>', svg)
     if match is None:
         return svg

@@ -10,7 +10,7 @@ from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from equitangents.scale.metadata import FIELDS, read_record
 from equitangents.scale.opening import Data, open_store
 from equitangents.scale.place import ObjectPath, free_space, place, remove_all
 from equitangents.scale.problem import opened, precision_of, problem
-from equitangents.scale.progress import Progress, Told
+from equitangents.scale.progress import Progress, Told, told_by
 from equitangents.scale.record import Record
 from equitangents.scale.shards import part_of
 from equitangents.scale.side import LARGEST_SHARD
@@ -40,6 +40,9 @@ from equitangents.scale.tiles import Done, Work, compute_tiles, each_computed, u
 from equitangents.scale.verification import Verification, verify
 from equitangents.scale.whole import sweep
 from equitangents.validation import check_whole, is_whole
+
+if TYPE_CHECKING:  # Zarr takes a while to import
+    from equitangents.scale.checked import CheckedArray
 
 logger = logging.getLogger("equitangents")
 
@@ -109,12 +112,12 @@ class GramStore(CheckedKeywords):
         self._work = Work(self.path.resolve(), net, action, record)
 
     @property
-    def ntk(self) -> Any:
+    def ntk(self) -> CheckedArray:
         """The NTK as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
         return self._array("ntk")
 
     @property
-    def nngp(self) -> Any:
+    def nngp(self) -> CheckedArray:
         """The NNGP as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
         return self._array("nngp")
 
@@ -142,7 +145,7 @@ class GramStore(CheckedKeywords):
         return tuple(IrrepGram(irrep, read, inputs, self.tile) for irrep in fourier_irreps(action.group))
 
     @property
-    def array(self) -> Any:
+    def array(self) -> CheckedArray:
         """The NTK, as `ntk`: what solvers take where no field is named."""
         return self.ntk
 
@@ -190,7 +193,7 @@ class GramStore(CheckedKeywords):
         *,
         workers: int | None = None,
         shard: tuple[int, int] | None = None,
-        progress: Told | None = None,
+        progress: bool | Told | None = False,
     ) -> GramStore:
         """Compute the tiles that are not there, and return this store; the numbers are the same whoever computes them.
 
@@ -200,12 +203,14 @@ class GramStore(CheckedKeywords):
             resume: False removes all tiles first.
             workers: so many processes of this machine in place of an executor. They share its cores.
             shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays: each job computes one.
-            progress: called as progress(tiles that are there, all tiles, seconds left).
+            progress: True shows it on stderr; a function is called as progress(tiles that are there, all tiles, seconds
+                left); False: it is logged.
         """
         if executor is not None and workers is not None:
             raise InvalidArgumentError("executor and workers are both given; give one of them")
         if workers is not None:
             check_whole("workers", workers, 1)
+        told_by(progress)
         mine = part_of(self.tiles, shard)
         with self._files():
             self._work.check()
@@ -275,7 +280,12 @@ class GramStore(CheckedKeywords):
         return f"GramStore({str(self.path)!r}, shape={self.shape}, {there} of {len(self.tiles)} tiles)"
 
     def _compute(
-        self, waiting: list[Tile], total: int, executor: TaskExecutor | None, workers: int | None, told: Told | None
+        self,
+        waiting: list[Tile],
+        total: int,
+        executor: TaskExecutor | None,
+        workers: int | None,
+        told: bool | Told | None,
     ) -> None:
         counted = Progress(total - len(waiting), total, told)
 
@@ -312,7 +322,7 @@ class GramStore(CheckedKeywords):
         with self._files():
             return self._work.missing(self.tiles)
 
-    def _array(self, name: str) -> Any:
+    def _array(self, name: str) -> CheckedArray:
         from equitangents.scale.checked import open_checked  # Zarr takes a while to import
 
         with self._files():

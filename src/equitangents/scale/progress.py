@@ -1,31 +1,42 @@
-"""How far a computation of tiles or chunks is, and how long the rest will take: in the log, and to whoever asks."""
+"""How far a long computation is, and how long the rest will take: in the log, on stderr, or to whoever asks."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable
 
+from equitangents.errors import InvalidTypeError
 from equitangents.formatting import duration
 
 logger = logging.getLogger("equitangents")
 
 _REPORTED = 10.0  # seconds between reports
-Told = Callable[[int, int, float], None]  # (tiles there, all tiles, seconds left or NaN)
+Told = Callable[[int, int, float], None]  # (pieces there, all pieces, seconds left or NaN)
+
+
+def told_by(progress: bool | Told | None) -> Told | None:
+    """The function that `progress` is, or None; InvalidTypeError for what is no bool and no function."""
+    if progress is None or isinstance(progress, bool):
+        return None
+    if not callable(progress):
+        raise InvalidTypeError(f"progress is {progress!r}; expected True, False or a function of (done, all, seconds)")
+    return progress
 
 
 class Progress:
-    """Counts `total` tiles, of which `there` are there at first; `told` is called after each that is added.
+    """Counts `total` pieces, of which `there` are there at first; a function `progress` is called after each addition.
 
-    The log names the `task` and what its pieces are called, `unit`.
+    Every ten seconds a line names the `task` and what its pieces are called, `unit`: in the log, or of True on stderr.
     """
 
     def __init__(
-        self, there: int, total: int, told: Told | None = None, task: str = "gram", unit: str = "tiles"
+        self, there: int, total: int, progress: bool | Told | None = None, task: str = "gram", unit: str = "tiles"
     ) -> None:
         self._words = task, unit
         self.there, self.total, self.computed = there, total, 0
-        self._first, self._told = there, told
+        self._first, self._told, self._on_stderr = there, told_by(progress), progress is True
         self._start = self._shown = time.monotonic()
 
     @property
@@ -45,4 +56,8 @@ class Progress:
             self._shown = now
             task, unit = self._words
             left = duration(self.left)
-            logger.info("%s: %d of %d %s are there, about %s to go", task, self.there, self.total, unit, left)
+            said = f"{task}: {self.there} of {self.total} {unit} are there, about {left} to go"
+            if self._on_stderr:
+                print(said, file=sys.stderr, flush=True)
+            else:
+                logger.info("%s", said)

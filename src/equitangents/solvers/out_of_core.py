@@ -117,7 +117,7 @@ class TiledFactor(Factor):
 
     @property
     def missing(self) -> list[tuple[int, int]]:
-        """Those that are not there."""
+        """The tiles of the factor that are not there yet."""
         return [tile for tile in self.tiles if not self._chunks.is_there(tile)]
 
     def compute(self) -> None:

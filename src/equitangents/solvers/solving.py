@@ -12,6 +12,7 @@ import numpy as np
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import DYNAMICS, as_times
+from equitangents.keywords import renamed
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, too_large
 from equitangents.solvers.definiteness import blur
@@ -31,14 +32,15 @@ _LARGE = 1e100  # targets beyond it, or below its inverse, are scaled
 class Solver:
     """A system with the method that solves it: `solve` answers for any targets and times, and keeps what it can.
 
-    method: None for "auto", which is chosen at the first time that is asked for.
+    solver: the method; None for "auto", which is chosen at the first time that is asked for.
     """
 
+    @renamed(method="solver")
     def __init__(
-        self, system: System, method: Method | None, *, limit: int | None = None, consumed: bool = False
+        self, system: System, solver: Method | None, *, limit: int | None = None, consumed: bool = False
     ) -> None:
         self.system = system
-        self._method, self._consumed = method, consumed
+        self._method, self._consumed = solver, consumed
         self._limit = default_memory_limit() if limit is None else limit
         self._prepared: dict[Method, Prepared] = {}
         self._product: float | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.validation import check_array
 
@@ -29,7 +30,7 @@ def bandlimit_of(name: str, shape: tuple[int, ...], axis: int = -2) -> int:
     return bandlimit
 
 
-def check_coefficients(name: str, c: Any) -> tuple[Any, int]:
+def check_coefficients(name: str, c: ArrayLike) -> tuple[Any, int]:
     """(c, B) if c are harmonic coefficients (N, B², C)."""
     c = check_array(name, c, rank=3)
     return c, bandlimit_of(name, c.shape)

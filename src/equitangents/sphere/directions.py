@@ -52,12 +52,12 @@ def from_profile(
     bandlimit: int,
     profile: Callable[[Any], Any],
 ) -> Float[ArrayLike, "n harmonics channels"]:
-    """The same with bumps profile(x · r_j/|r_j|), a function of the cosine: coefficients Σ_j w_j 4π p_l Y_lm."""
+    """Bumps profile(x · r_j/|r_j|), functions of the cosine, as coefficients Σ_j w_j 4π p_l Y_lm."""
     bandlimit = check_bandlimit("bandlimit", bandlimit)
     return _bumps(r, weights, bandlimit, 4 * np.pi * legendre_coefficients(profile, bandlimit))
 
 
-def _bumps(r: Any, weights: Any, bandlimit: int, factors: np.ndarray) -> Any:
+def _bumps(r: ArrayLike, weights: ArrayLike, bandlimit: int, factors: np.ndarray) -> ArrayLike:
     r = check_array("r", r, shape=(None, None, 3))
     weights = check_array("weights", weights, rank=(2, 3))
     if weights.shape[:2] != r.shape[:2]:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.keywords import renamed
 from equitangents.statistics.estimate import Estimate
 from equitangents.statistics.student import FEWEST, binomial_ends, student_interval
 
@@ -21,11 +22,12 @@ Bounds = tuple[float, float]
 _SAME = 1e-14  # values that differ by less, relative to their size, are equal
 
 
+@renamed(level="confidence")
 def bootstrap(
     samples: Float[np.ndarray, "n ..."],
     statistic: Callable[[np.ndarray], np.ndarray] | None = None,
     *,
-    level: float = 0.95,
+    confidence: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
     bounds: Bounds | None = None,
@@ -38,29 +40,30 @@ def bootstrap(
     samples = np.asarray(samples, dtype=np.float64)
     n = check_samples(samples)
     if statistic is None:
-        low, high = mean_interval(samples, level=level, resamples=resamples, seed=seed, bounds=bounds)
-        return Estimate(float(samples.mean()), low, high, level)
+        low, high = mean_interval(samples, confidence=confidence, resamples=resamples, seed=seed, bounds=bounds)
+        return Estimate(float(samples.mean()), low, high, confidence)
     of = lambda means: np.asarray(statistic(means), dtype=np.float64)
     total = samples.sum(axis=0, keepdims=True)
     value = float(of(total / n)[0])
     if n < FEWEST:
-        return Estimate(value, math.nan, math.nan, level)
+        return Estimate(value, math.nan, math.nan, confidence)
     weights = resample(n, resamples, seed)
     resampled = of((weights @ samples.reshape(n, -1)).reshape(resamples, *samples.shape[1:]))
     influence = (n - 1) * (value - of((total - samples) / (n - 1)))
     finite = np.isfinite(influence).all() and np.isfinite(resampled).all()
     if not finite or _alike(influence, abs(value)):
-        return Estimate(value, math.nan, math.nan, level)
+        return Estimate(value, math.nan, math.nan, confidence)
     positive = bool((samples > 0).all() and (resampled > 0).all())
     span = (value + float(influence.min()), value + float(influence.max()))
-    low, high = _ends(value, influence, resampled, weights, level, positive, span)
-    return Estimate(value, *within(low, high, bounds), level)
+    low, high = _ends(value, influence, resampled, weights, confidence, positive, span)
+    return Estimate(value, *within(low, high, bounds), confidence)
 
 
+@renamed(level="confidence")
 def mean_interval(
     values: Float[np.ndarray, " n"],
     *,
-    level: float = 0.95,
+    confidence: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
     bounds: Bounds | None = None,
@@ -75,13 +78,14 @@ def mean_interval(
     """
     values = np.asarray(values, dtype=np.float64)
     weights = resample(len(values), resamples, seed) if len(values) >= FEWEST else None
-    return interval_of_mean(values, weights, level, bounds)
+    return interval_of_mean(values, weights, confidence, bounds)
 
 
+@renamed(level="confidence")
 def bootstrap_intervals(
     samples: Float[np.ndarray, "n ..."],
     *,
-    level: float = 0.95,
+    confidence: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
     bounds: Bounds | None = None,
@@ -91,7 +95,7 @@ def bootstrap_intervals(
     n = check_samples(samples)
     weights = resample(n, resamples, seed) if n >= FEWEST else None
     columns = samples.reshape(n, -1).T
-    ends = np.array([interval_of_mean(column, weights, level, bounds) for column in columns])
+    ends = np.array([interval_of_mean(column, weights, confidence, bounds) for column in columns])
     ends = ends.reshape(*samples.shape[1:], 2)
     return samples.mean(axis=0), ends[..., 0], ends[..., 1]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from equitangents.keywords import renamed
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -26,7 +28,7 @@ class Estimate:
         return not (math.isnan(self.low) or math.isnan(self.high))
 
     def times(self, factor: float) -> Estimate:
-        """The same number in other units; `factor` is positive."""
+        """This number and its interval in other units; `factor` is positive."""
         return Estimate(factor * self.value, factor * self.low, factor * self.high, self.level)
 
 
@@ -35,11 +37,13 @@ def exactly(value: float) -> Estimate:
     return Estimate(float(value), float(value), float(value))
 
 
-def no_interval(value: float, level: float = 0.95) -> Estimate:
+@renamed(level="confidence")
+def no_interval(value: float, confidence: float = 0.95) -> Estimate:
     """A number from samples that give no interval."""
-    return Estimate(float(value), math.nan, math.nan, level)
+    return Estimate(float(value), math.nan, math.nan, confidence)
 
 
-def shared_level(tests: int, level: float = 0.95) -> float:
-    """The level at which each of `tests` intervals must stand so that all hold together at `level` (Bonferroni)."""
-    return 1 - (1 - level) / max(tests, 1)
+@renamed(level="confidence")
+def shared_level(tests: int, confidence: float = 0.95) -> float:
+    """The confidence of each of `tests` intervals that lets all hold together at `confidence` (Bonferroni)."""
+    return 1 - (1 - confidence) / max(tests, 1)

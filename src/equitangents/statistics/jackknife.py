@@ -13,12 +13,14 @@ import scipy.stats
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.keywords import renamed
 from equitangents.statistics.bootstrap import RESAMPLES, mean_interval, resample
 from equitangents.statistics.estimate import Estimate
 from equitangents.statistics.student import FEWEST, student_interval
 
 
-def squared_mean(deviations: Float[np.ndarray, "members values"], *, level: float = 0.95) -> Estimate:
+@renamed(level="confidence")
+def squared_mean(deviations: Float[np.ndarray, "members values"], *, confidence: float = 0.95) -> Estimate:
     """Mean over values of (E d)², E over members: unbiased, with a jackknife interval over members.
 
     (‖Σ d‖² − Σ ‖d‖²) / (M(M − 1)K). Where E d = 0 the jackknife is conservative (it doubles the variance). Fewer than
@@ -27,24 +29,26 @@ def squared_mean(deviations: Float[np.ndarray, "members values"], *, level: floa
     total, squares = _sums(deviations)
     count, values = deviations.shape
     whole = (total @ total - squares.sum()) / (count * (count - 1) * values)
-    return _safe(jackknife(whole, _left_out(deviations, total, squares), level), deviations, values)
+    return _safe(jackknife(whole, _left_out(deviations, total, squares), confidence), deviations, values)
 
 
-def surviving_share(deviations: Float[np.ndarray, "members values"], *, level: float = 0.95) -> Estimate:
+@renamed(level="confidence")
+def surviving_share(deviations: Float[np.ndarray, "members values"], *, confidence: float = 0.95) -> Estimate:
     """Share of the members' mean square that averaging infinitely many members leaves: (E d)² / E d²."""
     total, squares = _sums(deviations)
     count, values = deviations.shape
     whole = (total @ total - squares.sum()) / (count * (count - 1) * values) / (squares.mean() / values)
     single = (squares.sum() - squares) / ((count - 1) * values)
-    found = jackknife(whole, _left_out(deviations, total, squares) / single, level)
+    found = jackknife(whole, _left_out(deviations, total, squares) / single, confidence)
     return _safe(found, deviations, float(squares.mean()))
 
 
+@renamed(level="confidence")
 def second_moment_share(
     deviations: Float[np.ndarray, "members values"],
     outputs: Float[np.ndarray, "members values"],
     *,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Estimate:
     """(E d)² / E f²: a squared bias relative to the mean square of single outputs, with a jackknife interval."""
     total, squares = _sums(deviations)
@@ -52,31 +56,32 @@ def second_moment_share(
     sizes = np.einsum("mk,mk->m", outputs, outputs, dtype=np.float64)
     whole = (total @ total - squares.sum()) / (count * (count - 1) * values) / (sizes.mean() / values)
     single = (sizes.sum() - sizes) / ((count - 1) * values)
-    found = jackknife(whole, _left_out(deviations, total, squares) / single, level)
+    found = jackknife(whole, _left_out(deviations, total, squares) / single, confidence)
     return _safe(found, deviations, float(sizes.mean()))
 
 
+@renamed(level="confidence")
 def quotient_of_squared_means(
     numerator: Float[np.ndarray, "members values"],
     denominator: Float[np.ndarray, "members values"],
     *,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Estimate:
     """(E d)² of one ensemble over that of another, independent one.
 
     The interval is Fieller's, exact for normal estimates of both; unbounded (not decidable) where the denominator's
     interval holds 0.
     """
-    a, b = (squared_mean(d, level=level) for d in (numerator, denominator))
+    a, b = (squared_mean(d, confidence=confidence) for d in (numerator, denominator))
     variance_a, variance_b = (max(e.high - e.value, e.value - e.low) ** 2 for e in (a, b))  # already times t²
     spread = b.value**2 - variance_b
     if not (a.has_interval and b.has_interval):
-        return Estimate(a.value / b.value if b.value else np.nan, np.nan, np.nan, level)
+        return Estimate(a.value / b.value if b.value else np.nan, np.nan, np.nan, confidence)
     if b.value <= 0 or spread <= 0:
-        return Estimate(a.value / b.value if b.value else np.nan, -np.inf, np.inf, level)
+        return Estimate(a.value / b.value if b.value else np.nan, -np.inf, np.inf, confidence)
     centre = a.value * b.value / spread
     width = np.sqrt(max(centre**2 - (a.value**2 - variance_a) / spread, 0.0))
-    return Estimate(a.value / b.value, float(centre - width), float(centre + width), level)
+    return Estimate(a.value / b.value, float(centre - width), float(centre + width), confidence)
 
 
 def jackknife(whole: float, left_out: Float[np.ndarray, " members"], level: float) -> Estimate:
@@ -140,7 +145,7 @@ def _stretch(deviations: np.ndarray, t: float, level: float) -> tuple[float, flo
     if size == 0:
         return 1.0, 1.0
     along = deviations @ (mean / size)
-    low, high = mean_interval(along, level=level)
+    low, high = mean_interval(along, confidence=level)
     if math.isnan(low):
         return 1.0, 1.0
     step, centre = t * float(along.std(ddof=1)) / math.sqrt(len(along)), float(along.mean())

@@ -6,11 +6,13 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
+from equitangents.keywords import renamed
 from equitangents.statistics.estimate import Estimate, no_interval
 
 
+@renamed(level="confidence")
 def paired_mean(
-    differences: Float[np.ndarray, " splits"], level: float = 0.95, bounds: tuple[float, float] = (-np.inf, np.inf)
+    differences: Float[np.ndarray, " splits"], confidence: float = 0.95, bounds: tuple[float, float] = (-np.inf, np.inf)
 ) -> Estimate:
     """mean ± t s/√n, kept within `bounds`; none for a single difference, and where all are equal.
 
@@ -23,6 +25,6 @@ def paired_mean(
     values = np.asarray(differences, np.float64)
     n, mean = len(values), float(values.mean())
     if n < 2 or not np.ptp(values) > 1e-14 * np.abs(values).max():
-        return no_interval(mean, level)
-    width = float(scipy.stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / n**0.5)
-    return Estimate(mean, max(mean - width, bounds[0]), min(mean + width, bounds[1]), level)
+        return no_interval(mean, confidence)
+    width = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1) * values.std(ddof=1) / n**0.5)
+    return Estimate(mean, max(mean - width, bounds[0]), min(mean + width, bounds[1]), confidence)

@@ -6,13 +6,15 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
+from equitangents.keywords import renamed
 from equitangents.statistics.bootstrap import RESAMPLES, bootstrap, mean_interval, resample
 from equitangents.statistics.estimate import Estimate, exactly
 from equitangents.statistics.student import FEWEST
 
 
+@renamed(level="confidence")
 def power_law(
-    x: Float[np.ndarray, " points"], samples: Float[np.ndarray, "n points"], *, level: float = 0.95, seed: int = 0
+    x: Float[np.ndarray, " points"], samples: Float[np.ndarray, "n points"], *, confidence: float = 0.95, seed: int = 0
 ) -> Estimate:
     """Exponent a of mean-square values ∝ x^(2a), by least squares on logarithms, studentised over samples.
 
@@ -21,7 +23,7 @@ def power_law(
     centred = np.log(x) - np.log(x).mean()
     slope = lambda means: 0.5 * np.log(means) @ centred / (centred @ centred)
     with np.errstate(divide="ignore", invalid="ignore"):  # a mean of 0 has no logarithm: no interval
-        return bootstrap(samples, slope, level=level, seed=seed)
+        return bootstrap(samples, slope, confidence=confidence, seed=seed)
 
 
 def geometric_mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -31,8 +33,9 @@ def geometric_mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
         return np.exp(np.log(values).mean(axis=axis))
 
 
+@renamed(level="confidence")
 def log_ratio(
-    numerator: Float[np.ndarray, " n"], denominator: Float[np.ndarray, " m"], *, level: float = 0.95
+    numerator: Float[np.ndarray, " n"], denominator: Float[np.ndarray, " m"], *, confidence: float = 0.95
 ) -> Estimate:
     """Ratio of the geometric means of two independent positive samples, with Welch's interval on the logarithms.
 
@@ -40,25 +43,26 @@ def log_ratio(
     """
     both = np.concatenate([numerator, denominator])
     if both.min() <= 0 or not np.isfinite(both).all():
-        return Estimate(np.nan, np.nan, np.nan, level)
+        return Estimate(np.nan, np.nan, np.nan, confidence)
     logs = [np.log(np.asarray(s, dtype=np.float64)) for s in (numerator, denominator)]
     centre = logs[0].mean() - logs[1].mean()
     if np.ptp(logs[0]) == np.ptp(logs[1]) == 0 and min(map(len, logs)) > 1:
         return exactly(np.exp(centre))
     if min(map(len, logs)) < FEWEST:
-        return Estimate(float(np.exp(centre)), np.nan, np.nan, level)
+        return Estimate(float(np.exp(centre)), np.nan, np.nan, confidence)
     parts = [x.var(ddof=1) / len(x) for x in logs]
     degrees = sum(parts) ** 2 / sum(p**2 / (len(x) - 1) for p, x in zip(parts, logs, strict=True))
-    width = scipy.stats.t.ppf((1 + level) / 2, degrees) * np.sqrt(sum(parts))
+    width = scipy.stats.t.ppf((1 + confidence) / 2, degrees) * np.sqrt(sum(parts))
     low, value, high = np.exp([centre - width, centre, centre + width])
-    return Estimate(float(value), float(low), float(high), level)
+    return Estimate(float(value), float(low), float(high), confidence)
 
 
+@renamed(level="confidence")
 def excess_exponent(
     x: Float[np.ndarray, " points"],
     samples: list[np.ndarray],
     *,
-    level: float = 0.95,
+    confidence: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Estimate:
@@ -69,9 +73,9 @@ def excess_exponent(
     mean holds 0: then there is no excess to speak of.
     """
     samples = [np.asarray(s, dtype=np.float64) for s in samples]
-    ends = np.array([mean_interval(s, level=level, resamples=resamples, seed=seed) for s in samples])
+    ends = np.array([mean_interval(s, confidence=confidence, resamples=resamples, seed=seed) for s in samples])
     if not ((ends[:, 0] > 0).all() or (ends[:, 1] < 0).all()):
-        return Estimate(np.nan, np.nan, np.nan, level)
+        return Estimate(np.nan, np.nan, np.nan, confidence)
     means = np.stack([resample(len(s), resamples, seed + i) @ s for i, s in enumerate(samples)], axis=1)
     whole = np.array([s.mean() for s in samples])
     logs, size = np.log(np.maximum(np.abs(means), np.finfo(float).tiny)), np.log(np.abs(whole))
@@ -81,6 +85,6 @@ def excess_exponent(
     slope = float(size @ lever)
     parts = lever**2 * np.array([s.var(ddof=1) / len(s) for s in samples]) / whole**2
     degrees = parts.sum() ** 2 / sum(p**2 / (len(s) - 1) for p, s in zip(parts, samples, strict=True))
-    width = float(scipy.stats.t.ppf((1 + level) / 2, degrees) * np.sqrt(parts.sum()))
-    low, high = np.quantile(logs @ lever, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(slope, min(slope - width, float(low)), max(slope + width, float(high)), level)
+    width = float(scipy.stats.t.ppf((1 + confidence) / 2, degrees) * np.sqrt(parts.sum()))
+    low, high = np.quantile(logs @ lever, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Estimate(slope, min(slope - width, float(low)), max(slope + width, float(high)), confidence)

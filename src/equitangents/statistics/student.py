@@ -24,6 +24,8 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
+from equitangents.keywords import renamed
+
 FEWEST = 5
 _RESAMPLED_TAIL = 0.22
 _LOGARITHMIC_TAIL = 0.17
@@ -83,13 +85,14 @@ def student_interval(
     return low, high
 
 
-def binomial_ends(value: float, samples: int, level: float, span: tuple[float, float]) -> tuple[float, float]:
+@renamed(level="confidence")
+def binomial_ends(value: float, samples: int, confidence: float, span: tuple[float, float]) -> tuple[float, float]:
     """Clopper & Pearson's interval of a mean of values between the ends of `span`, as if all of them lay there.
 
     >>> [round(end, 3) for end in binomial_ends(1.0, 5, 0.95, (0.0, 1.0))]
     [0.478, 1.0]
     """
-    tail, size = (1 - level) / 2, span[1] - span[0]
+    tail, size = (1 - confidence) / 2, span[1] - span[0]
     if size <= 0:
         return math.nan, math.nan
     hits = min(max((value - span[0]) / size, 0.0), 1.0) * samples

@@ -19,7 +19,7 @@ class Gabor(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """That of the sine under a Gaussian weight."""
+        """The dual of the sine under a Gaussian weight."""
         return duals.Gabor()
 
     def function(self, x: jax.Array) -> jax.Array:

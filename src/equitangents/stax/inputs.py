@@ -21,7 +21,7 @@ def moved(x: Any, axes: Axes | None) -> Any:
 
 
 def moved_back(x: Any, axes: Axes | None) -> Any:
-    """The same the other way."""
+    """An array with batch first and channels last, with both put back to where the axes have them."""
     if axes is None or axes == (0, -1):
         return x
     source, target = _moves(axes, x.ndim)

@@ -43,7 +43,7 @@ class Kernel:
     channel_axis: int = field(default=-1, metadata=_KNOWN)
 
     def replace(self, **changes: Tree) -> Kernel:
-        """The same with some entries changed."""
+        """A copy of this kernel with some entries changed."""
         return dataclasses.replace(self, **changes)
 
     def asdict(self) -> dict[str, Any]:

@@ -81,7 +81,10 @@ def entries(node: Node, flat: tuple[Any, ...]) -> Any:
 
 
 def flattened(node: Node, params: Any, name: str = "params") -> tuple[Any, ...]:
-    """The same the other way; ShapeError where there are not as many entries as layers."""
+    """One entry for each layer of `nn` from a tree's parameters, the inverse of `entries`.
+
+    ShapeError where there are not as many entries as layers.
+    """
     if isinstance(node, Leaf):
         return tuple(empty(layer) if isinstance(layer, ParameterFree) or node.name == "FanOut" else params
                      for layer in node.layers)  # fmt: skip

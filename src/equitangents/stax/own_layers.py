@@ -112,7 +112,7 @@ class InnerPool(ParameterFree):
         return jnp.asarray(self._factors(signal), y.dtype).reshape((1, *y.shape[1:-1], 1))
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """The same with masks: what they leave out counts as zeros."""
+        """The pooled signal, with masks: what they leave out counts as zeros."""
         y, after = self.pool.run(params, x, signal, structure)
         return y * self._scale(y, signal), after
 

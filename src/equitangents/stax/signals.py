@@ -14,7 +14,7 @@ from equitangents.stax.nodes import Fan, Leaf, Node, leaves
 
 
 def signal_of(shape: tuple[int, ...]) -> Signal:
-    """That of inputs of shape (*grid, channels)."""
+    """The signal of inputs of shape (*grid, channels)."""
     return Signal(Grid(shape[:-1]), shape[-1], given=True)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 from equitangents.steerable.irrep import SPACES, Irrep, check_elements, group_name, irrep
@@ -83,7 +84,7 @@ class Features:
             yield kind, n, slice(start, stop)
             start = stop
 
-    def split(self, values: Any) -> dict[Irrep, Any]:
+    def split(self, values: ArrayLike) -> dict[Irrep, Any]:
         """Channels (..., dimension) by irrep: (..., copies, d)."""
         return {kind: values[..., at].reshape((*values.shape[:-1], n, -1)) for kind, n, at in self.parts()}
 
@@ -97,7 +98,7 @@ class Features:
                 found[..., start : start + d, start : start + d] = block
         return found
 
-    def move(self, x: Any, g: Float[np.ndarray, "n n"]) -> np.ndarray:
+    def move(self, x: ArrayLike, g: Float[np.ndarray, "n n"]) -> np.ndarray:
         """Points x (..., coordinates and channels) moved by g: coordinates are turned, channels become ρ(g) times them.
 
         Raises:

@@ -12,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.sphere.harmonics import polynomials
 
 
-def direction_harmonics(x: Any, largest: int) -> list[Any]:
+def direction_harmonics(x: ArrayLike, largest: int) -> list[Any]:
     """h_0 .. h_largest of unit vectors x (..., 2) or (..., 3), each (..., d_J)."""
     xp = jnp if isinstance(x, jax.Array) else np
     if x.shape[-1] == 3:

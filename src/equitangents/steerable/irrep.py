@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 from equitangents.sphere.wigner import wigner
@@ -99,7 +99,7 @@ def group_name(group: SymmetryGroup | str | None) -> str:
     return name
 
 
-def check_elements(group: str, g: Any) -> np.ndarray:
+def check_elements(group: str, g: ArrayLike) -> np.ndarray:
     """Elements (..., n, n) of a group, in float64; errors unless they are orthogonal, and proper for SO(n)."""
     n = SPACES[group]
     g = np.asarray(g, np.float64)

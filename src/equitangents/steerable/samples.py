@@ -26,7 +26,7 @@ class Samples:
 
     @property
     def analysis(self) -> tuple[np.ndarray, ...]:
-        """The same times the weights, (d_l, points): from values to coefficients."""
+        """The harmonics times the weights, (d_l, points): from values to coefficients."""
         return tuple((h * self.weights[:, None]).T for h in self.harmonics)
 
 

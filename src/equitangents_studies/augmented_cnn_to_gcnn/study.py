@@ -130,19 +130,19 @@ class Results:
         return distance_share(a, b, level)
 
     def members_exponent(self, width: int, name: str, step: int, level: float = 0.95) -> Estimate:
-        """Of √(distance² − D²) against M."""
+        """The exponent of √(distance² − D²) against M."""
         above = self.squares(width, name, step) - self.share(width, name, step).value
-        return _half(excess_exponent(np.array(self.sizes, float), list(above.T), level=level))
+        return _half(excess_exponent(np.array(self.sizes, float), list(above.T), confidence=level))
 
     def width_exponent(self, name: str, step: int, level: float = 0.95) -> Estimate:
-        """Of the floor D against the width."""
+        """The exponent of the floor D against the width."""
         widths = sorted(self.outputs[KINDS[0]])
         samples = [self.floors(width, name, step) for width in widths]
-        return _half(excess_exponent(np.array(widths, float), samples, level=level))
+        return _half(excess_exponent(np.array(widths, float), samples, confidence=level))
 
 
 def _half(e: Estimate) -> Estimate:
-    """Of the square root in place of the square."""
+    """The exponent of the square root, from that of the square."""
     return Estimate(e.value / 2, e.low / 2, e.high / 2, e.level)
 
 

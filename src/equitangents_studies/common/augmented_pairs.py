@@ -105,4 +105,4 @@ def distance_share(
     plain: Float[np.ndarray, "members values"], equivariant: Float[np.ndarray, "members values"], level: float = 0.95
 ) -> Estimate:
     """(E f_plain − E f_equivariant)² over E f_plain², E over members: free of the bias of finitely many of them."""
-    return second_moment_share(plain - equivariant, plain, level=level)
+    return second_moment_share(plain - equivariant, plain, confidence=level)

@@ -36,7 +36,7 @@ class Trained:
         """
         off, count = float(self.scores.mean()) - self.expected, len(self.scores)
         if count >= SEVERAL and np.ptp(self.scores) > 0:
-            e = bootstrap(self.scores, level=level, bounds=bounds)
+            e = bootstrap(self.scores, confidence=level, bounds=bounds)
             return Estimate(off, e.low - self.expected, e.high - self.expected, level)
         wider = float(scipy.stats.norm.ppf((1 + level) / 2) / scipy.stats.norm.ppf(0.975)) / np.sqrt(count)
         return Estimate(off, off - wider * (self.high - self.expected), off + wider * (self.expected - self.low), level)

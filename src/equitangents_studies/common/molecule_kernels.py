@@ -40,7 +40,7 @@ def soap_is_installed() -> bool:
 
 
 def mean_square(signals: AtomSignals, molecules: Molecules) -> float:
-    """Of what atoms see, over the sphere, atoms and channels."""
+    """The mean square of what atoms see, over the sphere, atoms and channels."""
     c = signals(molecules).signals.astype(np.float64)
     return float((c**2).sum(axis=1).mean()) / (4 * np.pi)
 

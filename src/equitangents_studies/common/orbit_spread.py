@@ -35,7 +35,7 @@ def expected_squares(
 
 def fluctuation(squares: Float[np.ndarray, " members"], bias: float, level: float = 0.95) -> Estimate:
     """A from the members' mean square changes, less B; the interval is over members."""
-    return bootstrap(squares, lambda m: m - bias, level=level)
+    return bootstrap(squares, lambda m: m - bias, confidence=level)
 
 
 def squares_of_means(

@@ -22,7 +22,7 @@ def table_mean(table: Float[np.ndarray, "repetitions n"], bounds: tuple[float, f
         found = paired_mean(table.mean(axis=1), level, bounds)
         if found.has_interval:
             return found
-    return bootstrap(table.mean(axis=0), level=level, bounds=bounds)
+    return bootstrap(table.mean(axis=0), confidence=level, bounds=bounds)
 
 
 def covered(repetitions: int, name: str) -> str:

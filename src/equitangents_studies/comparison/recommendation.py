@@ -85,7 +85,7 @@ def _best(results: Results, measure: str) -> str:
 
 
 def _equals(results: Results, measure: str, best: str) -> list[str]:
-    """Those whose difference from `best` may be 0."""
+    """The contenders whose difference from `best` may be 0."""
     found = pairs(results, measure)
     alike = []
     for (a, b), e in zip(found.rows, found.estimates, strict=True):

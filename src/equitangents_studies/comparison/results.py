@@ -61,7 +61,7 @@ class Results:
         return same_predictions(self.problem.action, labels)
 
     def score(self, labels: dict[str, np.ndarray], measure: str) -> Float[np.ndarray, "... n"]:
-        """Of every repetition and input: right upright, right over the orbit, agreement in and out of distribution."""
+        """The score of every repetition and input: right upright or over the orbit, agreement inside or outside."""
         if measure == "upright":
             return (labels["test"][..., self.problem.action.group.identity, :] == self.images.test_y).astype(float)
         if measure == "rotated":

@@ -99,5 +99,5 @@ def covers(settings: Settings) -> str:
 
 
 def small_channels(settings: Settings, shrink: int) -> tuple[int, ...]:
-    """Of the small networks: the channels divided by `shrink`, at least one a layer."""
+    """Channels of the small networks: the large ones' divided by `shrink`, at least one a layer."""
     return tuple(max(1, channels // shrink) for channels in settings.channels)

@@ -107,7 +107,7 @@ class SizesResults:
         return results.difference(results.labels["gcnn"], self.largest(cell, shrink), measure, level)
 
     def gains(self, cell: Cell, shrink: int) -> np.ndarray:
-        """The same for every repetition and test image."""
+        """The gain in every repetition and for every test image."""
         results = self.cells[cell]
         score = lambda labels: results.score(labels, "rotated")
         return score(results.labels["gcnn"]) - score(self.largest(cell, shrink))

@@ -32,7 +32,7 @@ from equitangents_studies.framework.study import Study
 
 
 def images_of(settings: Settings, data_dir: Path | None, repetition: int = 0) -> Images:
-    """Those of one repetition, with the shade that `zero` names at 0."""
+    """The images of one repetition, with the shade that `zero` names at 0."""
     images = load_images(settings, data_dir, draw=repetition)
     return images if settings.zero == "mean" else zero_at_border(images)
 

@@ -19,12 +19,12 @@ class Averaged:
 
     @property
     def parameters(self) -> int:
-        """Those of the contender."""
+        """Parameters of the contender that is averaged."""
         return int(self.contender.parameters)
 
     @property
     def multiplications(self) -> int:
-        """Those of one prediction for each of the |G| elements."""
+        """Multiplications of one prediction for each of the |G| elements."""
         return int(self.action.group.order * self.contender.multiplications)
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> Averaged:

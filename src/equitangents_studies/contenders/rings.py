@@ -18,7 +18,7 @@ _WIDTH = 0.6  # σ, in pixels
 
 
 def functions(side: int) -> list[tuple[float, int, float]]:
-    """Of each function its ring's radius, its angular frequency, and the phase by which it is turned: 0 or π/2m."""
+    """Each function's ring radius, its angular frequency, and the phase by which it is turned: 0 or π/2m."""
     radii = np.arange(side / 2 - 0.5, -0.25, -1.0)[::-1]
     return [
         (float(R), m, phase)

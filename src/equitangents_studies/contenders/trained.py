@@ -38,7 +38,7 @@ class TrainedNetworks:
 
     @property
     def multiplications(self) -> int:
-        """Of one prediction for one image, all members together."""
+        """Multiplications of one prediction for one image, all members together."""
         return self.members * count_multiplications(self.net, self.problem.shape)
 
     def fit(self, x: Float[np.ndarray, "n height width channels"], y: Int[np.ndarray, " n"]) -> TrainedNetworks:

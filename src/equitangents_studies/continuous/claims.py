@@ -27,9 +27,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     def over_floor(way: str) -> Records:
         both = [np.stack([results.relative(way)[-1, t], floor[t]], axis=1) for t in times]
         root = lambda m: np.sqrt(m[:, 0] / m[:, 1])
-        return Records.over(lambda t: bootstrap(both[t], root, level=each), when, t=times)
+        return Records.over(lambda t: bootstrap(both[t], root, confidence=each), when, t=times)
 
-    slope = lambda t: power_law(results.kappa["rings"], results.relative("rings")[:, t].T, level=each)
+    slope = lambda t: power_law(results.kappa["rings"], results.relative("rings")[:, t].T, confidence=each)
     pixels, rings = over_floor("pixels"), over_floor("rings")
     found = [
         claim(

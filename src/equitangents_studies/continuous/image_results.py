@@ -52,15 +52,15 @@ class ImageEnsembles:
         return self.trained[k][f"labels_{name}"]
 
     def agreement(self, k: int, name: str) -> Float[np.ndarray, "epochs ensembles n"]:
-        """Of the ensembles."""
+        """Agreement of the ensembles' predictions over the orbit, for every recorded epoch, ensemble and image."""
         return same_predictions(self.action, self.labels(k, name)) / self.angles
 
     def floor(self, k: int, name: str) -> Float[np.ndarray, "epochs ensembles n"]:
-        """The same where images are turned there and back."""
+        """Agreement of the ensembles where images are turned there and back, which only resampling changes."""
         return floor_predictions(self.action, self.labels(k, name), self.trained[k][f"floor_{name}"]) / self.angles
 
     def of_members(self, k: int, name: str) -> Float[np.ndarray, "epochs ensembles n"]:
-        """Of single networks, mean over the members of each ensemble."""
+        """Agreement of single networks, mean over the members of each ensemble."""
         return self.trained[k][f"members_{name}"] / self.angles
 
     def error(self, k: int) -> Float[np.ndarray, "epochs ensembles n"]:
@@ -68,7 +68,7 @@ class ImageEnsembles:
         return (self.labels(k, "test") != self.images.test_y).mean(axis=2)
 
     def floor_error(self, k: int) -> Float[np.ndarray, "epochs ensembles n"]:
-        """The same where images are turned there and back."""
+        """The error of the ensembles where images are turned there and back, which only resampling changes."""
         return (self.trained[k]["floor_test"] != self.images.test_y).mean(axis=2)
 
     def change(self, k: int, name: str, which: str = "change") -> Float[np.ndarray, "epochs ensembles"]:

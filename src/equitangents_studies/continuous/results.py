@@ -37,14 +37,14 @@ class Results:
         return (self.profile[way] ** 2).mean(axis=2) / self.size[way][..., None] ** 2
 
     def relative_floor(self) -> np.ndarray:
-        """The same for the floor, over the angles that resample: (orders, T, N)."""
+        """Mean square floor over the angles that resample, relative to the mean square prediction: (orders, T, N)."""
         return (self.floor[:, :, self.round_trip > 0] ** 2).mean(axis=2) / self.size["pixels"][..., None] ** 2
 
 
 def finite_violation(settings: Settings, results: Results, k: int, level: float = 0.95) -> Estimate:
     """Mean square violation of the mean of infinitely many members, over that of the closed form, square root."""
     y = results.members[k].astype(np.float64)
-    found = squared_mean((y[:, 1:] - y[:, :1]).reshape(len(y), -1), level=level)
+    found = squared_mean((y[:, 1:] - y[:, :1]).reshape(len(y), -1), confidence=level)
     outputs = y.shape[-1]
     expected = (results.profile["rings"][settings.orders.index(k), -1, 1:] ** 2).mean() / outputs
     root = lambda v: float(np.sqrt(max(v, 0) / expected))

@@ -224,17 +224,20 @@ def _trained(settings: Settings, folder: RunFolder, name: str, rate: float) -> S
 def mean_share(results: Results, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
     """Share of the members' mean square violation that averaging infinitely many would leave."""
     y = results.outputs[name][key][time].astype(np.float64)
-    return surviving_share((y[:, 1:] - y[:, :1]).reshape(len(y), -1), level=level)
+    return surviving_share((y[:, 1:] - y[:, :1]).reshape(len(y), -1), confidence=level)
 
 
 def covariance_share(results: Results, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
-    """The same for second moments f(gx) f(gx′)ᵀ, turned back, x′ = x and x′ the next input."""
+    """Share of the second moments' mean square violation that averaging infinitely many would leave.
+
+    They are f(gx) f(gx′)ᵀ, turned back, x′ = x and x′ the next input.
+    """
     y = results.outputs[name][key][time].astype(np.float64)
     parts = []
     for shift in (0, 1):
         moments = np.einsum("mgni,mgnj->mgnij", y, np.roll(y, shift, axis=2))
         parts.append((moments[:, 1:] - moments[:, :1]).reshape(len(y), -1))
-    return surviving_share(np.concatenate(parts, axis=1), level=level)
+    return surviving_share(np.concatenate(parts, axis=1), confidence=level)
 
 
 def member_violation(results: Results, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
@@ -243,13 +246,13 @@ def member_violation(results: Results, name: str, key: str, time: int, level: fl
     off = ((y[:, 1:] - y[:, :1]) ** 2).sum(axis=-1).mean(axis=1)
     size = (y**2).sum(axis=-1).mean(axis=1)
     ratio = lambda m: np.sqrt((m[:, : len(y)] / m[:, len(y) :]).min(axis=1))
-    return bootstrap(np.concatenate([off, size]).T, ratio, level=level)
+    return bootstrap(np.concatenate([off, size]).T, ratio, confidence=level)
 
 
 def gain(results: Results, finer: str, coarser: str, level: float = 0.95) -> Estimate:
     """Violation under random rotations after augmentation with one group over that with another, at the last step."""
     both = np.stack([results.between[finer][-1], results.between[coarser][-1]], axis=1)
-    return bootstrap(both, lambda m: np.sqrt(m[:, 0] / m[:, 1]), level=level)
+    return bootstrap(both, lambda m: np.sqrt(m[:, 0] / m[:, 1]), confidence=level)
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:

@@ -25,7 +25,7 @@ _ROUNDING = 1e-5  # single precision
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """Of every architecture the five claims about its violation; group-convolutional networks have none."""
+    """The five claims about the violation of every architecture; group-convolutional networks have none."""
     of_ensembles = [one for name in ARCHITECTURES for one in architecture_claims(settings, results, name)]
     return [*of_ensembles, group_claim(settings, results)]
 
@@ -33,15 +33,17 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 def members_exponent(
     settings: Settings, architecture: str, cell: Cell, width: int, time: int, level: float = 0.95
 ) -> Estimate:
-    """Of the root mean square change against M, complete augmentation."""
+    """The exponent of the root mean square change against M, complete augmentation."""
     sizes = settings.sizes_of(architecture)
-    return power_law(np.array(sizes), squares_of_means(cell.changes_of("complete", width, time), sizes), level=level)
+    return power_law(
+        np.array(sizes), squares_of_means(cell.changes_of("complete", width, time), sizes), confidence=level
+    )
 
 
 def width_exponent(settings: Settings, architecture: str, cell: Cell, time: int, level: float = 0.95) -> Estimate:
-    """Of A(n)/A(∞) − 1 against n, complete augmentation."""
+    """The exponent of A(n)/A(∞) − 1 against n, complete augmentation."""
     widths = settings.widths_of(architecture)
-    return excess_exponent(np.array(widths), [excess(cell, width, time) for width in widths], level=level)
+    return excess_exponent(np.array(widths), [excess(cell, width, time) for width in widths], confidence=level)
 
 
 def excess(cell: Cell, width: int, time: int) -> np.ndarray:
@@ -96,13 +98,13 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
         cell = cells[task]
         squares = squares_of_means(cell.changes_of(kind, wide, t), tuple(chosen))[:, chosen.index(m)]
         expected = cell.fluctuation[kind][t] / m + cell.bias[kind][t]
-        return bootstrap(squares, level=shared_level(len(tasks) * len(KINDS) * len(times) * len(chosen))).times(
+        return bootstrap(squares, confidence=shared_level(len(tasks) * len(KINDS) * len(times) * len(chosen))).times(
             1 / expected
         )
 
-    surviving = lambda task, width, t: surviving_share(cells[task].changes_of("complete", width, t), level=one).times(
-        100
-    )
+    surviving = lambda task, width, t: surviving_share(
+        cells[task].changes_of("complete", width, t), confidence=one
+    ).times(100)
     exponent = lambda task, width, t: members_exponent(settings, architecture, cells[task], width, t, one)
     fall = lambda task: width_exponent(settings, architecture, cells[task], middle, shared_level(len(tasks)))
     left = _remaining(results, cells, wide, when)

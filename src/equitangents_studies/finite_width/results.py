@@ -32,7 +32,7 @@ class Cell:
 
     def bias_of(self, kind: str, width: int, time: int, level: float = 0.95) -> Estimate:
         """B(n), unbiased, with a jackknife interval over members."""
-        return squared_mean(self.changes_of(kind, width, time), level=level)
+        return squared_mean(self.changes_of(kind, width, time), confidence=level)
 
 
 @dataclass(frozen=True, eq=False)

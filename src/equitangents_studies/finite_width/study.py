@@ -164,7 +164,7 @@ def _ensemble(
 
 
 def _seed(settings: Settings, architecture: str, name: str, width: int, kind: str | None) -> int:
-    """Of each ensemble its own; that of MLPs on energies depends on width and kind alone."""
+    """A seed for each ensemble; that of MLPs on energies depends on width and kind alone."""
     entropy = [settings.seed, width, KINDS.index(kind) if kind else len(KINDS)]
     if (architecture, name) != ("mlp", ISING):
         entropy += [1 + [*ARCHITECTURES, "gcnn"].index(architecture), *name.encode()]

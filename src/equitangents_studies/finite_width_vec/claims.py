@@ -113,7 +113,7 @@ def _source(settings: Settings, results: Results) -> Claim:
 
 
 def _nearest(widths: Sequence[int], width: int) -> int:
-    """Of the widths that were trained."""
+    """The nearest to `width` of the widths that were trained."""
     return min(widths, key=lambda w: abs(math.log2(w / width)))
 
 

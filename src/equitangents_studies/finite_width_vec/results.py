@@ -73,7 +73,7 @@ class Results:
         return self._mean(self._cost(inference, width), level)
 
     def shrinks(self, inference: str, level: float = 0.95) -> Estimate:
-        """That cost at the smallest width where it is known, minus that at the largest, run by run."""
+        """Cost at the smallest width where it is known, minus that at the largest, run by run."""
         known = [w for w in self.widths if self.cost(inference, w).has_interval]
         if len(known) < 2:
             return no_interval(math.nan, level)

@@ -84,7 +84,7 @@ def logarithmic(
 
 
 def _labels_that_fit(axes: Axes, ticks: Sequence[float]) -> set[float]:
-    """Those of the ticks of x, the largest first, whose labels stay clear of one another."""
+    """The ticks of x, the largest first, whose labels stay clear of one another."""
     size = font_manager.FontProperties(size=rcParams["xtick.labelsize"]).get_size_in_points()
     width = axes.get_window_extent().width * 72 / axes.figure.dpi
     low, high = np.log(axes.get_xlim())

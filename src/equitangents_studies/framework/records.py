@@ -40,7 +40,7 @@ class Records:
         return cls(names, rows, tuple(compute(**dict(zip(names, row, strict=True))) for row in rows), words)
 
     def where(self, **fixed: Any) -> Records:
-        """Those at the given coordinates."""
+        """The records at the given coordinates."""
         at = {self.names.index(name): value for name, value in fixed.items()}
         chosen = [i for i, row in enumerate(self.rows) if all(row[k] == value for k, value in at.items())]
         kept = lambda values: tuple(values[i] for i in chosen)

@@ -22,7 +22,7 @@ _PROCESSORS = Path("/proc/cpuinfo")
 
 
 class Sessions:
-    """Those before, as `config.json` of the folder has them, and this one, which begins now."""
+    """The sessions before, as `config.json` of the folder has them, and this one, which begins now."""
 
     def __init__(self, previous: Mapping[str, Any] | None) -> None:
         self._before = _recorded(previous or {})
@@ -71,5 +71,5 @@ def _processor() -> str:
 
 
 def _processor_seconds() -> float:
-    """Of this process and of those that it started and that have ended."""
+    """Processor seconds of this process and of those that it started and that have ended."""
     return sum(os.times()[:4])

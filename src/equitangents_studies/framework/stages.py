@@ -53,7 +53,7 @@ class Part:
 
     @property
     def data_dir(self) -> Path | None:
-        """That of the folder."""
+        """The folder of data sets that the run's folder was given."""
         return self.folder.data_dir
 
     def stage(self, name: str, title: str, compute: Callable[[Task], Arrays]) -> Arrays:

@@ -44,7 +44,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     orders, scaled = of("ntk", [smooth, relu], [last]), of("mean-field", [smooth, relu], [last])
     moved = lambda phi, parametrisation: results.movement[phi, parametrisation][-1, :, -1]
     quotients = Records.over(
-        lambda phi: log_ratio(moved(phi, "ntk"), moved(phi, "mean-field"), level=shared_level(2)),
+        lambda phi: log_ratio(moved(phi, "ntk"), moved(phi, "mean-field"), confidence=shared_level(2)),
         lambda phi: NAMES[phi],
         phi=[smooth, relu],
     )

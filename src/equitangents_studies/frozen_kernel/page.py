@@ -62,7 +62,7 @@ def _final(results: Results) -> np.ndarray:
 
 
 def movement_table(results: Results) -> Columns:
-    """Of every network at every recorded step: how far its kernel has moved, its loss and its learning rate."""
+    """How far every network's kernel has moved at every recorded step, its loss and its learning rate."""
     rows = []
     for kind, moved in results.movement.items():
         for w, i, t in np.ndindex(moved.shape):

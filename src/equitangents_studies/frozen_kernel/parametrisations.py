@@ -27,11 +27,11 @@ class Standard:
     net: nn.Sequential
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Any:
-        """The same weights as those of `net`, as they multiply inputs."""
+        """The weights of `net`, as they multiply inputs."""
         return self._scaled(self.net.init(key, input_shape, dtype), 1)
 
     def apply(self, params: Params, x: Any) -> Any:
-        """The same function as that of `net`."""
+        """The function that `net` computes, of weights as they multiply inputs."""
         return self.net.apply(self._scaled(params, -1), x)
 
     def _scaled(self, params: Params, power: int) -> Any:

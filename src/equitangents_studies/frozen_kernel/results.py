@@ -27,15 +27,15 @@ class Results:
     def size(self, kind: Kind, width: int, step: int, level: float = 0.95) -> Estimate:
         """Geometric mean of the movement over networks, which single ones far out hardly change."""
         logs = self._logs(kind, step)[self.widths.tolist().index(width)]
-        return bootstrap(logs[:, None], lambda means: np.exp(means[:, 0]), level=level)
+        return bootstrap(logs[:, None], lambda means: np.exp(means[:, 0]), confidence=level)
 
     def exponent(self, kind: Kind, step: int, level: float = 0.95) -> Estimate:
-        """Of that mean against width, by least squares on logarithms, with an interval over networks."""
+        """The exponent of the mean movement against width, by least squares on logarithms; interval over networks."""
         x = np.log(self.widths)
         lever = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
-        return bootstrap(lever @ self._logs(kind, step), level=level)
+        return bootstrap(lever @ self._logs(kind, step), confidence=level)
 
     def _logs(self, kind: Kind, step: int) -> np.ndarray:
-        """Of the movement, (widths, networks); −∞ where nothing moved."""
+        """Logarithms of the movement, (widths, networks); −∞ where nothing moved."""
         with np.errstate(divide="ignore"):
             return np.log(self.movement[kind][:, :, self.steps.tolist().index(step)])

@@ -122,12 +122,12 @@ def _symmetry(settings: Settings, task: Task) -> Arrays:
 
 def mean_score(scores: np.ndarray, level: float = 0.95) -> Estimate:
     """The mean accuracy in percent, with an interval over members."""
-    return bootstrap(100 * scores, level=level, bounds=(0, 100))
+    return bootstrap(100 * scores, confidence=level, bounds=(0, 100))
 
 
 def difference(a: np.ndarray, b: np.ndarray, level: float) -> Estimate:
     """Mean of a minus mean of b, member by member (equal seeds), in percentage points."""
-    return bootstrap(100 * (a - b), level=level, bounds=(-100, 100))
+    return bootstrap(100 * (a - b), confidence=level, bounds=(-100, 100))
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:

@@ -22,7 +22,7 @@ _SIZE = (
 
 
 def dimension(settings: Settings, key: Key) -> int:
-    """Of the spurious group that sets the cusp: O(3)^d of rotated images, O(3p²) of a Mixer’s patches as they are."""
+    """The dimension of the spurious group that sets the cusp: O(3)^d of rotated images, O(3p²) of a Mixer’s patches."""
     if key[1] == "O(3)^d":
         return 3 * settings.pixels**2
     size = 3 * settings.patch**2

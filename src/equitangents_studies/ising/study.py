@@ -255,7 +255,7 @@ def spread_ratio(
     """Measured over predicted relative orbit std of ensembles of `size`: geometric means over groups and draws."""
     measured = measured_spread(results, width, name, time, size)
     predicted = results.predicted[name][time, settings.groups.index(size)]
-    return log_ratio(measured, predicted, level=level)
+    return log_ratio(measured, predicted, confidence=level)
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
@@ -268,12 +268,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
     def decrease(step: int, name: str) -> Estimate:
         of = lambda width: results.errors(width, name, results.at(step))
-        return quotient_of_squared_means(of(wide), of(narrow), level=shared_level(len(late)))
+        return quotient_of_squared_means(of(wide), of(narrow), confidence=shared_level(len(late)))
 
     def left(step: int, name: str) -> Estimate:
         outputs = results.members[wide][name][results.at(step)].reshape(settings.members, -1)
         level = shared_level(len(SETS) * len(trained))
-        return second_moment_share(results.errors(wide, name, results.at(step)), outputs, level=level).times(100)
+        return second_moment_share(results.errors(wide, name, results.at(step)), outputs, confidence=level).times(100)
 
     def ratio(step: int, name: str, size: int) -> Estimate:
         level = shared_level(len(SETS) * len(trained) * len(sizes))

@@ -109,7 +109,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 
 
 def kernels_of(space: str, settings: Settings) -> Arrays:
-    """Of infinite width."""
+    """The kernels of infinite width."""
     found = network(space, 1, settings).kernel(inputs(space, settings))
     return {"nngp": np.asarray(found.nngp), "ntk": np.asarray(found.ntk)}
 
@@ -152,7 +152,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return [
         claim(
             "Kernels of random networks approach the analytic ones as one over the square root of the width",
-            over(lambda space, kind: power_law(widths, deviations(results, space, kind), level=level)),
+            over(lambda space, kind: power_law(widths, deviations(results, space, kind), confidence=level)),
             measure=f"Exponent of the root mean square deviation of means over {settings.samples} networks against the "
             "width.",
             covers="batches of networks",

@@ -43,7 +43,7 @@ class Results:
         return found
 
     def accuracy(self, model: str, group: str) -> np.ndarray:
-        """Of every repetition with the largest training set, in per cent."""
+        """The accuracy of every repetition with the largest training set, in per cent."""
         return np.round(100 * (1 - self.classification[model, group][-1]), 9)
 
 

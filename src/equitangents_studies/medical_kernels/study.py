@@ -303,7 +303,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 
 def _difference(results: Results, one: str, other: str) -> Estimate:
-    """Of accuracies with the largest training set, paired by split."""
+    """The difference of accuracies with the largest training set, paired by split."""
     return paired_mean(results.accuracy[one][:, -1] - results.accuracy[other][:, -1], bounds=(-1, 1))
 
 

@@ -38,7 +38,9 @@ class Results:
 
     def trained(self, width: int, step: int, name: str, level: float = 0.95) -> Estimate:
         """(E f^MLP − E f^GCNN)² over E (f^MLP)², members independent and training at zero output."""
-        return second_moment_share(self.differences[width][name][step], self.outputs[width][name][step], level=level)
+        return second_moment_share(
+            self.differences[width][name][step], self.outputs[width][name][step], confidence=level
+        )
 
 
 def recorded_steps(settings: Settings) -> list[int]:

@@ -152,7 +152,7 @@ class _Problem:
 
     @cached_property
     def tuning(self) -> Molecules:
-        """Those that choose widths."""
+        """The molecules that choose widths."""
         return self.molecules[: self.settings.tuning]
 
     @cached_property

@@ -21,7 +21,7 @@ def mlp(hidden_layers: int, width: int = _FEATURES, outputs: int = 1) -> nn.Sequ
 
 
 def ends_on_group(order: int, rings: int, angles: int, hidden_layers: int) -> nn.Sequential:
-    """The same with C_n built in: lifted, convolved over the group, an output at every element."""
+    """A network with C_n built in: lifted, convolved over the group, an output at every element."""
     places = np.arange(rings * angles).reshape(rings, angles)
     table = np.stack([np.roll(places, -g * angles // order, axis=1).ravel() for g in range(order)])
     lift = nn.Lift(actions.permutations(groups.cyclic(order), table), _FEATURES, "full", **STD)
@@ -32,7 +32,7 @@ def ends_on_group(order: int, rings: int, angles: int, hidden_layers: int) -> nn
 
 
 def ends_in_vectors(bandlimit: int, accuracy: float, hidden_layers: int) -> nn.Sequential:
-    """The same with SO(3) built in: lifted to rotations, and read out as a vector."""
+    """A network with SO(3) built in: lifted to rotations, and read out as a vector."""
     so3 = groups.so3(bandlimit)
     hidden: list[Any] = [nn.SphereLift(so3, _FEATURES, tolerance=accuracy, **STD), nn.Relu()]
     for _ in range(hidden_layers - 1):

@@ -43,9 +43,9 @@ def share(results: Results, kind: str, level: float = 0.95) -> Estimate:
         changes = changes.mean(axis=0)
     elif kind == "boosted":
         changes = changes[-1]
-    return surviving_share(changes, level=level)
+    return surviving_share(changes, confidence=level)
 
 
 def exponent(settings: Settings, results: Results, kind: str, level: float = 0.95) -> Estimate:
-    """Of the root mean square change against the size of one ensemble."""
-    return power_law(np.array(settings.sizes), squares(settings, results, kind), level=level)
+    """The exponent of the root mean square change against the size of one ensemble."""
+    return power_law(np.array(settings.sizes), squares(settings, results, kind), confidence=level)

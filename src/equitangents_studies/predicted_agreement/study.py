@@ -108,7 +108,7 @@ class Results:
         """a of |trained − expected| ∝ width^a, for single networks."""
         widths = sorted(self.outputs)
         each = [self.trained(width, name, step, 1) for width in widths]
-        return excess_exponent(np.array(widths, float), [t.scores - t.expected for t in each], level=level)
+        return excess_exponent(np.array(widths, float), [t.scores - t.expected for t in each], confidence=level)
 
 
 def network(settings: Settings, outputs: int, width: int) -> nn.Sequential:

@@ -21,7 +21,7 @@ def lead(results: Results, name: str, epoch: int, level: float = 0.95) -> Estima
     mean = results.agreement(results.mean[name][epoch])
     members = results.agreement(results.members[name][epoch])
     most = results.scales["agreement"][1] - 1
-    return bootstrap((mean - members).T, lambda means: means.min(axis=1), level=level, bounds=(-most, most))
+    return bootstrap((mean - members).T, lambda means: means.min(axis=1), confidence=level, bounds=(-most, most))
 
 
 def excess(results: Results, name: str, level: float = 0.95) -> Estimate:
@@ -29,7 +29,7 @@ def excess(results: Results, name: str, level: float = 0.95) -> Estimate:
     scores = results.agreement(results.members[name][-1])[:, :PREDICTED].mean(axis=-1)
     expected = float(results.predicted[name][0, 0])
     low, high = results.scales["agreement"]
-    return bootstrap(scores, lambda means: means - expected, level=level, bounds=(low - expected, high - expected))
+    return bootstrap(scores, lambda means: means - expected, confidence=level, bounds=(low - expected, high - expected))
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:

@@ -25,7 +25,7 @@ def expected_table(settings: Settings, results: Results) -> Columns:
 
 
 def expected_section(settings: Settings, results: Results) -> Section:
-    """The same as a table of the page."""
+    """The expected agreement as a table of the page."""
     table = expected_table(settings, results)
     keys = ("inputs", "members", "ensembles", "trained", "expected", "expected_low", "expected_high", "share_inside")
     rows = [

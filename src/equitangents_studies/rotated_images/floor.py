@@ -49,7 +49,7 @@ def ahead_of_floor(results: Results, name: str, level: float = 0.95) -> Estimate
     count = results.floor[name].shape[-1]
     ensemble = results.agreement(results.mean[name][-1])[:count]
     most = results.scales["agreement"][1] - 1
-    return bootstrap(ensemble - results.agreement(results.floor[name]), level=level, bounds=(-most, most))
+    return bootstrap(ensemble - results.agreement(results.floor[name]), confidence=level, bounds=(-most, most))
 
 
 def floor_claim(settings: Settings, results: Results) -> Claim:

@@ -65,7 +65,7 @@ def lead_of_members(results: Results, name: str, epoch: int, level: float = 0.95
     mean = results.agreement(results.mean[name][epoch])
     members = results.agreement(results.members[name][epoch]).mean(axis=0)
     most = results.scales["agreement"][1] - 1
-    return bootstrap(mean - members, level=level, bounds=(-most, most))
+    return bootstrap(mean - members, confidence=level, bounds=(-most, most))
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:

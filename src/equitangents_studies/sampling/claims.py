@@ -34,10 +34,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
     def growing(j: int, s: int) -> Estimate:
         values = results.violation["own"][j]
-        return log_ratio(values[:, late, s], values[:, 0, s], level=shared_level(len(SETS) * len(settings.budgets)))
+        return log_ratio(
+            values[:, late, s], values[:, 0, s], confidence=shared_level(len(SETS) * len(settings.budgets))
+        )
 
     exponent = lambda s: power_law(
-        np.array(settings.budgets), results.distance["uniform"][:, :, 0, s].T ** 2, level=each
+        np.array(settings.budgets), results.distance["uniform"][:, :, 0, s].T ** 2, confidence=each
     )
     own, subgroup = family("own", "shared", several), family("subgroup", "own", [len(settings.budgets) - 1])
     important = family("important", "uniform", several)

@@ -30,5 +30,5 @@ def compared(results: Results, a: str, b: str, budget: int, time: int, name: int
     """Violation of one way over that of another: geometric means over draws (one value where nothing is drawn)."""
     first, second = (results.violation[s][budget, :, time, name] for s in (a, b))
     if len(first) == 1:
-        return bootstrap(np.log(second), lambda m: first[0] / np.exp(m), level=level)
-    return log_ratio(first, second, level=level)
+        return bootstrap(np.log(second), lambda m: first[0] / np.exp(m), confidence=level)
+    return log_ratio(first, second, confidence=level)

@@ -97,7 +97,7 @@ class _Complete:
         return self.means(rows, np.ones(len(rows)), len(rows))
 
     def violation(self) -> Arrays:
-        """Of complete augmentation, (T, sets)."""
+        """The violation under complete augmentation, (T, sets)."""
         return {"complete": np.stack([_violation(part) for part in self.reference], axis=-1)}
 
 

@@ -59,7 +59,7 @@ class TrainedEnsembles:
 
     @property
     def titles(self) -> dict[str, str]:
-        """Of the ways of choosing elements."""
+        """Titles of the ways of choosing elements."""
         return titles(self.order, self.budget)
 
     def accuracy(self, way: str) -> Float[np.ndarray, "repetitions n"]:
@@ -67,7 +67,7 @@ class TrainedEnsembles:
         return (self.answers[way]["labels_test"] == self.images.test_y).mean(axis=1)
 
     def floor_accuracy(self, way: str) -> Float[np.ndarray, "repetitions n"]:
-        """The same where images are turned there and back."""
+        """Accuracy where images are turned there and back, which only resampling changes."""
         return (self.answers[way]["floor_test"] == self.images.test_y).mean(axis=1)
 
     def agreement(self, way: str, name: str) -> Float[np.ndarray, "repetitions n"]:
@@ -75,12 +75,12 @@ class TrainedEnsembles:
         return same_predictions(self.action, self.answers[way][f"labels_{name}"])
 
     def floor(self, way: str, name: str) -> Float[np.ndarray, "repetitions n"]:
-        """The same where images are turned there and back."""
+        """Agreement where images are turned there and back, which only resampling changes."""
         found = self.answers[way]
         return floor_predictions(self.action, found[f"labels_{name}"], found[f"floor_{name}"])
 
     def of_members(self, way: str, name: str) -> Float[np.ndarray, "repetitions n"]:
-        """Of single networks, mean over the members."""
+        """Agreement of single networks, mean over the members."""
         return self.answers[way][f"members_{name}"]
 
     def more_accurate(self, a: str, b: str, level: float = 0.95) -> Estimate:

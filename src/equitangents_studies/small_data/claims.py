@@ -156,7 +156,7 @@ def _ahead(
     holds: str,
     fails: str,
 ) -> Claim:
-    """That numbers are at least 0 at every size; `{span}` in the sentences is their span."""
+    """The claim that numbers are at least 0 at every size; `{span}` in the sentences is their span."""
     span = numbers.span(".2g")
     return claim(
         statement,

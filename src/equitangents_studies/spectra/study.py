@@ -97,7 +97,7 @@ class Results:
 
 
 def chosen_sets(settings: Settings, data_dir: Path | None) -> tuple[str, ...]:
-    """Those of the settings that are there."""
+    """The data sets of the settings that are there."""
     return tuple(name for name in settings.sets if data.available(name, data_dir))
 
 

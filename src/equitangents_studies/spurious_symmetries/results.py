@@ -44,7 +44,7 @@ class Results:
 
     @property
     def share_counted(self) -> float:
-        """Of all trained networks."""
+        """The share of all trained networks that is counted."""
         networks = [self.learnt[key] >= COUNTED for key in self.learnt if key[1] != "NTK"]
         return float(np.mean(networks))
 
@@ -66,7 +66,7 @@ class Results:
         return rank_test([(first(how), by_model(how)) for how in INFERENCES])
 
     def wide_through_data(self) -> dict[str, RankTest]:
-        """The same of infinite width, on every test image, of models whose own group is not the largest."""
+        """Rank tests through data at infinite width, on all test images, for models whose group is not the largest."""
         found = {}
         for name, pool in self.pools.items():
             if len(pool.groups) > 1 and own_group(name, "NTK") != "O(3d)":
@@ -77,7 +77,7 @@ class Results:
         return found
 
     def wide_through_model(self) -> dict[str, RankTest]:
-        """The same of infinite width, on every test image."""
+        """Rank tests through models at infinite width, on every test image."""
         sets = [{name: pool for (name, group), pool in self.small.items() if group == "I"}]
         if {"FCN", "VEC"} <= set(self.pools) and self.pools["FCN"].most == self.pools["VEC"].most:
             sets.append({name: self.pools[name] for name in ("FCN", "VEC")})

@@ -15,7 +15,7 @@ _EIGENVALUE_INPUTS = 64
 
 
 def kernel_accuracies(name: str, settings: Settings, images: list[SystemImages], task: Task) -> Arrays:
-    """Of the NTK: (groups, repetitions), and how far kernels of moved images are from those of the images as they are.
+    """Accuracies of the NTK, (groups, repetitions), and how far kernels of moved images are from the others.
 
     Repetition r moves its images by the elements that the seed + r draws.
     """
@@ -38,7 +38,7 @@ def kernel_accuracies(name: str, settings: Settings, images: list[SystemImages],
 def network_accuracies(
     name: str, how: str, settings: Settings, images: list[SystemImages], width: int, task: Task
 ) -> Arrays:
-    """Of networks, (groups, repetitions): what `counted_runs` gives, by its keys."""
+    """Accuracies of networks, (groups, repetitions): what `counted_runs` gives, by its keys."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)
     net = architecture(name, settings.depth, width)

@@ -133,16 +133,16 @@ def _pair(width: int, t: float, settings: Settings, images: SystemImages, task: 
 def measured(results: Results, other: str, width: int, t: float, level: float = 0.95) -> SDist:
     """S-Dist of VEC of this width to one of OTHERS."""
     neighbour = results.gap[width, t] if other == "GAP" else results.limit[t]
-    return s_dist(results.vec[width, t], neighbour, level=level)
+    return s_dist(results.vec[width, t], neighbour, confidence=level)
 
 
 def distance(results: Results, other: str, width: int, t: float, level: float = 0.95) -> Estimate:
-    """The same without bias; below 0, as its interval may be, where noise hides a distance."""
+    """The distance without bias; below 0, as its interval may be, where noise hides it."""
     return measured(results, other, width, t, level).corrected
 
 
 def plain(results: Results, other: str, width: int, t: float) -> float:
-    """The same with the bias of finite ensembles, as equation S16 of the source has it."""
+    """The distance with the bias of finite ensembles, as equation S16 of the source has it."""
     return measured(results, other, width, t).plain
 
 

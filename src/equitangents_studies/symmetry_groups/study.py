@@ -188,13 +188,13 @@ def entries(expected: bool, *, finite: bool) -> list[tuple[str, str]]:
 
 def accuracy(right: np.ndarray, level: float = 0.95) -> Estimate:
     """The share of test images, with an interval over them."""
-    return bootstrap(right.astype(float), level=level, bounds=(0, 1))
+    return bootstrap(right.astype(float), confidence=level, bounds=(0, 1))
 
 
 def ahead(results: Results, better: str, worse: str, level: float) -> Estimate:
     """Accuracy of one architecture minus that of another, same training and test images, in percentage points."""
     difference = 100 * (results.right_pooled[better].astype(float) - results.right_pooled[worse])
-    return bootstrap(difference, level=level, bounds=(-100, 100))
+    return bootstrap(difference, confidence=level, bounds=(-100, 100))
 
 
 def p_value(number: float) -> Estimate:

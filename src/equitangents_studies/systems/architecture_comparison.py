@@ -16,7 +16,7 @@ from typing import get_args
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import Targets, check_whole
+from equitangents.extending import Targets, check_whole, renamed
 from equitangents.kernels import KernelFunction
 from equitangents.statistics import shared_level
 from equitangents_studies.systems.architectures import architecture
@@ -44,6 +44,7 @@ logger = logging.getLogger("equitangents.systems")
 _CHECKED = 12  # inputs whose kernel shows that a group is not noticed
 
 
+@renamed(level="confidence")
 def compare_architectures(
     data: DataLike,
     y: Targets | None = None,
@@ -59,7 +60,7 @@ def compare_architectures(
     error: ErrorName | None = None,
     standardise: bool = True,
     seed: int = 0,
-    level: float = 0.95,
+    confidence: float = 0.95,
     progress: bool | Step = False,
 ) -> ArchitectureComparison:
     """Learning curves of infinitely wide architectures, and how many samples each saves.
@@ -82,7 +83,7 @@ def compare_architectures(
         standardise: subtract the mean of all entries of the inputs that are used, and divide by their standard
             deviation; False: take x as it is.
         seed: of inputs, training sets and the groups' elements.
-        level: all intervals of factors and differences hold together with this probability (Bonferroni), over
+        confidence: all intervals of factors and differences hold together with this probability (Bonferroni), over
             repetitions.
 
     Raises InvalidArgumentError where the budget does not pay for four training sizes.
@@ -106,8 +107,8 @@ def compare_architectures(
         check_choice("error", error, get_args(ErrorName))
     if not (isinstance(minutes, int | float) and 0 < minutes < np.inf):
         raise InvalidArgumentError(f"minutes is {minutes!r}; expected a positive number")
-    if not 0 < level < 1:
-        raise InvalidArgumentError(f"level is {level!r}; it must be between 0 and 1")
+    if not 0 < confidence < 1:
+        raise InvalidArgumentError(f"confidence is {confidence!r}; it must be between 0 and 1")
     nets = {name: architecture(name, depth) for name in names}
     jobs = [Job(net, 1 + sum(notices(name, group, shape) for group in moving)) for name, net in nets.items()]
     classes = 0 if given.classes is None else len(given.classes)
@@ -131,11 +132,11 @@ def compare_architectures(
                 curves[key] = learning_curve(
                     net, _moved(x, group, seed), labels, sizes=sizes, repetitions=repetitions, kernel=kernel,
                     test=TEST_SHARE if test is None else (_moved(test[0], group, seed), test[1]),
-                    ridge=ridge, predict=None, seed=seed, level=level,
+                    ridge=ridge, predict=None, seed=seed, confidence=confidence,
                     progress=partial(_onward, step, len(curves), paid),
                 )  # fmt: skip
     chosen = error or _error_of(list(curves.values()))
-    factors = _factors(names, [g.name for g in moving], curves, chosen, level)
+    factors = _factors(names, [g.name for g in moving], curves, chosen, confidence)
     return ArchitectureComparison(
         architectures=names,
         groups=tuple(group.name for group in moving),
@@ -151,7 +152,7 @@ def compare_architectures(
         ridge=ridge,
         standardised=standardise,
         seed=seed,
-        level=level,
+        level=confidence,
     )
 
 

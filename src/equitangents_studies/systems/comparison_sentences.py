@@ -32,7 +32,7 @@ class Comparison(Protocol):
 
     @property
     def factors(self) -> tuple[Factor, ...]:
-        """Of every two architectures on data as they are, and of moved data."""
+        """The factors of every two architectures on data as they are, and of moved data."""
 
     @property
     def checks(self) -> Mapping[Key, float]:
@@ -40,7 +40,7 @@ class Comparison(Protocol):
 
     @property
     def sizes(self) -> np.ndarray:
-        """Of the training sets."""
+        """The sizes of the training sets."""
 
     @property
     def error(self) -> str:
@@ -56,7 +56,7 @@ class Comparison(Protocol):
 
     @property
     def level(self) -> float:
-        """Of all intervals together."""
+        """The confidence of all intervals together."""
 
     def factor(self, first: Key, second: Key) -> Factor:
         """One of the factors."""

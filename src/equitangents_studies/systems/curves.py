@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, Numbers, Targets, check_whole, notebook, whole_file
+from equitangents.extending import FileName, Numbers, Targets, check_whole, notebook, renamed, whole_file
 from equitangents.kernels import Kernels
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate, paired_mean
@@ -81,7 +81,9 @@ class LearningCurve:
 
     def fit(self, segments: int | Literal["auto"] = "auto", error: ErrorName | None = None) -> PowerLaw:
         """The curve as power laws, by `fit_power_law`."""
-        return fit_power_law(self.sizes, self.errors if error is None else self.of(error), segments, level=self.level)
+        return fit_power_law(
+            self.sizes, self.errors if error is None else self.of(error), segments, confidence=self.level
+        )
 
     @property
     def prediction_ratio(self) -> Float[np.ndarray, " sizes"]:
@@ -154,6 +156,7 @@ class LearningCurve:
         return notebook.table(self._title(), self._rows())
 
 
+@renamed(level="confidence")
 def learning_curve(
     model: Any,
     data: DataLike,
@@ -166,7 +169,7 @@ def learning_curve(
     ridge: float = 1e-5,
     predict: Literal["spectrum", "inputs"] | None = "spectrum",
     seed: int = 0,
-    level: float = 0.95,
+    confidence: float = 0.95,
     progress: bool | Step = False,
 ) -> LearningCurve:
     """Train on nested sets of growing size, several times over, and measure the error on inputs never trained on.
@@ -205,8 +208,8 @@ def learning_curve(
     count = check_whole("repetitions", repetitions, 1)
     if predict is not None and predict not in PREDICTIONS:
         raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum', 'inputs' or None")
-    if not 0 < level < 1:
-        raise InvalidArgumentError(f"level is {level!r}; it must be between 0 and 1")
+    if not 0 < confidence < 1:
+        raise InvalidArgumentError(f"confidence is {confidence!r}; it must be between 0 and 1")
     splits = [given.split(r, seed) for r in range(count)]
     errors, predicted = np.full((2, len(n), count), np.nan), None
     name = model_name(model)
@@ -232,7 +235,7 @@ def learning_curve(
         pool=given.pool,
         test_inputs=given.test_inputs,
         seed=seed,
-        level=level,
+        level=confidence,
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.extending import Numbers, check_array
+from equitangents.extending import Numbers, check_array, renamed
 from equitangents.statistics import Estimate, squared_mean
 from equitangents_studies.systems.system import FittedSystem
 
@@ -61,8 +61,9 @@ class SDist:
         return self.value
 
 
+@renamed(level="confidence")
 def s_dist(
-    a: FittedSystem | Numbers, b: FittedSystem | Numbers, x: Numbers | None = None, *, level: float = 0.95
+    a: FittedSystem | Numbers, b: FittedSystem | Numbers, x: Numbers | None = None, *, confidence: float = 0.95
 ) -> SDist:
     """S-Dist of two ensembles: fitted systems at inputs x (N, …), or their outputs.
 
@@ -71,7 +72,7 @@ def s_dist(
             of infinite width.
         b: likewise. At least one of the two has members.
         x: inputs, for fitted systems.
-        level: what the interval covers, over members.
+        confidence: what the interval covers, over members.
 
     Members of the smaller ensemble are paired with those of the other as Scheffé 1943 does: differences
     d_i = a_i − √(M_A/M_B) b_i + (the b's that make Σ d_i/M_A the difference of means), so all members count.
@@ -95,7 +96,7 @@ def s_dist(
     flat = lambda v: v.reshape(*v.shape[:-2], inputs * outputs)
     differences = _differences(flat(few), flat(many))
     plain = float(np.sum(differences.mean(axis=0) ** 2) / inputs)
-    corrected = squared_mean(differences, level=level).times(outputs)
+    corrected = squared_mean(differences, confidence=confidence).times(outputs)
     return SDist(corrected, plain, (members[0], members[1]), inputs)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import ActionLike, Elements, Numbers, Targets, check_whole, notebook
+from equitangents.extending import ActionLike, Elements, Numbers, Targets, check_whole, notebook, renamed
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.report import with_interval
@@ -157,6 +157,7 @@ class ExchangeRate:
         return notebook.table(f"Exchange rates of {self.model}", [*self._cells(), ("in words", self.sentence)])
 
 
+@renamed(level="confidence")
 def exchange_rate(
     net: KernelFunction,
     group: Group | ActionLike,
@@ -173,7 +174,7 @@ def exchange_rate(
     ridge: float = 1e-5,
     predict: Literal["spectrum", "inputs"] = "spectrum",
     seed: int = 0,
-    level: float = 0.95,
+    confidence: float = 0.95,
     progress: bool | Step = False,
 ) -> ExchangeRate:
     """By what factor a group, a subgroup and a wrong group change the samples needed for the same error.
@@ -209,8 +210,8 @@ def exchange_rate(
         raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum' or 'inputs'")
     if error == "classification" and given.classes is None:
         raise InvalidArgumentError("error is 'classification', and the targets are numbers")
-    if not 0 < level < 1:
-        raise InvalidArgumentError(f"level is {level!r}; it must be between 0 and 1")
+    if not 0 < confidence < 1:
+        raise InvalidArgumentError(f"confidence is {confidence!r}; it must be between 0 and 1")
     part = _subgroup(action, subgroup)
     other = scrambled(action, given.x.shape[1:], seed) if wrong is None else finite_action(wrong, given.x)
     with steps("Exchange rates", progress) as step:
@@ -231,13 +232,13 @@ def exchange_rate(
             matrices = PoolKernel(K)
             errors, predicted = kernel_curve(matrices, given, splits, n, check_ridge(ridge), predict)
             name = f"{model_name(net)}, {kind}"
-            curves[kind] = _curve(name, n, errors, predicted, predict, given, seed, level)
+            curves[kind] = _curve(name, n, errors, predicted, predict, given, seed, confidence)
             left_out[kind] = _without_parts(matrices, given, n, ridge, predict, seed)
             step(2 + done / len(kernels), 3)
     rows = []
     for kind in ("right", "subgroup", "wrong"):
         if kind in kernels:
-            rows.append(_exchange(kind, names[kind], orders[kind], curves, left_out, error, level))
+            rows.append(_exchange(kind, names[kind], orders[kind], curves, left_out, error, confidence))
     return ExchangeRate(model_name(net), error, tuple(rows), curves)
 
 

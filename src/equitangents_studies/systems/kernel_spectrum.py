@@ -152,7 +152,7 @@ def spectrum(
 
 
 def spectrum_of(grams: GroupGrams, model: str) -> KernelSpectrum:
-    """The same from kernels that are there already."""
+    """The spectrum of kernels that are there already."""
     n, order = len(grams.of(grams.group.identity)), grams.group.order
     irreps = fourier_irreps(grams.group)
     total = order * float(np.trace(grams.of(grams.group.identity), dtype=np.float64))

@@ -52,7 +52,7 @@ def bound(
 def log_factor_at_end(
     sizes: Float[np.ndarray, " sizes"], first: Float[np.ndarray, " sizes"], second: Float[np.ndarray, " sizes"]
 ) -> float:
-    """The same at the smallest error that both curves reach, the worse one with its largest training set.
+    """log f at the smallest error that both curves reach, the worse one with its largest training set.
 
     Where the better curve is below that error from the start, its smallest training set is taken. NaN where an error
     is not positive.

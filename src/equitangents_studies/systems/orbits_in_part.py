@@ -22,6 +22,7 @@ from equitangents.extending import (
     check_same_length,
     is_whole,
     notebook,
+    renamed,
 )
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction
@@ -71,7 +72,7 @@ class PartialOrbits:
 
     @property
     def one_missing_accuracy(self) -> Estimate:
-        """The same where only one orientation of one input is not trained on, partly seen classes alone."""
+        """Accuracy where only one orientation of one input is not trained on, partly seen classes alone."""
         right = self.one_missing.argmax(axis=1) == self.labels
         return self._mean(right[self.partial].astype(float))
 
@@ -122,7 +123,9 @@ class PartialOrbits:
     def _mean(self, values: np.ndarray) -> Estimate:
         if not len(values):
             return Estimate(np.nan, np.nan, np.nan, self.level)
-        return Estimate(float(values.mean()), *mean_interval(values, level=self.level, bounds=(0.0, 1.0)), self.level)
+        return Estimate(
+            float(values.mean()), *mean_interval(values, confidence=self.level, bounds=(0.0, 1.0)), self.level
+        )
 
     def _rows(self) -> list[tuple[str, str]]:
         t = self.table
@@ -139,6 +142,7 @@ class PartialOrbits:
         return notebook.table(f"Right classes of {self.model}, {self.group}", self._rows())
 
 
+@renamed(level="confidence")
 def partial_orbits(
     net: KernelFunction,
     group: Group | ActionLike,
@@ -150,7 +154,7 @@ def partial_orbits(
     test: tuple[Numbers, Targets] | None = None,
     kernel: KernelName = "ntk",
     ridge: float = 1e-6,
-    level: float = 0.95,
+    confidence: float = 0.95,
     progress: bool | Step = False,
 ) -> PartialOrbits:
     """Train on some classes in all orientations, on others in some, and predict all orientations of all.
@@ -221,7 +225,7 @@ def partial_orbits(
         test=None if tested is None else outputs[:, len(x) :],
         test_labels=tested,
         test_partial=None if tested is None else in_part[tested],
-        level=level,
+        level=confidence,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.extending import Numbers, check_array, check_whole, is_whole, notebook
+from equitangents.extending import Numbers, check_array, check_whole, is_whole, notebook, renamed
 from equitangents.report import FAILS, HOLDS, UNDECIDED, Decision, format_number, with_interval
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.systems.broken_lines import BrokenLines, fit_broken_lines
@@ -159,13 +159,14 @@ class PowerLaw:
         return notebook.table("Power law", self._facts())
 
 
+@renamed(level="confidence")
 def fit_power_law(
     sizes: Numbers,
     errors: Numbers,
     segments: int | Literal["auto"] = 2,
     *,
     standard_errors: Numbers | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> PowerLaw:
     """Fit error = a n^−α with `segments` exponents, joined at cusps whose places are fitted, too.
 
@@ -176,7 +177,7 @@ def fit_power_law(
             further segment counts as three parameters: its exponent, its cusp, and the search for that place.
         standard_errors: of `errors` (S,), if they are known. Without them, and without repetitions, the scatter about
             the fit tells them.
-        level: of the intervals.
+        confidence: of the intervals.
 
     Weighted least squares on logarithms of mean errors. Intervals are those of the profile likelihood over all places
     of the cusps, with Student's t. Where the points scatter about the fit by more than their own errors explain
@@ -196,8 +197,8 @@ def fit_power_law(
     n = np.asarray(check_array("sizes", sizes, rank=1), np.float64)
     if not (len(n) >= 2 and (n > 0).all() and (np.diff(n) > 0).all()):
         raise InvalidArgumentError(f"sizes is {n.tolist()}; expected two or more positive sizes, increasing")
-    if not 0 < level < 1:
-        raise InvalidArgumentError(f"level is {level!r}; it must be between 0 and 1")
+    if not 0 < confidence < 1:
+        raise InvalidArgumentError(f"confidence is {confidence!r}; it must be between 0 and 1")
     values = np.asarray(check_array("errors", errors, rank=(1, 2)), np.float64)
     if len(values) != len(n):
         raise ShapeError(f"errors has shape {values.shape}; expected one row for each of the {len(n)} sizes")
@@ -212,7 +213,7 @@ def fit_power_law(
     chosen, criterion = _number(segments, points.l, points.y, points.weights, points.variance_known)
     _check_enough(len(n), chosen, points.variance_known)
     lines = fit_broken_lines(points.l, points.y, points.weights, chosen)
-    return _result(n, points.means, lines, points.noise(lines), level, criterion)
+    return _result(n, points.means, lines, points.noise(lines), confidence, criterion)
 
 
 def _number(

@@ -79,7 +79,7 @@ class System:
         return f"{kind_of(self.architecture)}, {self.inference.name}"
 
     def with_seed(self, seed: int) -> System:
-        """The same system with another seed: another element of its group, other members."""
+        """This system with another seed: another element of its group, other members."""
         return System(self.data, self.architecture, self.inference, seed)
 
     def transformation(self, shape: tuple[int, ...]) -> Transformation:
@@ -158,7 +158,7 @@ class FittedSystem:
         return float(np.mean((outputs.argmax(axis=1) == index) & np.isfinite(outputs).all(axis=1)))
 
     def member_scores(self, x: Numbers, y: Numbers) -> np.ndarray:
-        """The same for every member, (members,)."""
+        """The score of every member, (members,)."""
         index = _numbers(self.classes, y)
         outputs = self.predict_members(x)
         return np.mean((outputs.argmax(axis=2) == index) & np.isfinite(outputs).all(axis=2), axis=1)

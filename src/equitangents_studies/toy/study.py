@@ -245,7 +245,7 @@ def violations(trained: Trained, region: int) -> np.ndarray:
 def member_violation(results: Results, region: int, time: int, level: float) -> Estimate:
     """Violation of the most nearly invariant member, relative to the truth, bootstrapped over inputs."""
     squares = (violations(results.augmented, region)[time] ** 2).mean(axis=1)
-    return bootstrap(squares.T, lambda means: np.sqrt(means.min(axis=1)) / results.scale, level=level)
+    return bootstrap(squares.T, lambda means: np.sqrt(means.min(axis=1)) / results.scale, confidence=level)
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
@@ -256,7 +256,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
     def surviving(step: int, region: int) -> Estimate:
         d = violations(results.augmented, region)[results.at(step)]
-        return surviving_share(d.reshape(settings.members, -1), level=level).times(100)
+        return surviving_share(d.reshape(settings.members, -1), confidence=level).times(100)
 
     def largest_change(trained: Trained, step: int, region: int) -> Estimate:
         orbits = trained.infinite_orbits[region][results.at(step)]

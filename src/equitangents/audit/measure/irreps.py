@@ -104,7 +104,7 @@ def _section(
 def _share(task: Task, powers: np.ndarray, of: Any) -> statistics.Estimate:
     bounds = (0.0, 1.0)
     return statistics.bootstrap(
-        powers.T, of, level=task.confidence, resamples=task.resamples, seed=task.seed, bounds=bounds
+        powers.T, of, confidence=task.confidence, resamples=task.resamples, seed=task.seed, bounds=bounds
     )
 
 

@@ -32,6 +32,7 @@ from equitangents.audit.report.sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.keywords import meant
 from equitangents.metrics.measure import Bootstrap
+from equitangents.scale.progress import Told, told_by
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
 
@@ -48,7 +49,7 @@ def atoms(
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
-    progress: bool = False,
+    progress: bool | Told = False,
 ) -> AtomsReport:
     """How far an interatomic potential is from the symmetries of atoms, from conserving energy, and from being smooth.
 
@@ -70,7 +71,8 @@ def atoms(
         confidence: of the intervals.
         resamples: of the bootstrap.
         seed: of everything random.
-        progress: show how far a long audit is on stderr; False: it is logged.
+        progress: True shows on stderr how far a long audit is; a function is called as progress(structures evaluated,
+            structures planned, seconds left); False: it is logged.
 
     Ctrl-C ends an audit with a report of the tests that were finished (`partial` is True), if any was.
 
@@ -94,6 +96,7 @@ def atoms(
     """
     began = time.perf_counter()
     require("ase", "atoms")
+    told_by(progress)
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
         raise InvalidArgumentError(f"elements is {elements!r}; expected a whole number, at least 1")

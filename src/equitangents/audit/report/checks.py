@@ -158,7 +158,7 @@ def _floor_in(report: Findings, unit: str) -> float:
 
 
 def _other_units(report: Findings, old: Mapping[str, Any]) -> str:
-    """That the headline's unit is another than before, and that a baseline of an earlier version holds one alone."""
+    """A line: the headline's unit is another than before, and a baseline of an earlier version holds one alone."""
     was, unit = (old.get("headline") or {}).get("unit"), headline_of(report).unit
     said = "" if was in (None, unit) else f"; the first sentence was told {of(was)}, and is now {of(unit)}"
     left = [of(u) if u not in _UNITS else _UNITS[u] for u in report.errors_by_unit if u not in old["errors_by_unit"]]

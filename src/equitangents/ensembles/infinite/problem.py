@@ -10,7 +10,7 @@ import math
 import time as clock
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class Settings:
         if self.store is None:
             return kernel.kernel(x)
         kept = kept_kernels(self.store, kernel, x)
-        return Kernels(kept.nngp[:], kept.ntk[:])
+        return Kernels(cast(np.ndarray, kept.nngp[:]), cast(np.ndarray, kept.ntk[:]))
 
     @property
     def limit(self) -> int:

@@ -44,7 +44,7 @@ class TrainedKernel(Protocol):
 
     @property
     def inputs(self) -> Any:
-        """Those with whose kernels the mean is a sum."""
+        """The inputs x_i with whose kernels k(x, x_i) the mean is a sum."""
 
     @property
     def process(self) -> Process:

@@ -240,7 +240,7 @@ def _ids(given: Mapping[str, Any] | None) -> set[int]:
 
 
 def _kind_of(cls: type) -> Kind:
-    """That of a class, or of the one of `kinds` that it derives from."""
+    """The kind under which a class, or the one of `kinds` that it derives from, is saved."""
     return next(kinds()[name_of(base)] for base in cls.__mro__ if name_of(base) in kinds())
 
 

@@ -34,7 +34,7 @@ from equitangents.scale.identity import row_digests
 from equitangents.scale.lease import alone, is_held
 from equitangents.scale.place import ObjectPath, Place, free_space, place
 from equitangents.scale.problem import opened
-from equitangents.scale.progress import Progress, Told
+from equitangents.scale.progress import Progress, Told, told_by
 from equitangents.scale.shards import part_of
 from equitangents.validation import check_whole
 
@@ -58,7 +58,7 @@ def predict_to_file(
     restart: bool = False,
     force: bool = False,
     net: Network = None,
-    progress: Told | None = None,
+    progress: bool | Told | None = False,
 ) -> Place:
     """Predict all of x, (M, …), into the file `path`, in memory that does not grow with M; returns the path.
 
@@ -81,7 +81,8 @@ def predict_to_file(
         restart: remove what is in `PATH.parts` first.
         force: replace a file that is there.
         net: the network, of a saved model whose network could not be saved.
-        progress: called as progress(chunks that are there, all chunks, seconds left).
+        progress: True shows it on stderr; a function is called as progress(chunks that are there, all chunks, seconds
+            left); False: it is logged.
 
     Means equal those of `predict` up to rounding. Raises StoreError where a file is in the way, the parts are of other
     predictions, or the disk is full.
@@ -95,6 +96,7 @@ def predict_to_file(
     ...     bool(np.allclose(np.load(written), fitted.predict(data)))
     True
     """
+    told_by(progress)
     given = place("path", path)
     check_suffix(given)
     out = given if isinstance(given, ObjectPath) else real(given)  # what a link points to
@@ -158,7 +160,7 @@ def _digest(x: Any, dtype: np.dtype) -> str:
     return row_digests("x", x, dtype, (x.shape[0],))[0]
 
 
-def _predict(parts: Parts, mine: list[int], x: Any, asked: Predictor, told: Told | None) -> None:
+def _predict(parts: Parts, mine: list[int], x: Any, asked: Predictor, told: bool | Told | None) -> None:
     waiting = [chunk for chunk in mine if not parts.is_there(chunk)]
     counted = Progress(len(mine) - len(waiting), len(mine), told, "predict", "chunks")
     for chunk in waiting:

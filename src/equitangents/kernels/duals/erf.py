@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import arcsine, root_gap, safe_sqrt
+from equitangents.kernels.duals.traits import Traits
 
 
 def _self_angle(q: ArrayLike) -> ArrayLike:
@@ -22,8 +24,10 @@ def _self_angle(q: ArrayLike) -> ArrayLike:
 
 
 @dataclass(frozen=True)
-class Erf:
+class Erf(Traits):
     """The dual of the error function: the arcsine kernel."""
+
+    linear_at_zero: ClassVar[bool] = True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""

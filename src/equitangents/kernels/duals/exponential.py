@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, root_gap, safe_sqrt
+from equitangents.kernels.duals.traits import Traits
 
 
 @dataclass(frozen=True)
@@ -106,13 +107,18 @@ class Rbf:
 
 
 @dataclass(frozen=True)
-class NormalisedExponential:
+class NormalisedExponential(Traits):
     """σ exp(√γ x/σ - γ), σ² the variance of x: E[φ(u)φ(v)] = √(q1 q2) exp(γ (cos θ - 1)).
 
     Source: the normalised Gaussian kernel of Shankar et al. 2020, Neural kernels without tangents.
     """
 
     gamma: float = 1.0
+
+    @property
+    def gain(self) -> float:
+        """1: the function keeps the variance."""
+        return 1.0
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import root_gap, safe_sqrt
+from equitangents.kernels.duals.traits import Traits
 
 
 def _covariance(d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
@@ -24,7 +25,7 @@ def _covariance(d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, 
     return _of_minor(k, (d - root_gap(q1, q2)) / 2 * (r + k), q1, q2)
 
 
-def _even_distance(d: Any, k: Any, minor: Any, q1: Any, q2: Any) -> ArrayLike:
+def _even_distance(d: ArrayLike, k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     """Squared distance after the even part of φ, every term of which is of its order; minor = q1 q2 - k².
 
     With α, β the arcsines of q/(1+q), γ that of k/√N, N = (1+q1)(1+q2), w = √(1+2q), ω = √Δ and m = (α+β)/2 it is
@@ -62,8 +63,10 @@ def _of_minor(k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> tuple[A
 
 
 @dataclass(frozen=True)
-class Gelu:
+class Gelu(Traits):
     """x Φ(x), Φ the normal distribution function."""
+
+    linear_at_zero: ClassVar[bool] = True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""

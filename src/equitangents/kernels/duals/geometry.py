@@ -89,7 +89,7 @@ def _coefficients(term: Callable[[int], Fraction], degree: int) -> tuple[float, 
     return tuple(float(x) for x in total)
 
 
-def _evaluate(term: Callable[[int], Fraction], t: Any) -> ArrayLike:
+def _evaluate(term: Callable[[int], Fraction], t: ArrayLike) -> ArrayLike:
     u = 4 * t - 1
     value = jnp.zeros_like(u)
     for coefficient in reversed(_coefficients(term, _DEGREE[u.dtype.name])):
@@ -97,7 +97,7 @@ def _evaluate(term: Callable[[int], Fraction], t: Any) -> ArrayLike:
     return value
 
 
-def nearest_axis(s: Any, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
+def nearest_axis(s: ArrayLike, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     """min(s, 1 - s) for s = sin²(θ/2), 0 where rounding of d and of the variances could have made it of 0.
 
     The angle is its root: without this, parallel and opposite fields would be an angle of 1e-8 apart in float64.
@@ -108,19 +108,19 @@ def nearest_axis(s: Any, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLik
     return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
 
 
-def nearest_axis_of(s: Any, r: Any) -> ArrayLike:
-    """The same for s from a covariance, which has the rounding errors of 1."""
+def nearest_axis_of(s: ArrayLike, r: ArrayLike) -> ArrayLike:
+    """min(s, 1 - s) for s from a covariance, which has the rounding errors of 1; 0 where these could have made it."""
     m = jnp.where(s <= 0.5, s, 1 - s)
     doubt = _DOUBT * jnp.finfo(m.dtype).eps / 2
     return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
 
 
-def acute_angle(m: Any) -> ArrayLike:
+def acute_angle(m: ArrayLike) -> ArrayLike:
     """α from m = sin²(α/2) <= 1/2; the derivative at the kink α = 0 is set to 0."""
     return 2 * safe_sqrt(m) * _evaluate(_arcsine_term, m)
 
 
-def alpha_cos_minus_sin(m: Any) -> ArrayLike:
+def alpha_cos_minus_sin(m: ArrayLike) -> ArrayLike:
     """α cos α - sin α for m = sin²(α/2) <= 1/2, without cancellation near α = 0."""
     return m * safe_sqrt(m) * _evaluate(_area_term, m)
 

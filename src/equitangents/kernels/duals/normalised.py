@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, safe_sqrt
+from equitangents.kernels.duals.traits import Traits
 
 
 @dataclass(frozen=True)
-class Normalised:
+class Normalised(Traits):
     """(x - mean over channels) / √(variance over channels + eps), of infinitely many channels."""
 
+    curved: ClassVar[bool] = False
     eps: float = 1e-12
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -24,13 +24,22 @@ from equitangents.kernels.duals.geometry import (
     nearest_axis_of,
     safe_sqrt,
 )
+from equitangents.kernels.duals.traits import Traits
 
 
 @dataclass(frozen=True)
-class PiecewiseLinear:
+class PiecewiseLinear(Traits):
     """max(x, 0) + slope · min(x, 0)."""
 
+    bent: ClassVar[bool] = True
+    curved: ClassVar[bool] = False
+    linear_at_zero: ClassVar[bool] = True
     slope: float = 0.0
+
+    @property
+    def gain(self) -> float:
+        """(1 + slope²)/2: half of the variance comes from either side of zero."""
+        return (1 + self.slope**2) / 2
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike, sign: Any = None) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']; with a `sign` of ±1 the distance d before it is that of u and ±v."""

@@ -15,13 +15,19 @@ from typing import Any
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
+from equitangents.kernels.duals.traits import Traits
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Traits):
     """Coefficients c_0, c_1, … of a polynomial, lowest power first."""
 
     coefficients: tuple[float, ...]
+
+    @property
+    def steepness(self) -> int:
+        """The highest power that has a coefficient."""
+        return len(self.coefficients) - 1
 
     @cached_property
     def _gap(self) -> dict[tuple[int, int], float]:

@@ -20,17 +20,23 @@ from scipy.special import roots_hermitenorm
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, safe_sqrt
+from equitangents.kernels.duals.traits import Traits
 
 _NEGLIGIBLE = 1e-18  # weights below this, relative to their sum, are left out
 _FINER = 16  # times as many nodes for moments of one variable
 
 
 @dataclass(frozen=True)
-class Quadrature:
+class Quadrature(Traits):
     """`function` applied elementwise, integrated with `order` nodes in each of the two directions."""
 
     function: Callable[[Any], Any]
     order: int
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether the function of zero, in single precision, is zero."""
+        return float(self.function(np.float32(0))) == 0
 
     @cached_property
     def _plane_rule(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,13 +21,19 @@ from equitangents.kernels.duals.geometry import (
     half_angle,
     safe_sqrt,
 )
+from equitangents.kernels.duals.traits import Traits
 
 
 @dataclass(frozen=True)
-class RectifiedMonomial:
+class RectifiedMonomial(Traits):
     """max(x, 0) to a power of at least 2; those of degrees 0 and 1 are `Heaviside` and `PiecewiseLinear`."""
 
     degree: int
+
+    @property
+    def steepness(self) -> int:
+        """The power n of max(x, 0)ⁿ."""
+        return self.degree
 
     @property
     def second_moment(self) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from equitangents._types import ArrayLike
+from equitangents.kernels.duals.traits import Traits, traits_of
 from equitangents.kernels.program import DualActivation
 
 
 @dataclass(frozen=True)
-class Shifted:
+class Shifted(Traits):
     """φ(x) + offset, for φ with the dual `of`."""
 
     of: DualActivation
@@ -24,6 +25,11 @@ class Shifted:
         value, slope = self.of.covariance(k, q1, q2)
         means = self.of.moments(q1)[1] + self.of.moments(q2)[1]
         return value + self.offset * (means + self.offset), slope
+
+    @property
+    def steepness(self) -> int:
+        """The power as which φ grows, which the offset does not change."""
+        return traits_of(self.of).steepness
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Second moment and mean, of φ and with the offset."""

@@ -7,7 +7,7 @@ E[φ'(u)φ'(v)] = c/√(q1 q2 - k²) is infinite at equal inputs: there is no NT
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import jax.numpy as jnp
 
@@ -19,6 +19,7 @@ from equitangents.kernels.duals.geometry import (
     nearest_axis,
     nearest_axis_of,
 )
+from equitangents.kernels.duals.traits import Traits
 
 NO_NTK = (
     "a function with a jump has no neural tangent kernel: the kernel of its derivative is infinite between equal "
@@ -26,17 +27,19 @@ NO_NTK = (
 )
 
 
-def _share(s: Any, m: Any) -> ArrayLike:
+def _share(s: ArrayLike, m: ArrayLike) -> ArrayLike:
     """θ/π from s = sin²(θ/2) and m = min(s, 1 - s)."""
     acute = acute_angle(m) / jnp.pi
     return jnp.where(s <= 0.5, acute, 1 - acute)
 
 
 @dataclass(frozen=True)
-class Sign:
+class Sign(Traits):
     """The sign of x, -1, 0 or 1."""
 
-    no_ntk = NO_NTK
+    bent: ClassVar[bool] = True
+    curved: ClassVar[bool] = False
+    no_ntk: ClassVar[str | None] = NO_NTK
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and zeros in place of a derivative that there is not."""
@@ -57,10 +60,12 @@ class Sign:
 
 
 @dataclass(frozen=True)
-class Heaviside:
+class Heaviside(Traits):
     """1 where x > 0, else 0."""
 
-    no_ntk = NO_NTK
+    bent: ClassVar[bool] = True
+    curved: ClassVar[bool] = False
+    no_ntk: ClassVar[str | None] = NO_NTK
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and zeros in place of a derivative that there is not."""

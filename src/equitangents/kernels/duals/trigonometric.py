@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
+from equitangents.kernels.duals.traits import Traits
 
 
 def _sum_excess(d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
@@ -33,8 +34,10 @@ def _products(k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, Ar
 
 
 @dataclass(frozen=True)
-class Sin:
+class Sin(Traits):
     """The dual of the sine, in closed form."""
+
+    linear_at_zero: ClassVar[bool] = True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""

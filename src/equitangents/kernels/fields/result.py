@@ -115,7 +115,7 @@ class FieldFunction(Protocol):
         """The kernels between all positions of the outputs at `x1` and at `x2` (at `x1` if None)."""
 
 
-def _matrix(found: KernelField, values: Any) -> Any:
+def _matrix(found: KernelField, values: ArrayLike) -> ArrayLike:
     if found.positions != "all" or values.ndim != 4:
         raise InvalidArgumentError(
             f"a field of {values.shape} numbers is not a matrix between all outputs; ask kernel_field for "

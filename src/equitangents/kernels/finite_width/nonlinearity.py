@@ -157,7 +157,7 @@ def _derivatives(layer: Any, order: int) -> Any:
 
 
 def _kink_jet(slope: float, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Of φ(z) = odd z + even |z|: G = odd² + even² (2/π) asin c, F_q1 = even²/π √(q2/q1) sin, with c = k/√(q1 q2).
+    """The jet of odd z + even |z|: G = odd² + even² (2/π) asin c, F_q1 = even²/π √(q2/q1) sin, with c = k/√(q1 q2).
 
     Where u and v are multiples of one another, G does not change and F is linear along the changes that can occur.
     """

@@ -80,7 +80,7 @@ class _Pairs:
 
 
 def statistics(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> Statistics:
-    """Of pairs of inputs whose features are (B, 2, P, C)."""
+    """The statistics of pairs of inputs whose features are (B, 2, P, C)."""
     initial = np.einsum("bipc,bjqc->bijpq", features, features, optimize=True) / features.shape[-1]
     pairs = [_Pairs.of(p) for p in blocks.pairs]
     state = _after_first(blocks.linear[0], initial, blocks.pairs[1])

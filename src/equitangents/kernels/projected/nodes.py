@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.projected.program import PositionMoves, RotationMoves
 from equitangents.kernels.rotations.closed_nodes import closed_nodes
 from equitangents.sphere import rotate
@@ -44,7 +45,7 @@ def position_nodes(moves: PositionMoves) -> Nodes:
     """All elements of a finite group."""
     sources, matrices = moves.sources.array, moves.matrices.array
 
-    def move(chosen: np.ndarray, x: Any) -> Any:
+    def move(chosen: np.ndarray, x: ArrayLike) -> ArrayLike:
         flat = x.reshape((len(x), sources.shape[1], x.shape[-1]))
         moved = flat[:, sources[chosen]]  # (N, chosen, P, C)
         return moved.swapaxes(0, 1).reshape((len(chosen), *x.shape))

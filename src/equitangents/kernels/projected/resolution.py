@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.groups import MatrixGroup, so3
 from equitangents.kernels.projected.nodes import rotation_nodes
 from equitangents.kernels.projected.program import RotationMoves
@@ -27,7 +28,9 @@ _FINER = 1.5
 _SMALL = 1e-6  # of the kernel of numbers: blocks below that are not resolved any further
 
 
-def resolve(moves: RotationMoves, kernel: Callable[[Any, Any], Kernels], x1: Any, x2: Any) -> Resolution:
+def resolve(
+    moves: RotationMoves, kernel: Callable[[Any, Any], Kernels], x1: ArrayLike, x2: ArrayLike | None
+) -> Resolution:
     """The lowest resolution at which the blocks of a few signals are within the tolerance of those of a finer grid."""
     if isinstance(moves.group, MatrixGroup):
         return Resolution(0, None, None)

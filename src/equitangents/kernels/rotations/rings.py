@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.groups import MatrixGroup, RotationGroup
 from equitangents.groups.rotation_group import euler_grid, from_euler_angles
 from equitangents.sphere.wigner import wigner
@@ -32,7 +33,7 @@ class Rings(NamedTuple):
     scanned: dict[str, Any]
 
 
-def products(a: Any, b: Any, bandlimit: int) -> list[Any]:
+def products(a: ArrayLike, b: ArrayLike, bandlimit: int) -> list[Any]:
     """Σ_c b_{m'c} a_{mc} for each degree l ≥ 1, (2l + 1, 2l + 1, *pairs), rows m' and columns m.
 
     a, b: (B², C, *pairs), where the pairs' axes broadcast.
@@ -44,7 +45,7 @@ def products(a: Any, b: Any, bandlimit: int) -> list[Any]:
     return found
 
 
-def block_products(a: Any, b: Any, bandlimit: int) -> list[Any]:
+def block_products(a: ArrayLike, b: ArrayLike, bandlimit: int) -> list[Any]:
     """Products between all of a, (B², C, N1), and all of b, (B², C, N2): (2l + 1, 2l + 1, N1·N2)."""
     found = []
     for l in range(1, bandlimit):

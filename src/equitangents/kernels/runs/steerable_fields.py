@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.result import KernelField
@@ -29,7 +30,9 @@ from equitangents.kernels.runs.steerable import (
 from equitangents.kernels.steerable.program import SteerableProgram
 
 
-def compute_field(program: SteerableProgram, x1: Any, x2: Any, part: Part, engine: str | None = None) -> KernelField:
+def compute_field(
+    program: SteerableProgram, x1: ArrayLike, x2: ArrayLike | None, part: Part, engine: str | None = None
+) -> KernelField:
     """The field between x1 and x2 (None: x1 with itself) at a part of the pairs of components."""
     notes, dtype = notes_of(engine), precision.working_dtype(x1, x2)
     if x2 is None and not part.mirrors:
@@ -60,7 +63,9 @@ def compute_field(program: SteerableProgram, x1: Any, x2: Any, part: Part, engin
     return _result(inputs, (part.layout.public(nngp), part.layout.public(ntk)), part, notes, memory)
 
 
-def compute_field_diagonal(program: SteerableProgram, x: Any, part: Part, engine: str | None = None) -> KernelField:
+def compute_field_diagonal(
+    program: SteerableProgram, x: ArrayLike, part: Part, engine: str | None = None
+) -> KernelField:
     """The field of each input with itself, (N, *tail)."""
     notes, dtype = notes_of(engine), precision.working_dtype(x)
     if _any_traced((x,)):
@@ -75,7 +80,7 @@ def compute_field_diagonal(program: SteerableProgram, x: Any, part: Part, engine
     return _result((x,), tuple(cast_to(found, dtype, (x,))), part, notes, memory)
 
 
-def _checked(program: SteerableProgram, part: Part, x: Any, n1: int, n2: int, dtype: Any) -> int:
+def _checked(program: SteerableProgram, part: Part, x: ArrayLike, n1: int, n2: int, dtype: Any) -> int:
     """How many bytes the field takes; raises MemoryLimitError where that is more than there is."""
     return check_field(part, n1, n2, dtype, working_bytes(program, x.shape[1]) + 2 * field_bytes(part, n1, n2, 8), True)
 

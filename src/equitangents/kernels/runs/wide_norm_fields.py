@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference import prepare
 from equitangents.kernels.engines.reference.carry import COVARIANCE, Distance
 from equitangents.kernels.engines.reference.fields import field_tables, field_tile
@@ -41,7 +42,9 @@ def _one(x: np.ndarray) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _tile(plan: FieldPlan, tables: dict[str, Any], a: Any, b: Any, scales: tuple[Any, Any] | None) -> tuple[Any, Any]:
+def _tile(
+    plan: FieldPlan, tables: dict[str, Any], a: ArrayLike, b: ArrayLike, scales: tuple[Any, Any] | None
+) -> tuple[Any, Any]:
     steps: Any = plan.steps
     if scales is None:
         p1, p2 = (prepare(steps, tables, x) for x in (a, b))

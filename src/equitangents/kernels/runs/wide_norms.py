@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines import reference
 from equitangents.kernels.engines.reference.carry import COVARIANCE, Distance
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
@@ -85,8 +86,8 @@ def tile(
     bare: FibrePlan | PairPlan,
     of_layers: tuple[tuple[Any, Any], ...],
     tables: dict[str, Any],
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     scales: tuple[Any, Any] | None,
 ) -> tuple[Any, Any]:
     """(NNGP, NTK), (N1, N2), of inputs (positions, N, C); `of_layers` are the (W_var, b_var) that `bare` lacks."""

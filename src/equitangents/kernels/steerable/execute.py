@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.program import Parallel
 from equitangents.kernels.steerable.fields import Fields, Side, Variances, added, restricted, start, variances
 from equitangents.kernels.steerable.linear import averaged, filtered, mapped
@@ -27,7 +28,7 @@ _Here = tuple[Fields, Side, Side]
 _Dual = Callable[[Nonlinear, Fields], Fields]
 
 
-def own(program: SteerableProgram, x: Any, there: Any) -> tuple[tuple[Variances, ...], Fields]:
+def own(program: SteerableProgram, x: ArrayLike, there: Any) -> tuple[tuple[Variances, ...], Fields]:
     """(variances before every nonlinearity, final kernels) of one input with itself; x (P, channels), there (P,)."""
     side = Side(x[:, : program.coordinates], there)
     found: list[Variances] = []

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.steerable.fields import Field, Fields, Side
 from equitangents.kernels.steerable.program import Filter, PointMap
 from equitangents.steerable import AngularKernel, Features, Irrep, angular_kernels, direction_harmonics, rings
@@ -49,7 +50,7 @@ class Geometry(NamedTuple):
     largest: int
 
 
-def geometry(points: Any, largest: int, radii: tuple[float, ...], width: float) -> Geometry:
+def geometry(points: ArrayLike, largest: int, radii: tuple[float, ...], width: float) -> Geometry:
     """What kernels of frequencies up to `largest` are made of, at points (P, n)."""
     unit, length = directions_and_lengths(points[None, :, :] - points[:, None, :])
     first, *others = direction_harmonics(unit, largest)
@@ -105,11 +106,11 @@ def averaged(fields: Fields, one: Side, other: Side) -> Fields:
     return {kind: Field(*(None if f is None else _mean(a, f, b) for f in field)) for kind, field in fields.items()}
 
 
-def _mean(a: Any, f: Any, b: Any) -> Any:
+def _mean(a: ArrayLike, f: ArrayLike, b: ArrayLike) -> ArrayLike:
     return jnp.einsum("i,iajb,j->ab", a, f, b, precision="highest")[None, :, None, :]
 
 
-def _through(left: Any, field: Any, right: Any) -> Any:
+def _through(left: Any, field: ArrayLike, right: Any) -> ArrayLike:
     """Σ_κ κ F κ'ᵀ."""
     kernels, radii, p1, a, _, b = left.shape
     p2 = right.shape[2]

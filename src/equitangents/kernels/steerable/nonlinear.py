@@ -6,10 +6,9 @@ what they multiply. Sampled signals: s(x) = Σ_l h_l(x) · f_l is Gaussian, with
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.steerable.fields import Field, Fields, Variances
 from equitangents.kernels.steerable.norms import gaussian_sums
 from equitangents.kernels.steerable.program import Gate, Norm, Sampled
@@ -70,5 +69,5 @@ def normed(op: Norm, fields: Fields, v1: Variances, v2: Variances) -> Fields:
     return after
 
 
-def _by_point(f: Any) -> Any:
+def _by_point(f: ArrayLike) -> ArrayLike:
     return jnp.swapaxes(f, 1, 2)

@@ -36,7 +36,7 @@ from equitangents.validation import check_whole
 class _Linear(Layer):
     """Weights N(0, 1) on equivariant kernels κ: f' = W_std/√(B n) Σ w κ f, and a bias on numbers."""
 
-    features: Any
+    features: str | Features
     W_std: float
     b_std: float
 
@@ -46,11 +46,11 @@ class _Linear(Layer):
         return True
 
     def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
-        """The same points exist."""
+        """The mask that comes in: no point comes or goes."""
         return mask
 
     def signal(self, signal: Signal) -> Signal:
-        """The same points with the new features, Gaussian."""
+        """The new features at the points that come in, Gaussian."""
         out = Features(self.features, steerable(signal).features.group)
         kernels = self._kernels(signal, out)
         without = [str(kind) for kind in out.irreps if not count(kernels, kind)]
@@ -125,7 +125,7 @@ class SteerableConv(_Linear):
     (3,)
     """
 
-    features: Any
+    features: str | Features
     radii: tuple[float, ...] = (0.0, 1.0, 2.0)
     width: float = 0.6
     W_std: float = 1.0
@@ -145,7 +145,7 @@ class SteerableConv(_Linear):
             check_whole("max_frequency", self.max_frequency, 0)
 
     def signal(self, signal: Signal) -> Signal:
-        """The same points with the new features, Gaussian."""
+        """The new features at the points that come in, Gaussian."""
         if not isinstance(steerable(signal), OnPoints):
             raise NetworkError("SteerableConv reads points; use SteerableDense for features of a whole input")
         return super().signal(signal)
@@ -195,7 +195,7 @@ class SteerableDense(_Linear):
     quarter turn, too. `features` are those that come out, such as "1x1" for one vector.
     """
 
-    features: Any
+    features: str | Features
     W_std: float = 1.0
     b_std: float = 0.0
 

@@ -30,7 +30,7 @@ class SteerableNonlinearity(ParameterFree):
         return True
 
     def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
-        """The same points exist."""
+        """The mask that comes in: no point comes or goes."""
         return mask
 
     @abc.abstractmethod
@@ -38,7 +38,7 @@ class SteerableNonlinearity(ParameterFree):
         """What comes out of Gaussian features; NetworkError if they cannot go in."""
 
     def signal(self, signal: Signal) -> Signal:
-        """The same points; no longer Gaussian."""
+        """A field on the points that come in, no longer Gaussian."""
         return with_features(signal, self.after(gaussian_features(signal)), gaussian=False)
 
 
@@ -135,7 +135,7 @@ class FourierNonlinearity(SteerableNonlinearity):
         return self.function.no_ntk
 
     def after(self, features: Features) -> Features:
-        """The same features, if they are signals."""
+        """The features that come in, if they are signals."""
         largest = max(kind.degree for kind in features.irreps)
         wanted = Features.of(
             features.group, tuple((features.entries[0][0], k) for k in _harmonics(features.group, largest))

@@ -54,7 +54,7 @@ class NormNonlinearity(SteerableNonlinearity):
         object.__setattr__(self, "error", error)
 
     def after(self, features: Features) -> Features:
-        """The same features: only their norms change."""
+        """The features that come in: only their norms change."""
         return features
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:

@@ -61,7 +61,7 @@ class PointCloud(Beginning):
         return x if self.features is not None else jnp.concatenate([x, jnp.ones_like(x[..., :1])], axis=-1)
 
     def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
-        """The same points exist."""
+        """The mask that comes in: no point comes or goes."""
         return mask
 
 

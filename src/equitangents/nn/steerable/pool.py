@@ -27,7 +27,7 @@ class SteerablePool(ParameterFree):
         return True
 
     def signal(self, signal: Signal) -> Signal:
-        """The same features, of the whole input."""
+        """The features that come in, once for the whole input."""
         positions = steerable(signal)
         if not isinstance(positions, OnPoints):
             raise NetworkError("SteerablePool reads points; these are features of a whole input")

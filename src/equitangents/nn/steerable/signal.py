@@ -23,7 +23,7 @@ def steerable(signal: Signal) -> OnPoints | OnWhole:
 
 
 def with_features(signal: Signal, features: Features, *, gaussian: bool) -> Signal:
-    """The same points with other features."""
+    """A signal on the same points with other features."""
     here = steerable(signal)
     positions = replace(here, features=features, given=here.given and not gaussian)
     return replace(

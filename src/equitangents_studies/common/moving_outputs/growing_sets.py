@@ -137,5 +137,5 @@ def inputs_saved(
     n = np.asarray(sizes, np.float64)
     logs = lambda means: np.array([log_factor_at_end(n, first, second) for first, second in means])
     most = math.log(n[-1] / n[0])
-    found = bootstrap(np.stack([without, with_group], axis=1), logs, level=level, bounds=(-most, most))
+    found = bootstrap(np.stack([without, with_group], axis=1), logs, confidence=level, bounds=(-most, most))
     return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), level)

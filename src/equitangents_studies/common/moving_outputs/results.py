@@ -74,7 +74,7 @@ class Learning:
         """Mean squared error over that of the plain kernel, with the largest training set; interval over draws."""
         squared = self.scores["squared"]
         pairs = np.stack([squared[symmetry][:, -1], squared[PLAIN][:, -1]], axis=1)
-        found = bootstrap(pairs, lambda means: np.log(means[:, 0] / means[:, 1]), level=level)
+        found = bootstrap(pairs, lambda means: np.log(means[:, 0] / means[:, 1]), confidence=level)
         return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), level)
 
     def saved(self, symmetry: str, level: float = 0.95) -> Estimate:

@@ -56,7 +56,7 @@ class Trained:
     def share(self, name: str, step: int, level: float = 0.95) -> Estimate:
         """(E off)² / E off² over networks: what is left of the squared error of single ones in infinitely many."""
         off = self.off[name][step]
-        return second_moment_share(off, off, level=level)
+        return second_moment_share(off, off, confidence=level)
 
     def errors(self, name: str, step: int) -> tuple[float, float]:
         """Root mean square of `off` relative to that of single networks' outputs: of these, and of the mean of all."""

@@ -89,7 +89,7 @@ def _search(
 
 
 def _inverted(task: Task, orbits: Orbits, o: int, outputs: int) -> RuleResult | None:
-    """That the given action holds with the inverse elements, if it does so much better than as it is."""
+    """A rule: the given action holds with the inverse elements, if it does so much better than as it is."""
     action = orbits.actions[o]
     if action is None:
         return None

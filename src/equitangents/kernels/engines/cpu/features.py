@@ -17,14 +17,13 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from equitangents.kernels import duals
+from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.plans.steps import unrolled
 from equitangents.kernels.program import Box, Dual, Table
 
 _FEW = 4
 _STEEP = 3  # degrees of powers
-_BENT = (duals.PiecewiseLinear, duals.Sign, duals.Heaviside)
 
 
 @lru_cache(maxsize=256)
@@ -33,24 +32,16 @@ def computed_in_double(plan: AlongFibres, channels: int) -> bool:
     if features(plan, channels) <= _FEW:
         return True
     parts = (*(stage.steps for stage in stages_of(plan)), unrolled(plan.vector)[0])
-    steep = (_degree(op.activation) >= _STEEP for part in parts for op in part if isinstance(op, Dual))
+    steep = (traits_of(op.activation).steepness >= _STEEP for part in parts for op in part if isinstance(op, Dual))
     return any(steep) or bends_what_is_smooth(*parts)
 
 
 def bends_what_is_smooth(*parts: Iterable[Any]) -> bool:
     """Whether a kink, or a jump, follows a smooth nonlinearity among these operations."""
     activations = [op.activation for part in parts for op in part if isinstance(op, Dual)]
-    bent = [i for i, a in enumerate(activations) if isinstance(a, _BENT) and getattr(a, "slope", 0.0) != 1.0]
-    smooth = [i for i, a in enumerate(activations) if not isinstance(a, (*_BENT, duals.Normalised))]
+    bent = [i for i, a in enumerate(activations) if traits_of(a).bent and getattr(a, "slope", 0.0) != 1.0]
+    smooth = [i for i, a in enumerate(activations) if traits_of(a).curved]
     return bool(bent and smooth) and min(smooth) < max(bent)
-
-
-def _degree(activation: object) -> int:
-    if isinstance(activation, duals.Shifted):
-        return _degree(activation.of)
-    if isinstance(activation, duals.Polynomial):
-        return len(activation.coefficients) - 1
-    return activation.degree if isinstance(activation, duals.RectifiedMonomial) else 1
 
 
 def features(plan: AlongFibres, channels: int) -> int:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines.codes import FieldKind
@@ -248,17 +249,17 @@ def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
     return status[0]
 
 
-def traced_kernels(plan: Runnable, x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
+def traced_kernels(plan: Runnable, x1: ArrayLike, x2: Any | None = None) -> tuple[Any, Any]:
     """As `kernels`, for traced JAX arrays; without derivatives."""
     return _call(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)))
 
 
-def traced_listed(plan: Runnable, x1: Any, x2: Any) -> tuple[Any, Any]:
+def traced_listed(plan: Runnable, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
     """As `listed`, for traced JAX arrays; without derivatives."""
     return _call(plan, x1, x2, (len(x1),))
 
 
-def _call(plan: Runnable, x1: Any, x2: Any | None, size: tuple[int, ...]) -> tuple[Any, Any]:
+def _call(plan: Runnable, x1: ArrayLike, x2: Any | None, size: tuple[int, ...]) -> tuple[Any, Any]:
     d: Description = describe(plan, x1.shape[-1])
     other = x1 if x2 is None else x2
     shape = jax.ShapeDtypeStruct(size, x1.dtype)

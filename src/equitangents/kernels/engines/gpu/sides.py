@@ -11,6 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.moments import Moments
 from equitangents.kernels.plans.steps import Step
@@ -82,7 +83,7 @@ def has_mean(step: Step, before: bool) -> bool:
     return before and isinstance(step, Decouple)
 
 
-def _of_dual(kind: type, q: Any) -> list[Any]:
+def _of_dual(kind: type, q: ArrayLike) -> list[Any]:
     q = jnp.maximum(q, 0)
     root = jnp.sqrt(q)
     if kind is duals.PiecewiseLinear:
@@ -97,7 +98,7 @@ def _of_dual(kind: type, q: Any) -> list[Any]:
     return [q, jnp.exp(-q)]
 
 
-def _gelu_square(q: Any) -> Any:
+def _gelu_square(q: ArrayLike) -> ArrayLike:
     """E[φ(u)²] for variance q, as the pair's formula gives it for u = v, so that equal inputs stay at distance 0."""
     delta = 1 + 2 * q
     root = jnp.sqrt(delta)

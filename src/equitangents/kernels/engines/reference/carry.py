@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.program import Affine, DualActivation
 
@@ -54,7 +55,7 @@ class Carry(Protocol):
         """What is carried after multiplication of the fields, of variances q1 and q2, by f1 and f2."""
 
 
-def _over(scales: tuple[Any, Any] | None, unit1: Any, unit2: Any) -> tuple[Any, Any] | None:
+def _over(scales: tuple[Any, Any] | None, unit1: ArrayLike | None, unit2: ArrayLike) -> tuple[Any, Any] | None:
     if unit1 is None:
         return scales
     first, second = scales or (1.0, 1.0)
@@ -151,7 +152,7 @@ class Covariance:
         """Mean of f g over channels."""
         return jnp.mean(f * g, axis=-1)
 
-    def affine(self, op: Affine, c: Any) -> Any:
+    def affine(self, op: Affine, c: ArrayLike) -> ArrayLike:
         """W² K + b²."""
         return op.W_var * c + self.bias(op)
 
@@ -163,7 +164,7 @@ class Covariance:
         """The number times both scales."""
         return value if self.scales is None else value * self.scales[0] * self.scales[1]
 
-    def dual(self, activation: DualActivation, c: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def dual(self, activation: DualActivation, c: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[Any, Any]:
         """Moments after a nonlinearity, from the covariance."""
         return activation.covariance(c, q1, q2)
 
@@ -171,19 +172,19 @@ class Covariance:
         """The carried quantity as it is, since it is K."""
         return c
 
-    def of_covariance(self, k: Any, q1: Any, q2: Any) -> Any:
+    def of_covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
         """The covariance as it is, since it is what is carried."""
         return k
 
-    def unrelated(self, q1: Any, q2: Any) -> Any:
+    def unrelated(self, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
         """Zero, the covariance of independent signals."""
         return jnp.zeros_like(q1 + q2)
 
-    def cross(self, m1: Any, n1: Any, m2: Any, n2: Any) -> Any:
+    def cross(self, m1: ArrayLike, n1: ArrayLike, m2: ArrayLike, n2: ArrayLike) -> ArrayLike:
         """E[f] E[g'] + E[g] E[f']."""
         return m1 * n2 + n1 * m2
 
-    def divided(self, c: Any, q1: Any, q2: Any, f1: Any, f2: Any) -> Any:
+    def divided(self, c: ArrayLike, q1: ArrayLike, q2: ArrayLike, f1: ArrayLike, f2: ArrayLike) -> ArrayLike:
         """Both factors times K."""
         return f1 * f2 * c
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.moments import Moments, deviation
 from equitangents.kernels.program import (
@@ -40,10 +41,10 @@ class Geometry(Protocol):
     def inner(self, i: int, branch: int) -> Geometry:
         """The geometry inside one of the branches at operation i."""
 
-    def first(self, i: int, values: Any) -> Any:
+    def first(self, i: int, values: ArrayLike) -> ArrayLike:
         """`values` of the first input at level i, (positions, *batch), brought to the pairs."""
 
-    def second(self, i: int, values: Any) -> Any:
+    def second(self, i: int, values: ArrayLike) -> ArrayLike:
         """`values` of the second input at level i, brought to the pairs."""
 
     def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
@@ -55,7 +56,7 @@ class Geometry(Protocol):
     def pool(self, i: int, op: Pool | WindowPool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
         """Mean over blocks of positions."""
 
-    def decouple(self, i: int, state: State, q1: Any, q2: Any) -> State:
+    def decouple(self, i: int, state: State, q1: ArrayLike, q2: ArrayLike) -> State:
         """Set K = Θ = 0 at pairs of different positions; q1, q2 are the variances at the pairs."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State
 from equitangents.kernels.engines.reference.moments import Moments
@@ -43,7 +44,7 @@ class FibreGeometry:
     carry: Carry = DISTANCE
 
     def inner(self, i: int, branch: int) -> FibreGeometry:
-        """The same fibre inside one of the branches at operation i."""
+        """This fibre inside one of the branches at operation i."""
         held = self.levels.branches[i]
         assert held is not None
         levels = held.branches[branch]
@@ -62,11 +63,11 @@ class FibreGeometry:
         row = self.tables[level.table.key][self.label]
         return row, jnp.ones(row.shape, bool)
 
-    def first(self, i: int, values: Any) -> Any:
+    def first(self, i: int, values: ArrayLike) -> ArrayLike:
         """The first position of each pair is p itself."""
         return values
 
-    def second(self, i: int, values: Any) -> Any:
+    def second(self, i: int, values: ArrayLike) -> ArrayLike:
         """Values at p'; where there is none, those of some position: such pairs never reach a result."""
         return values[self.partners(self.levels.levels[i])[0]]
 
@@ -84,7 +85,7 @@ class FibreGeometry:
         valid = self.partners(self.levels.levels[i + 1])[1].reshape((-1,) + (1,) * (means.d.ndim - 1))
         return State(*(jnp.where(valid, x, 0) for x in means))
 
-    def _outside(self, i: int, op: Box, padded: State, q1: Any, q2: Any, axes: Any) -> State:
+    def _outside(self, i: int, op: Box, padded: State, q1: ArrayLike, q2: ArrayLike, axes: Any) -> State:
         level = self.levels.levels[i]
         assert isinstance(level, GridLevel)
         index, valid2 = grid_partners(level, self.label, op.low, op.high)
@@ -105,7 +106,7 @@ class FibreGeometry:
         """Never asked for: pooling before a later layer mixes fibres, and plans then use all pairs."""
         raise AssertionError(f"{op} mixes fibres")
 
-    def decouple(self, i: int, state: State, q1: Any, q2: Any) -> State:
+    def decouple(self, i: int, state: State, q1: ArrayLike, q2: ArrayLike) -> State:
         """Only the diagonal fibre joins equal positions."""
         same = jnp.all(self.label == 0)
         return State(jnp.where(same, state.d, self.carry.unrelated(q1, q2)), jnp.where(same, state.theta, 0))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import DType
+from equitangents._types import ArrayLike, DType
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
@@ -37,7 +37,9 @@ def means(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _average(ops: tuple[Op, ...], carry: Carry, d: Any, q1: Any, mean1: Any, q2: Any, mean2: Any) -> tuple[Any, Any]:
+def _average(
+    ops: tuple[Op, ...], carry: Carry, d: ArrayLike, q1: ArrayLike, mean1: Any, q2: ArrayLike, mean2: Any
+) -> tuple[Any, Any]:
     m1 = field_moments(ops, q1[None, None, :, None], mean1[None, None, :, None], {})
     m2 = field_moments(ops, q2[None, None, None, :], mean2[None, None, None, :], {})
     geometry = FibreGeometry(vector_levels(ops), jnp.zeros((0,), jnp.int32), {}, carry)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Op, Parallel, Standardise, Table
 
@@ -25,7 +26,7 @@ class Moments(NamedTuple):
     branches: list[Any]
 
 
-def field_moments(ops: tuple[Op, ...], q: Any, mean: Any, tables: dict[str, Any]) -> Moments:
+def field_moments(ops: tuple[Op, ...], q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
     """Moments along `ops`, none of which pools."""
     found = Moments([q], [mean], [])
     for op in ops:
@@ -56,7 +57,7 @@ def field_moments(ops: tuple[Op, ...], q: Any, mean: Any, tables: dict[str, Any]
     return found
 
 
-def deviation(op: Standardise, q: Any) -> Any:
+def deviation(op: Standardise, q: ArrayLike) -> ArrayLike:
     """σ, (1, *batch), from the variances at all positions."""
     return jnp.sqrt(jnp.mean(q, axis=0, keepdims=True) + op.eps)
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from equitangents._types import DType
+from equitangents._types import ArrayLike, DType
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.moments import Moments, field_moments, joined
@@ -31,11 +31,11 @@ class PairGeometry:
         """Branches carry all pairs too."""
         return self
 
-    def first(self, i: int, values: Any) -> Any:
+    def first(self, i: int, values: ArrayLike) -> ArrayLike:
         """Values at the first position p of every pair."""
         return values[:, None]
 
-    def second(self, i: int, values: Any) -> Any:
+    def second(self, i: int, values: ArrayLike) -> ArrayLike:
         """Values at the second position p' of every pair."""
         return values[None]
 
@@ -69,7 +69,7 @@ class PairGeometry:
         theta = pool_pairs(op, state.theta, self.tables)
         return State(self.carry.of_covariance(k, m1.q[i + 1][:, None], m2.q[i + 1][None]), theta)
 
-    def decouple(self, i: int, state: State, q1: Any, q2: Any) -> State:
+    def decouple(self, i: int, state: State, q1: ArrayLike, q2: ArrayLike) -> State:
         """Only the diagonal survives."""
         n = state.d.shape[0]
         same = jnp.eye(n, dtype=bool).reshape((n, n) + (1,) * (state.d.ndim - 2))
@@ -85,7 +85,7 @@ def averaging(op: AnyPool, positions: int, dtype: DType, tables: dict[str, Any])
     return member / member.sum(axis=1, keepdims=True)
 
 
-def pool_pairs(op: AnyPool, k: Any, tables: dict[str, Any]) -> Any:
+def pool_pairs(op: AnyPool, k: ArrayLike, tables: dict[str, Any]) -> ArrayLike:
     """Pooled covariances: the mean over A × A', or over equal positions for a flattening."""
     if isinstance(op, Flatten):
         return jnp.mean(jnp.diagonal(k, axis1=0, axis2=1), axis=-1)[None, None]
@@ -94,7 +94,7 @@ def pool_pairs(op: AnyPool, k: Any, tables: dict[str, Any]) -> Any:
     return jnp.moveaxis(jnp.tensordot(matrix, half, axes=(1, 1), precision=lax.Precision.HIGHEST), 0, 1)
 
 
-def self_moments(ops: tuple[Op, ...], d: Any, q: Any, mean: Any, tables: dict[str, Any]) -> Moments:
+def self_moments(ops: tuple[Op, ...], d: ArrayLike, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
     """Moments of one input along `ops`, with pooling, which needs its own covariances at all pairs of positions.
 
     `d` is (positions, positions, N), `q` and `mean` are (positions, N).
@@ -104,7 +104,7 @@ def self_moments(ops: tuple[Op, ...], d: Any, q: Any, mean: Any, tables: dict[st
 
 
 def _self_moments(
-    ops: tuple[Op, ...], state: State, q: Any, mean: Any, tables: dict[str, Any]
+    ops: tuple[Op, ...], state: State, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]
 ) -> tuple[Moments, State]:
     geometry = PairGeometry(tables)
     found = Moments([q], [mean], [])
@@ -138,12 +138,12 @@ def _self_moments(
     return found, state
 
 
-def _next_variance(op: Op, q: Any, tables: dict[str, Any]) -> tuple[Any, Any]:
+def _next_variance(op: Op, q: ArrayLike, tables: dict[str, Any]) -> tuple[Any, Any]:
     step = field_moments((op,), q, jnp.zeros_like(q), tables)
     return step.q[-1], step.mean[-1]
 
 
-def pool_mean(op: AnyPool, mean: Any, tables: dict[str, Any]) -> Any:
+def pool_mean(op: AnyPool, mean: ArrayLike, tables: dict[str, Any]) -> ArrayLike:
     """Means E[f(p)] after pooling: over each block, or over all positions for a flattening."""
     if isinstance(op, Flatten):
         return jnp.mean(mean, axis=0, keepdims=True)

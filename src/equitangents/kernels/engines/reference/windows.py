@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.program import Box, Table
 
 Axes = tuple[tuple[int, ...], ...]  # for each spatial dimension, the array axes that slide together
 
 
-def pad_grid(x: Any, op: Box, axes: Axes) -> Any:
+def pad_grid(x: ArrayLike, op: Box, axes: Axes) -> ArrayLike:
     """`x` enlarged by the window's reach: wrapped around the torus, or with zeros."""
     if not any(op.low) and not any(op.high):
         return x
@@ -26,7 +27,7 @@ def pad_grid(x: Any, op: Box, axes: Axes) -> Any:
     return jnp.pad(x, widths, mode="wrap" if op.wrap else "constant")
 
 
-def box_mean(x: Any, op: Box, axes: Axes) -> Any:
+def box_mean(x: ArrayLike, op: Box, axes: Axes) -> ArrayLike:
     """Mean over the box of the padded `x`, one spatial dimension after the other."""
     for group, n, w, s in zip(axes, op.out_shape, op.window, op.stride, strict=True):
         pieces = []
@@ -52,7 +53,7 @@ def window_averages(box: Box) -> np.ndarray:
     return matrix
 
 
-def table_mean(x: Any, op: Table, tables: dict[str, Any]) -> Any:
+def table_mean(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLike:
     """Σ_s weights[s] x[index[:, s]] over the leading axis."""
     index = tables[op.index.key]
     weights = jnp.asarray(op.weights.array, x.dtype)
@@ -61,15 +62,15 @@ def table_mean(x: Any, op: Table, tables: dict[str, Any]) -> Any:
     return _gather_mean(x, index, weights, lambda y, i: y[i])
 
 
-def table_mean_pairs(x: Any, op: Table, tables: dict[str, Any]) -> Any:
+def table_mean_pairs(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLike:
     """Σ_s weights[s] x[index[:, s], index[:, s]] over the two leading axes."""
     index = tables[op.index.key]
     weights = jnp.asarray(op.weights.array, x.dtype)
     return _gather_mean(x, index, weights, lambda y, i: y[i][:, i])
 
 
-def _gather_mean(x: Any, index: Any, weights: Any, gather: Any) -> Any:
-    def add(total: Any, column: Any) -> tuple[Any, None]:
+def _gather_mean(x: ArrayLike, index: ArrayLike, weights: ArrayLike, gather: Any) -> ArrayLike:
+    def add(total: ArrayLike, column: ArrayLike) -> tuple[Any, None]:
         i, weight = column
         return total + weight * gather(x, i), None
 
@@ -77,7 +78,7 @@ def _gather_mean(x: Any, index: Any, weights: Any, gather: Any) -> Any:
     return lax.scan(jax.checkpoint(add), first, (index[:, 1:].T, weights[1:]))[0]
 
 
-def _matrix(index: Any, weights: Any, x: Any) -> Any:
+def _matrix(index: ArrayLike, weights: ArrayLike, x: ArrayLike) -> ArrayLike:
     rows = jnp.arange(index.shape[0])[:, None]
     empty = jnp.zeros((index.shape[0], x.shape[0]), x.dtype)
     return empty.at[rows, index].add(jnp.broadcast_to(weights, index.shape))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.rotations import recursion
 from equitangents.kernels.engines.reference.rotations.fields import Sphere, sphere_samples
 from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, covariance, moments, run
@@ -36,7 +37,7 @@ _CHUNK = 1 << 13  # rotations at a time
 SampleValues = Callable[[RotationProgram, int, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def resolve(program: RotationProgram, x1: Any, x2: Any, values: SampleValues) -> Resolution:
+def resolve(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, values: SampleValues) -> Resolution:
     """The resolution for these signals; for traced ones it is measured on random signals, and the result says so.
 
     `values(program, r, x)` are (NNGP, NTK) of the `turned_pairs` of a few signals x by one of the engines, in float64;
@@ -120,7 +121,9 @@ def sample_values(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.n
 
 
 @partial(jax.jit, static_argnums=0)
-def _tail(program: RotationProgram, k: Any, theta: Any, d: Any, first: Any, second: Any) -> tuple[Any, Any]:
+def _tail(
+    program: RotationProgram, k: ArrayLike, theta: ArrayLike, d: ArrayLike, first: ArrayLike, second: ArrayLike
+) -> tuple[Any, Any]:
     return recursion.after_readout(program, k, theta, d, Variances(*first), Variances(*second))
 
 
@@ -145,19 +148,19 @@ def _sample_values(program: RotationProgram, r: int, a: np.ndarray, b: np.ndarra
 
 
 @partial(jax.jit, static_argnums=0)
-def _weighted(program: RotationProgram, d: Any, weights: Any, q1: Any, q2: Any) -> Any:
+def _weighted(program: RotationProgram, d: ArrayLike, weights: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     m1, m2 = (moments(program.field, Variances(q, jnp.zeros_like(q))) for q in (q1, q2))
     d, theta = run(program.field, d, jnp.zeros_like(d), m1, m2)
     return jnp.stack([weights @ covariance(d, after(m1), after(m2)), weights @ theta, weights @ d])
 
 
 @partial(jax.jit, static_argnums=0)
-def _means(program: RotationProgram, q: Any) -> Any:
+def _means(program: RotationProgram, q: ArrayLike) -> ArrayLike:
     return after(moments(program.field, Variances(q, jnp.zeros_like(q)))).mean
 
 
 @partial(jax.jit, static_argnums=0)
-def _readout(program: RotationProgram, samples: Any, a: Any, b: Any) -> tuple[Any, ...]:
+def _readout(program: RotationProgram, samples: Any, a: ArrayLike, b: ArrayLike) -> tuple[Any, ...]:
     found = recursion.readout(program, samples, a, b, False)
     return found.k, found.theta, found.d, found.first.mean
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 import jax
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.moments import Moments, field_moments
@@ -20,11 +21,11 @@ class Pointwise:
         """Branches stay there, too."""
         return self
 
-    def first(self, i: int, values: Any) -> Any:
+    def first(self, i: int, values: ArrayLike) -> ArrayLike:
         """One value for each pair of inputs, at every rotation."""
         return values
 
-    def second(self, i: int, values: Any) -> Any:
+    def second(self, i: int, values: ArrayLike) -> ArrayLike:
         """Values at the second input, the same at all positions."""
         return values
 
@@ -61,7 +62,7 @@ def covariance(d: Any, v1: Variances, v2: Variances) -> Any:
     return (v1.q + v2.q - d) / 2
 
 
-def settled(d: Any, total: Any) -> Any:
+def settled(d: ArrayLike, total: ArrayLike) -> ArrayLike:
     """The distance D, where it is below the rounding of `total` set to zero; derivatives pass through."""
     noise = jnp.where(d <= 16 * jnp.finfo(d.dtype).eps * total, d, 0)
     return d - jax.lax.stop_gradient(noise)

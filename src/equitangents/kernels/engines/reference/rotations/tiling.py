@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.groups import RotationGroup
@@ -64,7 +65,7 @@ def tile_shape(program: RotationProgram, resolution: int, n1: int, n2: int | Non
 
 
 @partial(jax.jit, static_argnums=0)
-def _prepare(program: RotationProgram, samples: Any, x: Any) -> recursion.Side:
+def _prepare(program: RotationProgram, samples: Any, x: ArrayLike) -> recursion.Side:
     return recursion.prepare(program, samples, recursion.scaled(program, x))
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 
 
@@ -86,7 +87,7 @@ def of_covariances(
         for k, mean, mask in zip(ks[:2], means, masks, strict=True)
     )
 
-    def formed(k: Any, theta: Any, a: Side, b: Side, how: Carry) -> Pairs:
+    def formed(k: ArrayLike, theta: ArrayLike, a: Side, b: Side, how: Carry) -> Pairs:
         return Pairs(how.of_covariance(k, a.q[:, None], b.q[None]), theta)
 
     own1, own2 = formed(ks[0], thetas[0], one, one, DISTANCE), formed(ks[1], thetas[1], other, other, DISTANCE)

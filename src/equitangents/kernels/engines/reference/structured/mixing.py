@@ -10,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.carry import Carry
 from equitangents.kernels.engines.reference.structured.fields import Side, State, covariances, of_covariances, thetas
 from equitangents.kernels.engines.reference.windows import window_averages
@@ -26,7 +27,7 @@ def mixed(values: _Three, a1: Any, a2: Any) -> _Three:
     return _between(values[0], a1, a1, "n"), _between(values[1], a2, a2, "n"), cross
 
 
-def _between(values: Any, a1: Any, a2: Any, inputs: str) -> Any:
+def _between(values: ArrayLike, a1: Any, a2: Any, inputs: str) -> ArrayLike:
     """A V A'ᵀ: one product after the other, since a path that is sought for all three may begin with A and A'."""
     half = jnp.einsum(f"prn,rs{inputs}->ps{inputs}", a1, values, precision="highest")
     return jnp.einsum(f"qs{inputs[-1]},ps{inputs}->pq{inputs}", a2, half, precision="highest")
@@ -74,7 +75,7 @@ def fitted_means(op: Fitted, state: State, carry: Carry) -> State:
     (i1, ok1), (i2, ok2) = (((jnp.moveaxis(t, 0, 1)) for t in table[:2]) for table in tables)
     count = i1.shape[-1]
 
-    def own(values: Any, i: Any, ok: Any) -> Any:
+    def own(values: ArrayLike, i: Any, ok: Any) -> ArrayLike:
         n = np.arange(values.shape[-1])
         total: Any = 0.0
         for u in range(count):
@@ -82,7 +83,7 @@ def fitted_means(op: Fitted, state: State, carry: Carry) -> State:
             total = total + jnp.where(ok[:, None, :, u] & ok[None, :, :, u], part, 0)
         return total / count
 
-    def cross(values: Any) -> Any:
+    def cross(values: ArrayLike | None) -> ArrayLike | None:
         if values is None:
             return None
         n, m = np.arange(values.shape[-2])[:, None], np.arange(values.shape[-1])
@@ -142,7 +143,7 @@ def attended(op: Attend, state: State, carry: Carry) -> State:
     )
 
 
-def _weights(op: Attend, k: Any, side: Side) -> Any:
+def _weights(op: Attend, k: ArrayLike, side: Side) -> ArrayLike:
     """A(p, r) from K(p, r) of each input with itself, (P, P, N)."""
     logits = op.logit_scale * k
     if op.mechanism == "softmax":

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.structured.fields import Pairs, Side, State, covariances, of_covariances
 
@@ -23,7 +24,9 @@ class FieldKernels(NamedTuple):
     mask2: Any = None
 
 
-def state_of_inputs(x1: Any, x2: Any, mask1: Any, mask2: Any, carry: Carry = DISTANCE) -> State:
+def state_of_inputs(
+    x1: ArrayLike, x2: ArrayLike, mask1: ArrayLike | None, mask2: ArrayLike | None, carry: Carry = DISTANCE
+) -> State:
     """The state of inputs (P, N, C), with masks (N, P) or None."""
     side1, own1 = start(x1, mask1)
     side2, own2 = start(x2, mask2)

@@ -1,0 +1,40 @@
+"""What a dual says of its φ beside its moments: the one place that planners, engines and scales ask.
+
+A dual that says nothing is of a smooth φ of ordinary growth, which is neither zero at zero nor homogeneous.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class Traits:
+    """Properties of φ; a dual derives from this class to name those in which its φ is special."""
+
+    bent: ClassVar[bool] = False  # a kink or a jump at zero
+    curved: ClassVar[bool] = True  # smooth, and more than a scaling: what a kink behind it makes ill-conditioned
+    linear_at_zero: ClassVar[bool] = False  # zero at zero, and linear near it up to what does not matter there
+    no_ntk: ClassVar[str | None] = None  # why there is no tangent kernel
+
+    @property
+    def gain(self) -> float | None:
+        """E[φ(u)²]/E[u²] of a homogeneous φ, φ(s·x) = s φ(x) for s > 0; None of any other."""
+        return None
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether φ(0) is exactly zero."""
+        return self.linear_at_zero
+
+    @property
+    def steepness(self) -> int:
+        """The power of |x| as which φ grows; 1 for everything that grows no faster than x, or says nothing."""
+        return 1
+
+
+_UNSAID = Traits()
+
+
+def traits_of(activation: object) -> Traits:
+    """What a dual says of its φ; the defaults of `Traits` for duals of users, which need not say anything."""
+    return activation if isinstance(activation, Traits) else _UNSAID

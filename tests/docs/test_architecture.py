@@ -1,0 +1,45 @@
+"""ARCHITECTURE.md names files that are there, every room of the library, and fits two screens."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+BASES = ("", "src/equitangents", "src/equitangents/kernels/duals")
+
+
+def missing(text: str) -> list[str]:
+    """What looks like a path between backticks and is not there."""
+    quoted = {
+        name for name in re.findall(r"`([^`\s]+)`", text) if "/" in name or re.search(r"\.(py|md|toml|json)$", name)
+    }
+    # the two names of a file inside a folder that the row names before
+    return sorted(name for name in quoted if not any((ROOT / base / name).exists() for base in BASES))
+
+
+def test_every_path_is_there():
+    assert len(re.findall(r"`src/[^`]+`", TEXT)) > 40
+    assert missing(TEXT) == ["page.py", "study.py"]  # of a new study
+    assert missing("`src/equitangents/nn/nowhere.py` and `kernels/nowhere.py`") == [
+        "kernels/nowhere.py",
+        "src/equitangents/nn/nowhere.py",
+    ]
+
+
+def test_every_room_of_the_contract_stands_in_the_table():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(c["layers"] for c in contracts if c.get("containers") == ["equitangents"])
+    rooms = [name for layer in layers for name in layer.split(" | ")]
+    rooms = [name for name in rooms if (ROOT / "src/equitangents" / name).is_dir()]
+    assert len(rooms) > 20
+    assert [name for name in rooms if f"`{name}`" not in TEXT and f"equitangents/{name}`" not in TEXT] == []
+
+
+def test_fifteen_changes_on_two_screens():
+    rows = [line for line in TEXT.split("## To add")[1].splitlines() if line.startswith("| a")]
+    assert len(rows) == 15
+    assert all(re.fullmatch(r"\d+", row.strip("| ").rsplit("|", 1)[1].strip()) for row in rows)
+    assert len(TEXT.splitlines()) <= 90

@@ -1,0 +1,74 @@
+"""One name for one thing: former names of arguments warn and go on, and `progress` means the same everywhere."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import statistics, systems
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.keywords import renamed
+
+X = np.random.default_rng(0).normal(size=(12, 3))
+NET = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+
+
+def test_a_former_name_warns_at_the_call_and_gives_the_same():
+    with pytest.warns(DeprecationWarning, match="level of bootstrap is now confidence") as seen:
+        old = statistics.bootstrap(X[:, 0], level=0.8)
+    assert seen[0].filename == __file__
+    assert old == statistics.bootstrap(X[:, 0], confidence=0.8) != statistics.bootstrap(X[:, 0])
+    assert "confidence" in inspect.signature(statistics.bootstrap).parameters
+
+
+def test_both_names_at_once_are_refused():
+    with pytest.raises(InvalidArgumentError, match="confidence and level"):
+        statistics.bootstrap(X[:, 0], level=0.8, confidence=0.8)
+
+
+def test_methods_too():
+    class Thing:
+        @renamed(method="solver")
+        def __init__(self, solver=None):
+            self.solver = solver
+
+    with pytest.warns(DeprecationWarning, match="method"):
+        assert Thing(method=3).solver == 3
+    assert Thing(4).solver == 4
+
+
+@pytest.mark.parametrize("room", [statistics, systems, et.metrics], ids=lambda room: room.__name__)
+def test_no_public_function_calls_the_share_that_intervals_cover_a_level(room):
+    tests = {"algorithmic_symmetry", "false_alarm_rate"}  # whose level is the share of false alarms
+    functions = {name: getattr(room, name) for name in dir(room) if inspect.isfunction(getattr(room, name))}
+    found = {name for name, f in functions.items() if "level" in inspect.signature(f).parameters}
+    assert found == (tests if room is systems else set())
+
+
+class TestProgress:
+    def test_is_a_line_or_a_function(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.setattr("equitangents.scale.progress._REPORTED", 0.0)
+        told = []
+        et.scale.GramStore(tmp_path / "a", NET, X, tile=4).compute(progress=lambda *now: told.append(now))
+        assert [now[:2] for now in told] == [(i, 6) for i in range(1, 7)]
+        assert capsys.readouterr().err == ""
+        et.scale.GramStore(tmp_path / "b", NET, X, tile=4).compute(progress=True)
+        assert "gram: 1 of 6 tiles" in capsys.readouterr().err
+
+    def test_of_an_audit_may_be_a_function(self, capsys):
+        told = []
+        f = lambda x: x.sum(axis=(1, 2, 3))[:, None]
+        x = np.random.default_rng(0).normal(size=(6, 4, 4, 1))
+        et.audit(f, "C4", x, effort="quick", progress=lambda *now: told.append(now))
+        done = np.array([now[0] for now in told])
+        assert len(done) > 1
+        assert np.all(np.diff(done) >= 0)
+        assert capsys.readouterr().err == ""
+
+    def test_is_refused_before_anything_is_computed(self, tmp_path):
+        store = et.scale.GramStore(tmp_path / "k", NET, X, tile=4)
+        with pytest.raises(InvalidTypeError, match="progress is 'yes'"):
+            store.compute(progress="yes")
+        with pytest.raises(InvalidTypeError, match="progress"):
+            et.audit(lambda x: x, "C4", X, progress="yes")
