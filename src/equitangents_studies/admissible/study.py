@@ -108,7 +108,7 @@ class Results:
         """(E d)² / E d², d a member's violation f(ρ(g)x) − f(x): what infinitely many members leave of it."""
         flat = np.moveaxis(self.outputs[support][name], -1, 1).astype(np.float64)
         d = deviations(self.action, flat)
-        return surviving_share(d.reshape(len(d), -1), level=level)
+        return surviving_share(d.reshape(len(d), -1), confidence=level)
 
 
 def _relative_std(y: np.ndarray) -> float:
@@ -194,7 +194,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     others = lambda name: np.mean([results.of_all(support, name) for support in ASYMMETRIC], axis=0)
     lead = {
         results.images.titles[n]: bootstrap(
-            results.of_all(SYMMETRIC, n) - others(n), level=level, bounds=(1 - order, order - 1)
+            results.of_all(SYMMETRIC, n) - others(n), confidence=level, bounds=(1 - order, order - 1)
         )
         for n in names
     }
