@@ -63,7 +63,7 @@ def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles
     assert model.classes_.tolist() == ["bright", "dark"]
     found = et.data.load_labelled_images("tiles")
     left = [
-        et.InfiniteEnsembleClassifier(model.net, ridge=1e-3)
+        et.InfiniteEnsembleClassifier(model.net, ridge=1e-3, standardise=True)
         .fit(np.delete(found.x, i, 0), np.delete(found.y, i))
         .predict(found.x[i : i + 1])[0]
         for i in range(12)

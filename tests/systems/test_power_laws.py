@@ -156,7 +156,7 @@ class TestAutomaticSegments:
         (InvalidArgumentError, [1, 2, 3, 4], [4, 3, 2, 1], {}, "need 5"),
         (InvalidArgumentError, [1, 2, 3, 4, 5], [5, 4, 3, 2, 1], {"segments": 5}, "segments"),
         (InvalidTypeError, [1, 2, 3, 4, 5], [5, 4, 3, 2, 1], {"segments": "two"}, "segments"),
-        (InvalidArgumentError, [1, 2, 3, 4, 5], [5, 4, 3, 2, 1], {"level": 1.0}, "level"),
+        (InvalidArgumentError, [1, 2, 3, 4, 5], [5, 4, 3, 2, 1], {"confidence": 1.0}, "confidence"),
         (InvalidArgumentError, [1, 2, 3], [[1, 1]] * 3, {"standard_errors": [1, 1, 1]}, "both given"),
     ],
 )

@@ -234,6 +234,6 @@ def norms(y: Float[np.ndarray, " N *outputs"]) -> Float[np.ndarray, " N"]:
 
 def ratio(numerator: np.ndarray, denominator: np.ndarray) -> Float[np.ndarray, " *shape"]:
     """numerator/denominator of numbers that are not negative, with 0/0 = 0 (no spread of nothing) and a/0 = inf."""
-    beyond, nothing = np.where(numerator <= 0, 0.0, math.inf), denominator <= 0  # comparisons that NaN passes as NaN
+    beyond, nothing = np.where(numerator > 0, math.inf, 0.0 * numerator), denominator <= 0  # NaN stays NaN
     with np.errstate(over="ignore"):
         return np.where(nothing, beyond, numerator / np.where(nothing, 1.0, denominator))

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._protocols import FiniteNetwork
+from equitangents._types import AnyAction
 from equitangents.actions import as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.finite_width.blocks import LinearBlock, has_weights, linear_block
@@ -53,7 +54,7 @@ class Admissible:
 
 
 def is_admissible(
-    net: FiniteNetwork, action: Any, input_shape: tuple[int, ...], *, members: int = 1024, seed: int = 0
+    net: FiniteNetwork, action: AnyAction, input_shape: tuple[int, ...], *, members: int = 1024, seed: int = 0
 ) -> Admissible:
     """Whether `action` on the inputs preserves the initial law of `net`, for inputs of shape (*positions, channels).
 

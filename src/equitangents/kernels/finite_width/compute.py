@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Network
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.finite_width.blocks import Blocks, blocks_of
 from equitangents.kernels.finite_width.recursion import Statistics, statistics
@@ -42,7 +41,7 @@ class FiniteWidth:
 
 
 def finite_width(
-    net: Any, x1: ArrayLike, x2: ArrayLike | None = None, *, draws: int = 16384, seed: int = 0
+    net: Network, x1: ArrayLike, x2: ArrayLike | None = None, *, draws: int = 16384, seed: int = 0
 ) -> FiniteWidth:
     """What a random network's kernels are at the widths that `net` has: mean and spread to first order in 1/width.
 
