@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -58,7 +59,13 @@ def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles
     assert status == 0
     assert err.startswith("tiles: 12 images of 4×4 pixels, grey, 8 bits\n2 classes: bright 6, dark 6\n")
     lines = out.splitlines()
-    assert lines[2] == "next: equitangents predict model --data NEW_FOLDER --out predictions.csv"
+    assert lines[2:] == [
+        "report: model/report.html",
+        "next: equitangents predict model --data NEW_FOLDER --out predictions.csv",
+    ]
+    html = Path("model/report.html").read_text("utf-8")
+    assert "What was learnt from tiles" in html
+    assert "equitangents predict model --data NEW_FOLDER" in html
     model = et.InfiniteEnsembleClassifier.load("model")
     assert model.classes_.tolist() == ["bright", "dark"]
     found = et.data.load_labelled_images("tiles")

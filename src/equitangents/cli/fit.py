@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from equitangents.kernels import KernelFunction
 
 TASKS = ("auto", "regression", "classification")
+REPORT = "report.html"  # beside a classifier
 
 
 def fit(
@@ -96,6 +97,10 @@ def fit(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Probabilities that say how often a class is right, by leave-one-out.")
     ] = False,
+    report: Annotated[
+        bool,
+        typer.Option(help="Of a classifier write report.html beside the model: what left-out samples tell of it."),
+    ] = True,
     means_only: Annotated[
         bool, typer.Option("--means-only", help="Save what means need, a small file; no --std afterwards.")
     ] = False,
@@ -156,8 +161,32 @@ def fit(
     typer.echo(_said(model, out))
     if hasattr(model, "classes_"):
         typer.echo(images.held_out(model))
+        if report:
+            _report(model, data, out, () if of_images is None else of_images.files)
         new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
         typer.echo(f"next: equitangents predict {out} --data {new}")
+
+
+def _report(model: Any, data: str, out: Path, names: tuple[str, ...]) -> None:
+    """Write what left-out samples tell beside the model, where there are any to be had."""
+    from equitangents.ensembles.infinite.held_out_page import held_out_page
+    from equitangents.errors import EquitangentsError
+    from equitangents.report import write
+
+    if model.solution_.solver != "eigh" or model.positions_:
+        return
+    suffix = "NEW_FOLDER --out predictions.csv" if names else "NEW.npy --out predictions.npz"
+    try:
+        page = held_out_page(
+            model,
+            names,
+            title=f"What was learnt from {data}",
+            next_command=f"equitangents predict {out} --data {suffix}",
+        )
+    except EquitangentsError as error:
+        typer.echo(f"report: not made: {error}", err=True)
+        return
+    typer.echo(f"report: {write(page, out / REPORT)}")
 
 
 def _arrays(data: str, targets: str | None) -> tuple[Any, Any]:

@@ -76,12 +76,15 @@ def save(figure: Canvas, folder: Path, name: str) -> str:
     Call it inside `canvas()`, since matplotlib lays a figure out when it is saved.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    svg = stream.getvalue()
+    svg = _svg(figure)
     (folder / f"{name}.svg").write_text(_on_white(svg), encoding="utf-8")
     figure.savefig(folder / f"{name}.png", dpi=144, facecolor=_WHITE, metadata={"Software": None})
     return inline_svg(svg, prefix=name)
+
+
+def inline_figure(figure: Canvas, name: str) -> str:
+    """SVG to put inside a page, where no file is wanted; inside `canvas()`, as `save`."""
+    return inline_svg(_svg(figure), prefix=name)
 
 
 def inline_svg(svg: str, prefix: str) -> str:
@@ -146,6 +149,12 @@ def log_label(value: float) -> str:
         return f"{value:,.10g}"
     exponent = f"{value:.0e}".split("e")
     return ("" if exponent[0] == "1" else f"{exponent[0]}·") + f"10{superscript(int(exponent[1]))}"
+
+
+def _svg(figure: Canvas) -> str:
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return stream.getvalue()
 
 
 def _on_white(svg: str) -> str:

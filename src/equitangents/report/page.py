@@ -61,3 +61,14 @@ class Page:
     rerun: str
     citations: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report without claims: title, summary, facts and sections."""
+
+    title: str
+    kicker: str
+    summary: str
+    sections: Sequence[Section]
+    facts: Mapping[str, str] = field(default_factory=dict)

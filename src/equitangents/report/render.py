@@ -7,8 +7,9 @@ from pathlib import Path
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from equitangents._version import __version__
 from equitangents.files import whole_file
-from equitangents.report.page import Figure, Page, Section, Table, Widget
+from equitangents.report.page import Document, Figure, Page, Section, Table, Widget
 from equitangents.report.palette import COLOURS
 from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED
 
@@ -24,16 +25,15 @@ _RESOURCE = re.compile(
 )
 
 
-def render(page: Page) -> str:
+def render(page: Page | Document) -> str:
     """The page as HTML."""
-    return (
-        environment()
-        .get_template("page.html.jinja")
-        .render(page=page, badges=_BADGES, colours=COLOURS, version=page.versions.get("equitangents", ""))
-    )
+    claims = isinstance(page, Page)
+    version = page.versions.get("equitangents", "") if isinstance(page, Page) else __version__
+    template = environment().get_template("page.html.jinja" if claims else "document.html.jinja")
+    return template.render(page=page, badges=_BADGES, colours=COLOURS, version=version)
 
 
-def write(page: Page, path: Path) -> Path:
+def write(page: Page | Document, path: Path) -> Path:
     """Render `page` to `path`, which appears only when it is complete."""
     with whole_file(path) as partial:
         partial.write_text(render(page), encoding="utf-8")
