@@ -228,8 +228,8 @@ def _named(held: HeldOut, order: Sequence[int] | np.ndarray, images: np.ndarray 
             words.append(f"says: {_short(said(i), 13)} {held.confidence[i]:.2f}")
             axes.set_title("\n".join(word.replace("$", r"\$") for word in words), fontsize=6.5, fontweight="normal")
         svg = inline_figure(drawn, name)
-    words = f"{caption} Each with the probability of its label and of the class that is predicted."
-    return Figure(name, words, svg, caption)
+    explained = f"{caption} Each with the probability of its label and of the class that is predicted."
+    return Figure(name, explained, svg, caption)
 
 
 def _turned(model: InfiniteEnsembleClassifier, held: HeldOut, images: np.ndarray) -> Section:
