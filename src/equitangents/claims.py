@@ -84,7 +84,7 @@ def check_arrays(file: BinaryIO, whole: bool = True) -> None:
             end = file.read()
             with zipfile.ZipFile(file) as archive:
                 _check_count(archive, end)
-                _check_archive(archive)
+                check_archive(archive)
     except ValueError:
         raise
     except (RecursionError, *UNREADABLE) as error:
@@ -131,7 +131,8 @@ def _check_count(archive: zipfile.ZipFile, end: bytes) -> None:
         raise ValueError(f"it says that it has {counted} entries, and {found} are found")
 
 
-def _check_archive(archive: zipfile.ZipFile) -> None:
+def check_archive(archive: zipfile.ZipFile) -> None:
+    """Check the sizes that an archive's directory claims, also against memory, and arrays in it; ValueError."""
     total = 0
     for entry in archive.infolist():
         unpacked, packed = entry.file_size, entry.compress_size

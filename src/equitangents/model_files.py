@@ -15,10 +15,10 @@ from equitangents.errors import InvalidArgumentError
 
 _TORCH = (".pt", ".pth", ".pt2")
 _PICKLES = (".pkl", ".pickle", ".joblib")
-SUFFIXES = (".onnx", *_TORCH, *_PICKLES)
+SUFFIXES = (".onnx", ".keras", *_TORCH, *_PICKLES)
 """How files of models end; any other text is package.module:object."""
 
-Kind = Literal["onnx", "exported", "script", "pickle", "name"]
+Kind = Literal["onnx", "keras", "exported", "script", "pickle", "name"]
 _Held = Literal["exported", "script", "weights", "pickle", "other"]
 
 _EXPORTED = ("archive_format", "serialized_exported_program.json")
@@ -35,12 +35,14 @@ def check_model(spec: str, trust: bool = False) -> Kind:
     """
     suffix = Path(spec).suffix.lower()
     if suffix not in SUFFIXES:
-        check_name(spec, "model", "file.onnx, file.pt2, file.pt (TorchScript) or package.module:object")
+        check_name(spec, "model", "file.onnx, file.pt2, file.pt (TorchScript), file.keras or package.module:object")
         return "name"
     if not Path(spec).is_file():
         raise InvalidArgumentError(f"model is {spec!r}, which is not a file")
     if suffix == ".onnx":
         return "onnx"
+    if suffix == ".keras":
+        return "keras"
     found = _held(spec) if suffix in _TORCH else "pickle"
     if found == "exported" or found == "script":
         return found

@@ -23,7 +23,7 @@ def load_function(spec: str) -> Any:
 
 
 def load_model(spec: str, trust: bool = False) -> Any:
-    """The model in file.onnx, a program of torch.export or TorchScript, or the object package.module:object.
+    """The model in file.onnx or file.keras, a program of torch.export or TorchScript, or package.module:object.
 
     Other pickles (.pt, .pth, .pkl, .joblib) are refused unless `trust`; weights alone are no model.
     """
@@ -34,6 +34,10 @@ def load_model(spec: str, trust: bool = False) -> Any:
         from equitangents.audit.adapters.onnx_files import load_onnx
 
         return load_onnx(spec)
+    if kind == "keras":
+        from equitangents.audit.adapters.keras_files import load_keras
+
+        return load_keras(spec, trust)
     if kind == "exported":
         from equitangents.audit.adapters.torch_graphs import load_exported
 
