@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tools.mutate.drawn import draw, span
 from tools.mutate.faults import Fault
-from tools.mutate.switched import with_switches
+from tools.mutate.switches import with_switches
 
 SOURCE = '''"""A module."""
 

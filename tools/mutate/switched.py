@@ -9,7 +9,6 @@ and then against the rest of their files.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import compileall
 import hashlib
@@ -24,31 +23,16 @@ from pathlib import Path
 from typing import Any
 
 from tools.mutate import copies
-from tools.mutate.drawn import span, test_files
+from tools.mutate.drawn import test_files
 from tools.mutate.faults import Fault
 from tools.mutate.runner import Result
+from tools.mutate.switches import CHOSEN, REACHED, SWITCH, with_switches
 from tools.mutate.tests_in_a_fork import Run, threads
 
-CHOSEN, REACHED = "EQUITANGENTS_FAULT", "EQUITANGENTS_FAULTS_REACHED"
 _LIMIT = 900.0  # seconds for a file without a fault
 _LEAST, _FACTOR = 60.0, 20.0  # seconds for tests with one: so many, or so many times what they take without
 _AT_ONCE = 20.0  # seconds of tests that are run in one fork
 _FILES, _TESTS = 4, 12  # so many files of those known to reach a fault, and so many tests of each, are run at first
-_SWITCH = f'''
-import builtins, os
-
-_reached = set()
-
-def _eqt_fault(number):
-    file, test = os.environ.get("{REACHED}"), os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
-    if file is not None and (number, test) not in _reached:
-        _reached.add((number, test))
-        with open(file, "a") as out:
-            out.write(f"{{number}} {{test}}\\n")
-    return os.environ.get("{CHOSEN}") == str(number)
-
-builtins.eqt_fault = _eqt_fault
-'''
 
 
 @dataclass
@@ -71,31 +55,6 @@ class _Ran:
     tests: set[str] = field(default_factory=set)
     seconds: float = 0.0
     clock: float = 0.0
-
-
-def with_switches(source: str, faults: Sequence[tuple[int, Fault]]) -> tuple[str, list[int]]:
-    """A file with its faults, and the numbers of those that are there; the others overlap or are not expressions."""
-    spans = [(*span(source, fault.place), number, fault) for number, fault in faults if fault.place is not None]
-    there: list[int] = []
-    below = len(source)
-    for start, stop, number, fault in sorted(spans, key=lambda found: -found[0]):
-        if stop > below:
-            continue
-        before = source[start:stop]
-        if fault.becomes == "pass":
-            alone = not source[source.rfind("\n", 0, start) + 1 : start].strip()
-            put = f"if not eqt_fault({number}): {before}"
-        else:
-            alone, put = True, f"(({fault.becomes}) if eqt_fault({number}) else ({before}))"
-        changed = source[:start] + put + source[stop:]
-        try:
-            ast.parse(changed)
-        except SyntaxError:
-            continue
-        if alone:
-            source, below = changed, start
-            there.append(number)
-    return source, there
 
 
 class Switched:
@@ -135,7 +94,7 @@ class Switched:
             file.write_text(text)
             self._there |= set(there)
         site = self.copy / "sitecustomize.py"
-        site.write_text(site.read_text() + _SWITCH)
+        site.write_text(site.read_text() + SWITCH)
         compileall.compile_dir(str(self.copy / "src"), quiet=2)
         at_import = self.copy.with_suffix(".imports")
         at_import.touch()
