@@ -11,13 +11,9 @@ from equitangents._version import __version__
 from equitangents.files import whole_file
 from equitangents.report.page import Document, Figure, Page, Section, Table, Widget
 from equitangents.report.palette import COLOURS
-from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED
+from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, with_interval
 
-_BADGES = {
-    HOLDS: ("holds", "✓", "Holds"),
-    FAILS: ("fails", "✗", "Fails"),
-    UNDECIDED: ("undecided", "?", "Not decidable at this size"),
-}
+_BADGES = {HOLDS: "holds", FAILS: "fails", UNDECIDED: "undecided"}
 _RESOURCE = re.compile(
     r"""<(?:script|img|iframe|source|video|audio|embed|object|image|use)\b[^>]*\s(?:src|href|data)\s*=\s*["']?+(?!data:|\#)
         |<link\b(?![^>]*href=["']data:)|@import|url\(\s*["']?+(?!data:|\#)""",
@@ -27,10 +23,24 @@ _RESOURCE = re.compile(
 
 def render(page: Page | Document) -> str:
     """The page as HTML."""
+<<<<<<< HEAD
     claims = isinstance(page, Page)
     version = page.versions.get("equitangents", "") if isinstance(page, Page) else __version__
     template = environment().get_template("page.html.jinja" if claims else "document.html.jinja")
     return template.render(page=page, badges=_BADGES, colours=COLOURS, version=version)
+=======
+    return (
+        environment()
+        .get_template("page.html.jinja")
+        .render(
+            page=page,
+            badges=_BADGES,
+            with_interval=with_interval,
+            colours=COLOURS,
+            version=page.versions.get("equitangents", ""),
+        )
+    )
+>>>>>>> 0c70116b08f8c00301c2e8d85e7c2df23412feee
 
 
 def write(page: Page | Document, path: Path) -> Path:
