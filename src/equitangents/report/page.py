@@ -62,19 +62,6 @@ class Page:
     rerun: str
     citations: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
-<<<<<<< HEAD
-
-
-@dataclass(frozen=True)
-class Document:
-    """A report without claims: title, summary, facts and sections."""
-
-    title: str
-    kicker: str
-    summary: str
-    sections: Sequence[Section]
-    facts: Mapping[str, str] = field(default_factory=dict)
-=======
     seconds: float = math.nan
 
     @property
@@ -86,4 +73,14 @@ class Document:
     def of(self, origin: Origin) -> list[Verdict]:
         """The verdicts on claims of one origin."""
         return [v for v in self.verdicts if v.origin == origin]
->>>>>>> 0c70116b08f8c00301c2e8d85e7c2df23412feee
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report without claims: title, summary, facts and sections."""
+
+    title: str
+    kicker: str
+    summary: str
+    sections: Sequence[Section]
+    facts: Mapping[str, str] = field(default_factory=dict)

@@ -23,24 +23,10 @@ _RESOURCE = re.compile(
 
 def render(page: Page | Document) -> str:
     """The page as HTML."""
-<<<<<<< HEAD
     claims = isinstance(page, Page)
     version = page.versions.get("equitangents", "") if isinstance(page, Page) else __version__
     template = environment().get_template("page.html.jinja" if claims else "document.html.jinja")
-    return template.render(page=page, badges=_BADGES, colours=COLOURS, version=version)
-=======
-    return (
-        environment()
-        .get_template("page.html.jinja")
-        .render(
-            page=page,
-            badges=_BADGES,
-            with_interval=with_interval,
-            colours=COLOURS,
-            version=page.versions.get("equitangents", ""),
-        )
-    )
->>>>>>> 0c70116b08f8c00301c2e8d85e7c2df23412feee
+    return template.render(page=page, badges=_BADGES, with_interval=with_interval, colours=COLOURS, version=version)
 
 
 def write(page: Page | Document, path: Path) -> Path:
