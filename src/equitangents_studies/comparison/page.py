@@ -14,7 +14,7 @@ from equitangents_studies.common.images import is_own
 from equitangents_studies.common.input_pictures import corners, input_pictures
 from equitangents_studies.common.resampling_floor import DEFINITION, control
 from equitangents_studies.comparison.claims import stated_text
-from equitangents_studies.comparison.recommendation import recommendation
+from equitangents_studies.comparison.recommendation import lag_table, recommendation
 from equitangents_studies.comparison.results import COSTS, MEASURES, Results, pairs
 from equitangents_studies.comparison.settings import Settings, covers, small_channels
 from equitangents_studies.contenders.turned_filters import exact_on_filters
@@ -44,7 +44,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         tables["small_networks"] = curve_table(results)
     over, foreign = covers(settings), ", ".join(results.images.titles[name] for name in results.foreign)
     sections = [
-        Section("What to use", recommendation(settings, results), [_not_told_apart(results)]),
+        Section("What to use", recommendation(settings, results), [lag_table(settings, results)]),
         Section(
             "All contenders",
             [
@@ -251,23 +251,6 @@ def curve_table(results: Results) -> Columns:
                 channels = " ".join(map(str, curve.channels))
                 rows.append((channels, int(size), int(size) * curve.multiplications, which, e))
     return columns(("channels", "members", "multiplications", "measure", "value", "low", "high"), rows)
-
-
-def _not_told_apart(results: Results) -> Table:
-    rows = []
-    for which in ("rotated", "outside"):
-        found = pairs(results, which)
-        for (a, b), e in zip(found.rows, found.estimates, strict=True):
-            if not _apart(e):
-                pair = f"{results.titles[a]} and {results.titles[b]}"
-                rows.append([pair, _WORDS[which], e])
-    count = len(pairs(results, "rotated").rows)
-    return table(
-        f"Pairs that this run does not tell apart, of {count} for each measure: paired differences, in brackets "
-        "intervals that hold for all pairs of a measure together at 95 % (Bonferroni).",
-        ["not distinguishable", "in", "difference"],
-        rows or [["none", "", ""]],
-    )
 
 
 def _cost_figure(results: Results, folder: RunFolder) -> Figure:

@@ -18,6 +18,8 @@ class Settings:
     `shrink` are the factors by which channels are divided for ensembles of small networks (empty: none), each of which
     has as many members as one group-convolutional network costs, at most `most_members`.
     `zero`: the shade of an image that becomes 0, as what turns in at its corners: its mean, or its border's median.
+    `tolerated`: the share of images, and of orientations, that a cheaper contender may lose to the best and still be
+    recommended.
     """
 
     data: str = "digits"
@@ -42,6 +44,7 @@ class Settings:
     shrink: tuple[int, ...] = (1, 2)
     most_members: int = 32
     zero: Literal["mean", "border"] = "mean"
+    tolerated: float = 0.02
     seed: int = 0
 
 

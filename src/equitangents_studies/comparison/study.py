@@ -60,6 +60,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     at_least(settings, repetitions=1, members=2, group_members=2, epochs=1, most_members=1, batch=1, kernel_images=2)
     at_least(settings, foreign_images=2)
     check(len(settings.channels) >= 2, "channels", settings.channels, "a list of at least two")
+    check(0 < settings.tolerated < 1, "tolerated", settings.tolerated, "between 0 and 1")
     for name in ("contenders", "foreign"):
         value = getattr(settings, name)
         distinct = len(value) > 0 and len(value) == len(set(value))
