@@ -63,7 +63,9 @@ def root(registered, tmp_path):
     """A repository with nothing but what the command changes."""
     made = tmp_path / "repository"
     (made / "docs").mkdir(parents=True)
-    for name, marks in (("README.md", overview._README), ("docs/gallery.md", overview._GALLERY)):
+    (made / "paper").mkdir()
+    marked = {"README.md": overview._README, "docs/gallery.md": overview._GALLERY, "paper/paper.md": overview._PAPER}
+    for name, marks in marked.items():
         (made / name).write_text(f"before\n\n{marks[0]}\n\n{marks[1]}\n\nafter\n")
     (made / "mkdocs.yml").write_text("nav:\n{}\n{}\n  - Last: last.md\n".format(*overview._MENU))
     return made
@@ -369,6 +371,16 @@ class TestLargeFiles:
         assert kept.count("\n") == 101
         assert words == "numbers to 6 digits"
         assert small.table(text, limit=10_000) == (text, "")
+
+
+class TestThePaper:
+    def test_has_the_finding_the_command_and_the_first_figure_of_a_works_run(self, root, folder, monkeypatch):
+        monkeypatch.setattr(overview, "_HEADLINES", {NAME: "somebody2024"})
+        assert main([str(folder)], root) == 0
+        text = (root / "paper" / "paper.md").read_text("utf-8")
+        assert "[@somebody2024]" in text
+        assert f"`equitangents reproduce {NAME}" in text
+        assert re.search(rf"!\[.*\]\(\.\./docs/results/{NAME}/.*\.svg\)", text)
 
 
 class TestTheTableOfTheReadme:

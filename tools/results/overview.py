@@ -18,6 +18,12 @@ README_COLUMNS = (
 )  # fmt: skip
 _README = ("<!-- comparison: made by python -m tools.results -->", "<!-- comparison: end -->")
 _GALLERY = ("<!-- studies: made by python -m tools.results -->", "<!-- studies: end -->")
+_PAPER = ("<!-- figures: made by python -m tools.results -->", "<!-- figures: end -->")
+_HEADLINES = {
+    "rotated-images": "gerken2024emergent",
+    "medical-kernels": "misof2024equivariant",
+    "spurious-symmetries": "xiao2022synergy",
+}  # the run that stands for a work, and its key in paper.bib
 _MENU = ("  # results: made by python -m tools.results", "  # results: end")
 
 
@@ -44,6 +50,7 @@ def made(root: Path) -> dict[Path, str]:
         (root / "docs" / "gallery.md", _GALLERY, gallery(published)),
         (root / "README.md", _README, comparison(published)),
         (root / "mkdocs.yml", _MENU, menu(published)),
+        (root / "paper" / "paper.md", _PAPER, headlines(published)),
     ):
         texts[path] = _between(path, marks, text)
     return texts
@@ -180,6 +187,17 @@ def _explained(run: Record) -> str:
             "images, all others on all of them."
         )
     return said
+
+
+def headlines(published: list[Record]) -> str:
+    """The paper's part on results: of each work what its run found, in a sentence, and the run's first figure."""
+    parts = []
+    for run in published:
+        if run.name in _HEADLINES:
+            found = f"**{plain(run.finding or run.title)}** [@{_HEADLINES[run.name]}]."
+            parts.append(f"{found} {plain(run.sentence)} `{run.command}` repeats it.")
+            parts += [figure(item, run, f"../docs/results/{run.name}") for item in run.figures[:1]]
+    return "\n\n".join(parts)
 
 
 def menu(published: list[Record]) -> str:
