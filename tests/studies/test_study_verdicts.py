@@ -306,14 +306,16 @@ class TestRecords:
         chosen = self.records.where(name="b")
         assert chosen.column("width").tolist() == [4, 8]
         assert chosen.interval[1].tolist() == [5, 9]
-        claimed = claim("A", self.records, measure="m", covers="members", source="s", **MEANS, at_most=8.5)
+        claimed = claim(
+            "A", self.records, measure="m", covers="members", source="s", origin="ours", **MEANS, at_most=8.5
+        )
         assert "width 8 on a" in claimed.note
         assert set(claimed.numbers) == {"width 4 on a", "width 4 on b", "width 8 on a", "width 8 on b"}
 
 
 def test_numbers_without_an_interval_are_said_so_and_are_valid_json():
     numbers = {"here": Estimate(0.5, math.nan, math.nan), "there": Estimate(math.nan, -math.inf, math.inf)}
-    claimed = claim("A", numbers, measure="m", covers="members", source="s", **MEANS, at_most=8.5)
+    claimed = claim("A", numbers, measure="m", covers="members", source="s", origin="ours", **MEANS, at_most=8.5)
     assert claimed.verdict == "not decidable at this size"
     written = json.loads(json.dumps(claimed.to_dict(), allow_nan=False))
     assert written["numbers"]["here"] == {"value": 0.5, "interval": [None, None]}

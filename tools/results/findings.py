@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from equitangents.report import FAILS, HOLDS, Verdict
 from equitangents_studies import registry
 from equitangents_studies.framework import citations
-from tools.results.page import plain, variant
+from tools.results.page import heading, plain
 from tools.results.record import Record
 
 NAME = "findings.md"
@@ -64,8 +64,7 @@ def _counted(verdicts: Sequence[Verdict]) -> str:
 def _of_run(record: Record) -> str:
     """A run's finding with its sentence, then the claims that do not hold; of a run without a finding all of them."""
     claims = [v for v in _claims(record) if v.verdict != HOLDS or not record.finding]
-    title = record.title + (f": {variant(record)}" if record.variant else "")
-    lines = [f"**[{plain(title)}]({record.name}.md)**: {plain(record.sentence)}"]
+    lines = [f"**[{heading(record)}]({record.name}.md)**: {plain(record.sentence)}"]
     return "\n\n".join([*lines, *(["\n".join(_line(v, record) for v in claims)] if claims else [])])
 
 

@@ -26,7 +26,7 @@ def page(record: Record, folder: Path) -> str:
     verdicts = {origin: [v for v in record.verdicts if v.origin == origin] for origin in ("source", "ours", "check")}
     found = _answers(verdicts["ours"])
     parts = [
-        f"# {plain(record.title)}" + (f": {plain(variant(record))}" if record.variant else ""),
+        f"# {heading(record)}",
         plain(record.sentence),
         *(figure(item, record, record.name) for item in record.figures[:1]),
         *(["## What the source claims", _claims(verdicts["source"], record)] if verdicts["source"] else []),
@@ -60,6 +60,12 @@ def _folded(title: str, parts: Iterable[str]) -> list[str]:
     """What a reader opens; nothing where there is nothing inside."""
     inside = [part for part in parts if part]
     return [f'<details markdown="1">\n<summary>{title}</summary>', *inside, "</details>"] if inside else []
+
+
+def heading(record: Record) -> str:
+    """A run's title, of further runs of a study without a finding with what sets them apart."""
+    apart = f": {variant(record)}" if record.variant and not record.finding else ""
+    return plain(record.title + apart)
 
 
 def variant(record: Record) -> str:
