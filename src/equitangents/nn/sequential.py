@@ -123,7 +123,8 @@ class Sequential(CheckedKeywords):
             graphs = getattr(x, "adjacency", None)
             graphs = None if graphs is None else jnp.asarray(graphs, dtype)
             convention = getattr(x, "convention", SMALLER)
-            structure = Structure(getattr(x, "mask", None), graphs, key, convention)
+            mask = getattr(x, "mask", None) if values.ndim > 2 else None  # vectors have no positions
+            structure = Structure(mask, graphs, key, convention)
             return run_layers(self._layers, params, values, self.signals(values.shape[1:]), structure)[0]
 
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
@@ -273,7 +274,7 @@ class Sequential(CheckedKeywords):
             if is_structured(x):
                 structure = Structure(x.mask, x.adjacency, masks=x.convention)
                 y, after = run_layers(self._layers[:count], ((),) * count, y, signals, structure)
-                if after.mask is None and x.adjacency is None:
+                if (after.mask is None or y.ndim == 2) and x.adjacency is None:
                     return np.asarray(y) if isinstance(x.x, np.ndarray) else y
                 if x.adjacency is None:
                     return Masked(y, after.mask, x.convention)
