@@ -3,6 +3,7 @@
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -119,6 +120,16 @@ def test_patterns_of_another_shape_are_refused(layer, pattern, error, said):
     x = RNG.standard_normal((2, 4, 3))
     with pytest.raises(error, match=said):
         stax.serial(layer, stax.Dense(1), stax.GlobalAvgPool()).kernel_fn(x, None, "ntk", pattern=pattern)
+
+
+def test_no_rank_is_promoted():
+    x, pattern = jnp.asarray(RNG.standard_normal((2, 3, 2, 2))), jnp.asarray(RNG.standard_normal((2, 3, 3)))
+    edges = jnp.asarray(RNG.integers(-1, 3, (2, 4, 1, 2)))
+    with jax.numpy_rank_promotion("raise"):
+        for reader, given in ((stax.Aggregate(1), pattern), (stax.Aggregate(1, implementation="SPARSE"), edges)):
+            init_fn, apply_fn, kernel_fn = stax.serial(reader, stax.Flatten(), stax.Dense(2))
+            assert kernel_fn(x, None, "ntk", pattern=given).shape == (2, 2)
+            assert apply_fn(init_fn(jax.random.key(0), x.shape)[1], x, pattern=given).shape == (2, 2)
 
 
 def test_one_pattern_is_read_in_one_way():

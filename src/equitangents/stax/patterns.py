@@ -48,7 +48,7 @@ class Pattern:
             edges = pattern.reshape((len(pattern), count, count))
         others = [d for d in range(len(grid)) if d not in along]
         kept = xp.eye(math.prod(grid[d] for d in others), dtype=edges.dtype)
-        product = edges[:, :, None, :, None] * kept[:, None, :]
+        product = edges[:, :, None, :, None] * kept[None, None, :, None]
         split = [grid[d] for d in (*along, *others)]
         order = [(*along, *others).index(d) for d in range(len(grid))]
         tails, heads = [1 + i for i in order], [1 + len(grid) + i for i in order]
@@ -80,8 +80,8 @@ def _of_edges(pattern: Any, sizes: list[int]) -> Any:
             f"pattern has dtype {pattern.dtype}; expected whole numbers, the positions of edges' ends"
         )
     there = (pattern >= 0).all(axis=(2, 3))
-    strides = np.cumprod([1, *sizes[:0:-1]])[::-1]
-    ends = ((pattern % np.array(sizes)[:, None]) * strides[:, None]).sum(axis=2)
+    strides = np.cumprod([1, *sizes[:0:-1]])[::-1].reshape((1, 1, -1, 1))
+    ends = (pattern % np.reshape(sizes, (1, 1, -1, 1)) * strides).sum(axis=2)
     count = math.prod(sizes)
     rows = jnp.arange(len(pattern))[:, None]
     return jnp.zeros((len(pattern), count, count)).at[rows, ends[..., 0], ends[..., 1]].add(there)
