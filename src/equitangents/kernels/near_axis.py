@@ -66,7 +66,7 @@ def bent_steps(program: Program) -> tuple[Any, ...] | None:
     return ops if any(map(_leaves_angles, ops[: max(kinks, default=0)])) and unit_bias(ops) is None else None
 
 
-def _leaves_angles(op: Affine | Dual) -> bool:
+def _leaves_angles(op: Any) -> bool:
     """Whether parallel vectors are at an angle behind it: a bias, or a smooth nonlinearity."""
     return traits_of(op.activation).curved if isinstance(op, Dual) else has_bias(op)
 
