@@ -66,15 +66,20 @@ def main(library: str, cases: str, values: str) -> list:
 
 
 def _compared(theirs: dict, ours: dict) -> dict:
-    """The largest difference relative to the largest entry, where the peer has numbers; and how many it lacks.
+    """The largest difference relative to the largest entry of NNGPs or NTKs, where the peer has numbers; and how many
+    it lacks.
 
     Apart from these `itself`: of tangent kernels of an input with itself, where the angle that is 0 is the arc cosine
     of a rounded number there, 1e-8 for 1 - 1e-16.
     """
     worst = {"difference": 0.0, "itself": 0.0}
     missing = 0
+    sizes = {"nngp": 1e-300, "ntk": 1e-300}
     for key, value in theirs.items():
-        size = np.max(np.abs(value), initial=1e-300, where=np.isfinite(value))
+        kind = key.rpartition("/")[2]
+        sizes[kind] = np.max(np.abs(value), initial=sizes[kind], where=np.isfinite(value))
+    for key, value in theirs.items():
+        size = sizes[key.rpartition("/")[2]]
         gaps = np.where(np.isfinite(value), np.abs(value - ours[key]), 0) / size
         missing += int((~np.isfinite(value)).sum())
         parts = {"difference": gaps}

@@ -2,12 +2,13 @@
 
 500 networks (`PEER_NETWORKS=50` for fewer, `PEER_NETWORKS=50:100` for some of them), drawn by `random_stax`: grids
 of no, one and two dimensions, masks, graphs, axes in another order. Ours are computed here, theirs in an environment of
-their own, which reads ours beside them and compares; differences are relative to the largest entry of a kernel, over
-pairs for which neural-tangents has a number, those of an input's tangent kernel with itself by themselves: there it
-takes the arc cosine of a number that is 1 but for rounding. Left out, since the two differ by design: `Hermite` but on
-normalised fields, `ElementwiseNumerical`, `Sign`'s tangent kernel; and `ConvLocal` whose windows or strides differ
-between the dimensions of a grid after a `Conv`, where neural-tangents exchanges them, or with a scale of its channels,
-which it does not have (see the guide).
+their own, which reads ours beside them and compares; differences are relative to the largest entry of a network's
+kernels, over pairs for which neural-tangents has a number, those of an input's tangent kernel with itself by
+themselves: there it takes the arc cosine of a number that is 1 but for rounding. Left out, since the two differ by
+design: `Hermite` but on normalised fields, `ElementwiseNumerical`, `Sign`'s tangent kernel; and what neural-tangents
+gets wrong (see the guide): `ConvLocal` whose windows or strides differ between the dimensions of a grid after a `Conv`,
+where it exchanges them, or with a scale of its channels, which it does not have; and scales of channels beside
+`ExpNormalized`, which it miscounts.
 """
 
 from __future__ import annotations

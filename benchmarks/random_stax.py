@@ -143,6 +143,8 @@ class _Draw:
         if self.rng.random() < 0.3:
             layers += [f"stax.Dense(3, {self.scales()})", *self.curve()]
         layers.append(f"stax.Dense(1, {self.scales()})")
+        if any("ExpNormalized" in layer for layer in layers):  # the peer then counts channels that it does not have
+            layers = [layer.replace("s=(2, 2)", "s=(1, 1)") for layer in layers]
         shape = GRIDS[self.dimensions]
         shape = (shape[-1], *shape[:-1]) if first else shape
         return {"seed": seed, "net": f"stax.serial({', '.join(layers)})", "shape": shape, "masked": bool(self.masked),

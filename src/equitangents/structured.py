@@ -34,7 +34,8 @@ class Masked:
     that are left: sums, pools and attention leave missing positions out, and windows, paddings and strides are those of
     the smaller size. Where a network has windows (other than with zero padding and stride 1), that takes masks that
     leave the first positions along each axis. `convention="neural-tangents"` takes any: there every window reads zeros
-    at missing positions, divides by its whole size, and is there where the position that it is centred on is.
+    at missing positions, divides by its whole size, and is there where the position that it is centred on is. Outputs
+    and kernels of an input of which nothing is left are zero.
     """
 
     x: ArrayLike

@@ -129,3 +129,22 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None, want
     if value < least or (most is not None and value > most):
         raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
     return int(value)
+
+
+def check_shape(name: str, value: Any) -> tuple[int, ...]:
+    """`value` as the shape of one input, (*positions, channels): whole numbers, each at least 1.
+
+    Raises InvalidTypeError for what has no sizes, ShapeError for sizes that are anything else, and for none.
+
+    >>> check_shape("input_shape", [8, 8, 1])
+    (8, 8, 1)
+    """
+    try:
+        sizes = tuple(value)
+    except TypeError:
+        raise InvalidTypeError(f"{name} is {value!r}; expected (*positions, channels), e.g. (8, 8, 1)") from None
+    if not sizes or not all(is_whole(n) and n > 0 for n in sizes):
+        raise ShapeError(
+            f"{name} is {value!r}; expected (*positions, channels), whole numbers, each at least 1, e.g. (8, 8, 1)"
+        )
+    return tuple(map(int, sizes))

@@ -11,6 +11,7 @@ from sklearn.model_selection import cross_val_score
 
 import equitangents as et
 from equitangents.ensembles.standardisation import fitted_standardisation
+from equitangents.errors import InvalidTypeError, NotPositiveDefiniteError
 
 RNG = np.random.default_rng(0)
 X, Q = RNG.normal(size=(12, 4)), RNG.normal(size=(5, 4))
@@ -227,3 +228,27 @@ def test_an_augmentation_that_is_none_is_refused_as_without(model):
     with pytest.raises(et.errors.EquitangentsError) as there:
         clone(model).set_params(augmentation=3, standardise=False).fit(X, Y)
     assert str(here.value) == str(there.value)
+
+
+@pytest.mark.parametrize("x", [X[:1], np.ones((4, 4)), np.broadcast_to(X[0], (5, 4))])
+def test_a_kernel_that_is_singular_since_standardised_inputs_are_all_equal_says_so(x, caplog):
+    said = rf"one value in all {len(x)} inputs, so that standardised they are all equal, 0"
+    without_bias = et.nn.Sequential(et.nn.Dense(8), et.nn.Relu(), et.nn.Dense(1))
+    for kind in (et.InfiniteEnsemble, et.InfiniteEnsembleClassifier)[: len(x)]:  # one input has one class
+        with pytest.raises(NotPositiveDefiniteError, match=said + ".*standardise=False"):
+            kind(without_bias, standardise=True).fit(x, np.arange(len(x)) % 2)
+    caplog.clear()
+    infinite().fit(x, np.ones(len(x)))  # biases and a ridge give the mean of the targets
+    assert sum("they are all equal" in record.message for record in caplog.records) == 1
+    with pytest.raises(NotPositiveDefiniteError, match="eigenvalue"):
+        et.InfiniteEnsemble(without_bias).fit(0 * x, np.arange(len(x)))
+
+
+def test_one_image_has_several_values_in_a_channel(caplog):
+    infinite(CONV).fit(IMAGES[:1], Y[:1])
+    assert "they are all equal" not in caplog.text
+
+
+def test_a_layer_by_itself_is_no_ensemble():
+    with pytest.raises(InvalidTypeError, match="a layer by itself"):
+        et.DeepEnsemble(et.nn.Dense(1), **MEANS).fit(X, Y)

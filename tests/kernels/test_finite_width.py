@@ -7,7 +7,7 @@ import pytest
 
 import equitangents as et
 from equitangents import precision
-from equitangents.errors import MemoryLimitError, NetworkError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
 from equitangents.kernels import finite_width
 from equitangents.nn import (
     Abs,
@@ -185,3 +185,50 @@ def test_pools_over_many_positions_are_refused_with_a_remedy(rng):
     net = Sequential(Conv(4, 3), Relu(), Conv(4, 3), Relu(), GlobalAvgPool(), Dense(1))
     with pytest.raises(MemoryLimitError, match="Flatten"):
         finite_width(net, rng.standard_normal((1, 16, 16, 1)))
+
+
+@pytest.mark.parametrize(("cut", "b_std"), [(0, 0.3), (1, 0.0), (2, 0.3)])
+@pytest.mark.parametrize("phi", [Relu(), Erf()])
+def test_weights_of_no_size_are_the_limit_of_small_ones(phi, cut, b_std, rng):
+    """And what lies before them has no part: the network then begins with its biases."""
+    x = rng.standard_normal((2, 3))
+
+    def net(small):
+        stds = [small if i == cut else 1.4 for i in range(3)]
+        layers = [Dense(8, W_std=w, b_std=b_std if i == cut else 0.1) for i, w in enumerate(stds)]
+        return Sequential(layers[0], phi, layers[1], phi, layers[2])
+
+    none, little = finite_width(net(0.0), x), finite_width(net(1e-5), x)
+    for name in ("nngp", "ntk", "nngp_std", "ntk_std", "nngp_correction", "ntk_correction"):
+        np.testing.assert_allclose(getattr(none, name), getattr(little, name), rtol=1e-4, atol=1e-5, err_msg=name)
+        assert np.ptp(getattr(none, name)) <= 1e-12, "inputs have no part"
+
+
+def test_windows_of_no_size_leave_the_biases(rng):
+    x = rng.standard_normal((1, 3, 2))
+    net = lambda W_std: ending(Conv(8, 2), Relu(), Conv(8, 2, W_std=W_std, b_std=0.5), Erf(), Flatten())
+    none, little = (finite_width(net(w), x, draws=64) for w in (0.0, 1e-6))
+    allowed = 8 * (none.draws_error + little.draws_error) * np.max(none.ntk)
+    for name in ("ntk", "ntk_std", "nngp_std"):
+        assert np.max(np.abs(getattr(none, name) - getattr(little, name))) <= allowed, name
+
+
+@pytest.mark.parametrize("net", ["net", None, 3, Dense(3), [Dense(3)], len], ids=repr)
+def test_what_is_no_network_is_named(net, rng):
+    x = rng.standard_normal((2, 4))
+    calls = (
+        lambda: finite_width(net, x),
+        lambda: et.kernels.monte_carlo(net, x, key=jax.random.key(0), samples=2),
+        lambda: et.kernels.empirical(net, {"w": jnp.ones(3)}, x),
+        lambda: et.kernels.random_features(net),
+        lambda: et.nn.is_admissible(net, "C4", (4, 4, 1)),
+    )
+    for call in calls:
+        with pytest.raises(InvalidTypeError, match="net is"):
+            call()
+
+
+@pytest.mark.parametrize("draws", [0, 2, 3, 12, 1000, 2.0, True, "many"])
+def test_draws_are_a_power_of_two(draws, rng):
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=rf"draws is {draws!r}; expected a power of two"):
+        finite_width(mlp(Relu(), (4,)), rng.standard_normal((2, 3)), draws=draws)

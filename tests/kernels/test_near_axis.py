@@ -23,10 +23,12 @@ PHI = {
     "sin": nn.Sin,
     "cos": nn.Cos,
     "gaussian": nn.Gaussian,
+    "normalised": nn.LayerNorm,
     0.0: nn.Relu,
     -1.0: nn.Abs,
 }
 STACKS = [("erf", 0.0), ("gelu", 0.0), ("sin", -1.0), ("cos", 0.0), ("gaussian", 0.0), (0.0, "erf", 0.0)]
+WITHOUT_UNITS = [(0.0, "erf"), (0.0, "gelu"), ("normalised", 0.0), (0.0, "normalised", 0.0), (0.0, "normalised", "erf")]
 LIMITS = {np.dtype("float32"): 2e-6, np.dtype("float64"): 1e-13}
 
 
@@ -62,6 +64,13 @@ def test_dense_networks_keep_their_digits(phis, dtype, rng):
     check(phis, 0.003, 1e-3, dtype, "cpu", rng)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("phis", WITHOUT_UNITS, ids=str)
+def test_a_bias_before_a_kink_leaves_angles_where_there_are_no_units(phis, dtype, rng):
+    """Smooth functions and layer normalisation anywhere in the network take its units away."""
+    check(phis, 0.003, 1.0, dtype, "cpu", rng)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -69,6 +78,16 @@ def test_dense_networks_keep_their_digits(phis, dtype, rng):
 @pytest.mark.parametrize("b_std", [0.0, 0.003, 0.1])
 @pytest.mark.parametrize("phis", STACKS, ids=str)
 def test_at_all_scales(phis, b_std, scale, dtype, engine, rng):
+    check(phis, b_std, scale, dtype, engine, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0])
+@pytest.mark.parametrize("b_std", [0.003, 0.1])
+@pytest.mark.parametrize("phis", WITHOUT_UNITS, ids=str)
+def test_biases_at_all_scales(phis, b_std, scale, dtype, engine, rng):
     check(phis, b_std, scale, dtype, engine, rng)
 
 
@@ -88,8 +107,8 @@ def test_pairs_are_the_same_in_both_places_and_are_told(rng):
 def test_ordinary_inputs_and_other_networks_stay_with_the_engine(rng):
     x = rng.standard_normal((20, 8))
     assert not network(("erf", 0.0), 1.4, 0.1)[0].kernel(x).notes
-    for phis in (("erf", "erf"), (0.0, 0.0), (0.0, "erf")):
-        assert bent_steps(network(phis, 1.4, 0.1)[0].lower((8,))[1]) is None
+    for phis, bias in ((("erf", "erf"), 0.1), ((0.0, 0.0), 0.1), ((0.0, "erf"), 0.0), (("normalised", 0.0), 0.0)):
+        assert bent_steps(network(phis, 1.4, bias)[0].lower((8,))[1]) is None
 
 
 def test_the_distance_after_gelu_keeps_its_digits():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.nn import (
     AvgPool,
     Conv,
@@ -133,3 +133,31 @@ def test_small_differences_of_many_moments_are_seen_together(rng):
     assert _together(noise * 1e-9 + 1e-7, 1e-5) < 1  # rounding, however regular
     noise[3, 5] = np.nan
     assert np.isnan(_together(noise, 1e-9))
+
+
+@pytest.mark.parametrize(
+    "shape", [6, (6.5, 6, 1), (6, 6, 1.0), (True, 6, 1), "661", (), (6, 0, 1), (6, -6, 1), (6, 6, np.nan)]
+)
+def test_shapes_of_inputs_are_whole_numbers(shape):
+    """Wherever a shape is asked for: it was rounded down."""
+    net = ending(Conv(4, 3))
+    calls = (
+        lambda: is_admissible(net, "C4", shape),
+        lambda: et.DeepEnsemble(net).is_admissible("C4", shape),
+        lambda: et.DeepEnsemble(net, input_shape=shape).fit(np.ones((2, 36)), np.ones(2)),
+        lambda: net.signals(shape),
+        lambda: net.lower(shape),
+        lambda: net.output_shape(shape),
+        lambda: net.init(jax.random.key(0), shape),
+        lambda: net.kernel_cost(shape, 4),
+    )
+    for call in calls:
+        with pytest.raises((InvalidTypeError, ShapeError), match="input_shape is"):
+            call()
+    assert is_admissible(net, "C4", [np.int64(6), 6, 1])
+
+
+def test_numbers_of_networks_and_seeds_are_whole_also_where_none_is_drawn():
+    for given in ({"members": 2.5}, {"members": 3}, {"seed": "a"}):
+        with pytest.raises((InvalidTypeError, InvalidArgumentError), match=f"{next(iter(given))} is"):
+            is_admissible(ending(Conv(4, 3)), "C4", (6, 6, 1), **given)

@@ -124,3 +124,26 @@ def test_parameters_of_another_number_of_layers_are_refused(wrong):
     assert net.apply(params, x).shape == (3, 2)
     with pytest.raises(et.errors.ShapeError, match="params"):
         net.apply(wrong(params), x)
+
+
+@pytest.mark.parametrize("convention", ["smaller", "neural-tangents"])
+@pytest.mark.parametrize("end", [nn.Flatten(), nn.GlobalAvgPool(), nn.GlobalSumPool()])
+def test_an_input_of_which_nothing_is_left_has_zeros(end, convention):
+    """For outputs and kernels alike, whatever biases come after; the others do not notice."""
+    x, mask = RNG.standard_normal((3, 4, 2)), np.ones((3, 4), bool)
+    mask[0], mask[1, 2:] = False, False
+    net = nn.Sequential(
+        nn.Conv(3, 2, b_std=0.3, padding="valid"), end, nn.Dense(2, b_std=0.3), nn.Relu(), nn.Dense(1, b_std=0.1)
+    )
+    inputs = et.Masked(x, mask, convention)
+    outputs = net.apply(net.init(jax.random.key(0), (4, 2)), inputs)
+    assert not np.any(outputs[0])
+    assert np.all(outputs[1:])
+    for engine in ("reference", "cpu"):
+        k = net.kernel(inputs, engine=engine)
+        for values in (k.nngp, k.ntk):
+            assert not np.any(values[0])
+            assert not np.any(values[:, 0])
+        np.testing.assert_allclose(k.ntk[1:, 1:], net.kernel(inputs[1:], engine=engine).ntk, rtol=1e-12)
+        assert np.diag(k.nngp)[1:].min() > 0
+    assert net.kernel_diagonal(inputs).nngp[0] == 0

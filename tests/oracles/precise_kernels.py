@@ -72,7 +72,13 @@ def gaussian(q1, q2, k):
     return 1 / delta.sqrt(), 4 * k / (delta * delta.sqrt())
 
 
-SMOOTH = {"erf": erf, "gelu": gelu, "sin": sine, "cos": cosine, "gaussian": gaussian}
+def normalised(q1, q2, k):
+    """k/√((q1+ε)(q2+ε)), ε = 1e-12: layer normalisation."""
+    factor = 1 / ((q1 + Decimal("1e-12")) * (q2 + Decimal("1e-12"))).sqrt()
+    return factor * k, factor
+
+
+SMOOTH = {"normalised": normalised, "erf": erf, "gelu": gelu, "sin": sine, "cos": cosine, "gaussian": gaussian}
 
 
 @lru_cache(1)

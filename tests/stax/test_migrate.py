@@ -81,7 +81,6 @@ def test_idioms_of_the_guide_run_as_they_stand():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("stax.Aggregate(implementation=stax.AggregateImplementation.SPARSE)", "implementation='SPARSE' is not here"),
         ("stax.Elementwise(nngp_fn=mine)", "takes a function fn alone"),
         ("nt.empirical_ntk_fn(mine, vmap_axes=1)", "vmap_axes=1 is not here"),
         ("stax.Conv(3, (3, 3), dimension_numbers=('NHWC', 'HWIO', 'NWHC'))", "move the axes"),

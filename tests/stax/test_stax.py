@@ -79,10 +79,11 @@ def test_masks_and_graphs_come_as_arguments():
     _, _, kernel_fn = stax.serial(stax.Aggregate(), stax.Dense(4), stax.GlobalSumPool(), stax.Dense(1))
     net = nn.Sequential(nn.Aggregate(), nn.Dense(4), nn.GlobalSumPool(), nn.Dense(1))
     same(kernel_fn, net, et.Graphs(x, graphs, mask))
-    found = kernel_fn(x, None, "ntk", mask_constant=100.0, pattern=(graphs, graphs))
+    tails_first = graphs.mT, (1 - graphs).mT
+    found = kernel_fn(x, None, "ntk", mask_constant=100.0, pattern=tails_first[0])
     assert np.array_equal(found, net.kernel(et.Graphs(x, graphs, mask)).ntk)
     others = 1 - graphs
-    found = kernel_fn(x, X, "ntk", mask_constant=100.0, pattern=(graphs, others))
+    found = kernel_fn(x, X, "ntk", mask_constant=100.0, pattern=tails_first)
     everywhere = np.ones(X.shape[:-1], bool)
     expected = net.kernel(et.Graphs(x, graphs, mask), et.Graphs(X, others, everywhere)).ntk
     np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -97,7 +98,6 @@ def test_masks_and_graphs_come_as_arguments():
         (lambda: stax.serial((None, None, None)), "nn.Layer"),
         (lambda: stax.layer(lambda: None), "nn.Layer"),
         (lambda: stax.Slice[:, 1:], "Aggregate"),
-        (lambda: stax.Aggregate(implementation=stax.AggregateImplementation.SPARSE.value), "dense adjacency"),
         (lambda: stax.MaxPool((2,)), "AvgPool"),
         (lambda: stax.GlobalSelfAttention(3, 3, 3, 2, pos_emb_type="SUM"), "channels of the input"),
         (lambda: et.utils.x1_is_x2(X), "equitangents.utils"),

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from equitangents.actions.remedies import channels_first, remedy
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
 from equitangents.nn import Sequential
-from equitangents.validation import as_rectangular, check_array, check_same_length
+from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape
 
 logger = logging.getLogger("equitangents")
 
@@ -43,7 +43,7 @@ def check_inputs(estimator: BaseEstimator, x: Any, input_shape: tuple[int, ...] 
         lacking = "sample" if len(x) == 0 else "feature"
         raise ShapeError(f"X has 0 {lacking}(s) (shape={x.shape}) while a minimum of 1 is required.")
     if input_shape is not None:
-        shape = check_input_shape(input_shape)
+        shape = check_shape("input_shape", input_shape)
         if x.ndim == 2 and x.shape[1] == math.prod(shape):
             x = x.reshape(len(x), *shape)
         elif x.shape[1:] != shape:
@@ -73,17 +73,6 @@ def check_network(net: object, x: Any) -> None:
         net.signals(x.shape[1:])
     except NetworkError as error:
         raise NetworkError(f"{error} (X has shape {x.shape}){remedy('X', x.shape)}") from None
-
-
-def check_input_shape(input_shape: Any) -> tuple[int, ...]:
-    """`input_shape` as a tuple of positive integers (*positions, channels)."""
-    try:
-        shape = tuple(int(n) for n in input_shape)
-    except (TypeError, ValueError):
-        shape = ()
-    if not shape or any(n < 1 for n in shape):
-        raise InvalidArgumentError(f"input_shape is {input_shape!r}; expected (*positions, channels), e.g. (8, 8, 1)")
-    return shape
 
 
 def check_targets(x: Any, y: Any, *, copies: bool = False) -> np.ndarray:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +25,13 @@ from jaxtyping import Float
 from equitangents.actions import Action, ActionSubset
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.subset import Augmentation
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
 from equitangents.nn import PointCloud, Sequential
 
 logger = logging.getLogger("equitangents")
 
 _UNIT = 30.0  # how far the root mean square of inputs may be from 1 before it is warned of
+_NOTHING = "each channel of X has one value in all %d inputs, so that standardised they are all equal, 0"
 _NESTED = 4  # how many averages and priors may lie around a network
 _SAME = 1e-6  # relative to the signals' size: what counts as commuting; a wrong shift or scale is off by its own size
 
@@ -86,7 +88,21 @@ class StandardisedInputs:
             logger.info("inputs are standardised: %s", self.standardisation_.how)
         elif not self.standardise:
             _warn_of_units(x)
-        return self._as_trained(x)
+        trained = self._as_trained(x)
+        if self.standardisation_ is not None and not np.any(trained):
+            logger.warning(_NOTHING, len(trained))
+        return trained
+
+    @contextmanager
+    def _told_of_equal_inputs(self, trained: Any) -> Iterator[None]:
+        """A kernel that is singular since nothing is left of the standardised inputs says so."""
+        try:
+            yield
+        except NotPositiveDefiniteError:
+            if self.standardisation_ is None or np.any(trained):
+                raise
+            remedy = "; give inputs that differ, a ridge with b_std above 0, or standardise=False (--no-standardise)"
+            raise NotPositiveDefiniteError(_NOTHING % len(trained) + remedy) from None
 
     def _as_trained(self, x: Any) -> Any:
         """Inputs (M, …, channels), checked, as the networks take them."""

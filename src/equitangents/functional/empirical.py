@@ -68,7 +68,7 @@ def empirical_ntk_fn(
         at = partial(_outputs, f, first)
         x2 = None if not jax.tree.leaves(x2) else x2
         _check_params(params)
-        if keywords.get("rng") is not None or first is not second:
+        if any(keywords.get(name) is not None for name in _EACH_SIDE):
             other = partial(_outputs, f, second)
             return _of_batches(axes, params, (at, x1), (other, x1 if x2 is None else x2))
         found = jax.eval_shape(at, params, x1)
@@ -249,7 +249,7 @@ class Axes:
         return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", whole) / size
 
 
-_EACH_SIDE = ("rng", "pattern")  # arguments of which there may be two, one for each set of inputs
+_EACH_SIDE = ("rng", "pattern")  # arguments of all inputs at a time, of which there may be two, one for each set
 
 
 def _sides(keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

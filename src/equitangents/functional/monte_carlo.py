@@ -45,8 +45,8 @@ def monte_carlo_kernel_fn(
         @jax.jit
         def sample(one: jax.Array) -> Tree:
             _, params = init_fn(one, jax.tree.map(lambda v: v.shape, x1))
-            at = partial(empirical, get=names, params=params, **_with_key(apply_fn, keywords, one, x2 is None))
-            return tuple(batch(at, batch_size)(x1, x2))
+            blocks = batch(partial(empirical, get=names, params=params), batch_size)
+            return tuple(blocks(x1, x2, **_with_key(apply_fn, keywords, one, x2 is None)))
 
         def estimates(counts: list[int]) -> Iterator[Tree]:
             for _, found in means(sample, key, counts):

@@ -12,7 +12,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params
-from equitangents.errors import NetworkError, ShapeError
+from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.structured_derivatives import structure
 from equitangents.kernels.tangent import cheapest, parameter_count, tangent_kernel
 from equitangents.memory import check_fits
@@ -35,6 +35,15 @@ def empirical(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike |
 def empirical_matrix(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> ArrayLike:
     """The finite-width NTK between all outputs: (N1, N2, outputs, outputs)."""
     return _in_tiles(net, params, x1, x2, "full")
+
+
+def check_finite_network(net: object) -> None:
+    """Raise InvalidTypeError unless this has parameters and outputs; a layer by itself has not."""
+    if not isinstance(net, FiniteNetwork) or hasattr(net, "signal"):
+        raise InvalidTypeError(
+            f"net is {net!r}; expected nn.Sequential, or a network with init(key, input_shape, dtype) and "
+            "apply(params, x)"
+        )
 
 
 def form_of(net: object) -> str:
@@ -95,6 +104,7 @@ def _plan(
 
 
 def _in_tiles(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None, form: str) -> ArrayLike:
+    check_finite_network(net)
     a = check_array("x1", x1, min_rank=2)
     b = a if x2 is None else check_array("x2", x2, min_rank=2)
     found = plan(net, params, a.shape[1:], form)

@@ -14,11 +14,10 @@ from numpy.typing import DTypeLike
 from equitangents import precision
 from equitangents._protocols import ShapedNetwork
 from equitangents._types import ArrayLike, Tree
-from equitangents.errors import InvalidArgumentError
-from equitangents.kernels.empirical import Plan, form_of, plan
+from equitangents.kernels.empirical import Plan, check_finite_network, form_of, plan
 from equitangents.kernels.tangent import product_of_outputs, tangent_kernel
 from equitangents.memory import check_fits
-from equitangents.validation import check_array
+from equitangents.validation import check_array, check_whole
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,10 @@ def monte_carlo(
     `dtype` of the networks: float32 unless given. Sample i depends on (key, i) alone. The derivatives of all
     inputs are held at once; raises MemoryLimitError where they cannot fit.
     """
+    check_finite_network(net)
     x1 = check_array("x1", x1, min_rank=2)
     x2 = None if x2 is None else check_array("x2", x2, min_rank=2)
-    if samples < 2:
-        raise InvalidArgumentError(f"samples is {samples}; expected at least 2, for a standard error")
+    check_whole("samples", samples, 2, wanted="a whole number, at least 2, for a standard error")
     dtype = np.dtype(dtype or np.float32)
     found = _planned(net, x1, x1 if x2 is None else x2, dtype)
 

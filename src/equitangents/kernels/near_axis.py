@@ -1,6 +1,7 @@
-"""Parallel and opposite vectors of unequal norm where a kink follows a smooth nonlinearity, which has no units.
+"""Parallel and opposite vectors of unequal norm before a kink, in networks that have no units (`kernels.units`).
 
-A smooth nonlinearity leaves these vectors a small angle θ, which the kink reads. D and the variances hold θ² to the
+These are networks with a smooth nonlinearity or layer normalisation, before the kink or after it. A bias or a smooth
+nonlinearity before leaves these vectors a small angle θ, which the kink reads. D and the variances hold θ² to the
 rounding ε D/√(q1 q2), so that θ is off by that over θ. Pairs of dense networks for which this may be above `TARGET` are
 computed again, from the covariance, in numbers of 106 bits. Convolutions and other networks keep the root of ε.
 """
@@ -19,13 +20,15 @@ from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Affine, Dual, Program
 from equitangents.kernels.twofold import Twofold, twofold
-from equitangents.kernels.units import unit_bias
+from equitangents.kernels.units import has_bias, unit_bias
 
 TARGET = {"float32": 2e-6, "float64": 3e-14}  # of angles
 _ERRORS = 3  # roundings that D has gathered
-_ROWS = 1 << 18  # entries of a block of cosines
+_ROWS = 1 << 18  # entries of a block of distances
 _PAIRS = 1 << 20  # products of entries at a time
-_ROUGH = 1e-5  # of cosines in single precision
+_ROUGH = 1e-5  # of squared distances in single precision
+_FEW = 8  # random combinations of entries, by which pairs are sought
+_STRETCH = 10.0  # how much longer squared distances may be of these: more for one pair in 1e13
 _RANGE = 1e-60, 1e60  # of mean squares: beyond, their products leave the range of doubles
 
 
@@ -52,7 +55,7 @@ def mend(program: Program, x1: np.ndarray, x2: np.ndarray | None, nngp: Any, ntk
 
 @lru_cache(maxsize=256)
 def bent_steps(program: Program) -> tuple[Any, ...] | None:
-    """The layers of a dense network in which a kink follows a smooth nonlinearity, or None."""
+    """The layers of a dense network without units in which a kink reads a small angle, or None."""
     steps = plan(program)
     if not isinstance(steps, FibrePlan) or steps.field or not steps.single or len(set(steps.labels.array)) != 1:
         return None
@@ -60,8 +63,12 @@ def bent_steps(program: Program) -> tuple[Any, ...] | None:
     if not all(isinstance(op, Affine) or (isinstance(op, Dual) and precise.is_known(op.activation)) for op in ops):
         return None
     kinks = [n for n, op in enumerate(ops) if isinstance(op, Dual) and traits_of(op.activation).bent]
-    smooth = any(isinstance(op, Dual) and traits_of(op.activation).curved for op in ops[: max(kinks, default=0)])
-    return ops if kinks and smooth and unit_bias(ops) is None else None
+    return ops if any(map(_leaves_angles, ops[: max(kinks, default=0)])) and unit_bias(ops) is None else None
+
+
+def _leaves_angles(op: Any) -> bool:
+    """Whether parallel vectors are at an angle behind it: a bias, or a smooth nonlinearity."""
+    return traits_of(op.activation).curved if isinstance(op, Dual) else has_bias(op)
 
 
 def kernels(steps: tuple[Any, ...], f: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -98,44 +105,67 @@ def _mean_product(f: np.ndarray, g: np.ndarray) -> Twofold:
 
 def _near(x1: np.ndarray, x2: np.ndarray | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The numbers of both inputs of such pairs, some at a time; of x1 with itself those with i < j."""
-    f, norms1 = _directions(x1)
-    g, norms2 = (f, norms1) if x2 is None else _directions(x2)
+    x1 = x1.reshape((len(x1), -1))
+    x2 = x1 if (alone := x2 is None) else x2.reshape((len(x2), -1))
+    norms1 = _norms(x1)
+    norms2 = norms1 if alone else _norms(x2)
     if not norms1.any() or not norms2.any():
         return
     ratio = min(norms1[norms1 > 0].min() / norms2.max(), norms2[norms2 > 0].min() / norms1.max())
-    widest = _angle(ratio, -1, x1.dtype)
-    bound = 1 - widest**2 / 2 - _ROUGH
-    rough1, rough2 = f.astype(np.float32), g.astype(np.float32).T
-    rows, most = max(1, _ROWS // len(g)), max(1, _PAIRS // f.shape[1])
-    for at in range(0, len(f), rows):
-        after = at if x2 is None else 0
-        i, j = np.nonzero(np.abs(rough1[at : at + rows] @ rough2[:, after:]) >= bound)
+    few1 = _few(x1, norms1)
+    few2 = few1 if alone else _few(x2, norms2)
+    stretch = _STRETCH if x1.shape[1] > _FEW else 1.0
+    bounds = [_angle(ratio, sign, x1.dtype) ** 2 * stretch + _ROUGH for sign in (1, -1)]
+    rows, most = max(1, _ROWS // len(x2)), max(1, _PAIRS // x1.shape[1])
+    for at in range(0, len(x1), rows):
+        after = at if alone else 0
+        i, j = _close(few1[at : at + rows], few2[after:], bounds)
         i, j = i + at, j + after
-        if x2 is None:
+        if alone:
             i, j = i[i < j], j[i < j]
         for part in range(0, len(i), most):
-            yield _nearest(f, norms1, i[part : part + most], g, norms2, j[part : part + most], x1.dtype)
+            a, b = i[part : part + most], j[part : part + most]
+            near = _is_near(x1[a], norms1[a], x2[b], norms2[b], x1.dtype)
+            yield a[near], b[near]
 
 
-def _nearest(
-    f: np.ndarray, norms1: np.ndarray, i: np.ndarray, g: np.ndarray, norms2: np.ndarray, j: np.ndarray, dtype: DType
-) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs among (i, j) for which rounding of D over the angle is more than the target."""
-    sign = np.where(np.einsum("pc,pc->p", f[i], g[j]) < 0, -1.0, 1.0)
-    angle = np.linalg.norm(f[i] - sign[:, None] * g[j], axis=1)
-    both = (norms1[i] > 0) & (norms2[j] > 0)
-    ratio = np.where(both, norms1[i], 1) / np.where(both, norms2[j], 1)
-    near = both & (angle <= _angle(ratio, sign, dtype))
-    return i[near], j[near]
+def _close(few1: np.ndarray, few2: np.ndarray, bounds: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of rows whose difference, or whose sum, has a square of at most the first bound, or the second."""
+    one, other = (np.einsum("nc,nc->n", few, few)[:, None] for few in (few1, few2))
+    left, right = np.hstack([few1, one, np.ones_like(one)]), np.hstack([-2 * few2, np.ones_like(other), other])
+    near = None
+    for bound in bounds:
+        square = left @ right.T
+        if not square.min() > bound:
+            near = square <= bound if near is None else near | (square <= bound)
+        right[:, : few2.shape[1]] *= -1
+    return np.nonzero(near) if near is not None else (np.zeros(0, np.intp),) * 2  # type: ignore[return-value]
 
 
-def _directions(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Unit vectors and norms; those of inputs that are out of range are 0."""
-    flat = np.asarray(x, np.float64).reshape((len(x), -1))
-    square = np.einsum("nc,nc->n", flat, flat)
+def _is_near(f: np.ndarray, norms1: np.ndarray, g: np.ndarray, norms2: np.ndarray, dtype: DType) -> np.ndarray:
+    """For which pairs of rows rounding of D over the angle is more than the target."""
+    both = (norms1 > 0) & (norms2 > 0)
+    one, other = (np.where(both, norms, 1) for norms in (norms1, norms2))
+    f, g = (np.asarray(x, np.float64) / norms[:, None] for x, norms in ((f, one), (g, other)))
+    sign = np.where(np.einsum("pc,pc->p", f, g) < 0, -1.0, 1.0)
+    angle = np.linalg.norm(f - sign[:, None] * g, axis=1)
+    return both & (angle <= _angle(one / other, sign, dtype))
+
+
+def _norms(x: np.ndarray) -> np.ndarray:
+    """Norms of rows; those of inputs that are out of range are 0."""
+    square = np.einsum("nc,nc->n", x, x, dtype=np.float64)
     usable = (square > _RANGE[0]) & (square < _RANGE[1])
-    norms = np.where(usable, np.sqrt(np.where(usable, square, 1)), 0)
-    return np.where(usable[:, None], flat, 0) / np.where(usable, norms, 1)[:, None], norms
+    return np.where(usable, np.sqrt(np.where(usable, square, 1)), 0)
+
+
+def _few(x: np.ndarray, norms: np.ndarray) -> np.ndarray:
+    """Unit vectors, of many entries some random combinations: all distances are kept but for a factor."""
+    scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
+    if x.shape[1] <= _FEW:
+        return np.asarray(x * scale, np.float32)
+    mixed = x @ np.random.default_rng(0).standard_normal((x.shape[1], _FEW)).astype(x.dtype)
+    return np.asarray(mixed * (scale / np.sqrt(_FEW)), np.float32)
 
 
 def _angle(ratio: Any, sign: Any, dtype: DType) -> Any:

@@ -36,6 +36,11 @@ def unit_bias(*parts: Iterable[Any]) -> Any:
     return added
 
 
+def has_bias(op: Any) -> bool:
+    """Whether an operation adds a bias, which numbers that are not known yet may be."""
+    return isinstance(op, Affine) and not (isinstance(op.b_var, float | int) and op.b_var == 0)
+
+
 def _flat(ops: Iterable[Any]) -> Iterable[Any]:
     for op in ops:
         yield op

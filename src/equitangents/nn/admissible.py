@@ -21,10 +21,12 @@ from equitangents._types import AnyAction
 from equitangents.actions import as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.finite_width.blocks import LinearBlock, has_weights, linear_block
+from equitangents.nn.layer import Layer
 from equitangents.nn.layer_norm import LayerNorm
 from equitangents.nn.nonlinearities import Identity, Nonlinearity
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.signal import OnGroup, Signal
+from equitangents.validation import check_shape, check_whole
 
 _TOLERANCE = 1e-9  # relative, of sums in float64
 Outputs = Callable[[np.ndarray], Iterable[np.ndarray]]
@@ -71,12 +73,14 @@ def is_admissible(
     member, one by one and in the combination that differs most. Modules of Flax, Equinox and PyTorch are asked through
     the ensemble that trains them: `DeepEnsemble(net).is_admissible(action, input_shape)`.
     """
-    if not (callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None))) or _of_flax(net):
+    if not isinstance(net, FiniteNetwork) or isinstance(net, Layer) or _of_flax(net):
         raise InvalidTypeError(
             f"net is a {type(net).__name__}; expected a network with init(key, input_shape, dtype) and apply(params, "
             "x); of modules of other libraries ask their ensemble: DeepEnsemble(net).is_admissible(action, input_shape)"
         )
-    shape = tuple(int(n) for n in input_shape)
+    shape = check_shape("input_shape", input_shape)
+    check_whole("members", members, _LEAST)
+    check_whole("seed", seed, 0)
     known = by_layers(net, action, shape, seed=seed) if isinstance(net, Sequential) else None
     if known is not None:
         return known
@@ -102,7 +106,7 @@ def is_admissible_law(outputs: Outputs, action: Any, input_shape: tuple[int, ...
 
     The second moments of their outputs at 4 inputs are compared with those at the inputs moved by up to 8 elements.
     """
-    shape = tuple(int(n) for n in input_shape)
+    shape = check_shape("input_shape", input_shape)
     moving = _moving(action, shape)
     return moving if isinstance(moving, Admissible) else _sampled(outputs, *moving, shape, seed)
 

@@ -17,7 +17,7 @@ from equitangents.kernels.program import Affine, GroupFibres, Op, RatedAffine
 from equitangents.kernels.rotations import RotationFibres
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
-from equitangents.nn.structure import Structure
+from equitangents.nn.structure import Structure, anywhere
 from equitangents.normals import standard_normal
 
 
@@ -60,7 +60,7 @@ class Layer(CheckedKeywords, abc.ABC):
         """Which positions of the output exist, (N, *positions) or None; NetworkError if the layer takes no masks."""
         positions = self.signal(signal).positions
         if mask is None or positions.shape == ():
-            return None
+            return anywhere(mask)
         if positions != signal.positions:
             raise NetworkError(f"{self!r} does not take inputs with missing positions (masks)")
         return mask

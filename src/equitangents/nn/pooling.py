@@ -18,7 +18,7 @@ from equitangents.kernels.structured import BlockSums, Fitted, averages, decidin
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, per_dimension
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.structure import Structure, pooled
+from equitangents.nn.structure import Structure, anywhere, pooled
 from equitangents.structured import SMALLER
 
 
@@ -228,7 +228,7 @@ class Flatten(ParameterFree):
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """As `apply`: missing positions are zeros."""
-        return self.apply(params, x, signal), replace(structure, mask=None)
+        return structure.after(self.apply(params, x, signal), anywhere(structure.mask))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One operation that reads positions as channels; none where there are no positions."""

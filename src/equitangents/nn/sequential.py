@@ -27,7 +27,7 @@ from equitangents.nn.steerable.outputs import turning_dimension
 from equitangents.nn.structure import Structure
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
-from equitangents.validation import check_array
+from equitangents.validation import check_array, check_shape
 
 
 class Sequential(CheckedKeywords):
@@ -78,7 +78,7 @@ class Sequential(CheckedKeywords):
 
     def signals(self, input_shape: tuple[int, ...]) -> tuple[Signal, ...]:
         """What goes into each layer, and last what comes out; NetworkError names the layer that does not fit."""
-        return _signals(self._layers, _check_input_shape(input_shape))
+        return _signals(self._layers, check_shape("input_shape", input_shape))
 
     def output_shape(self, input_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of one output for inputs of shape (*positions, channels)."""
@@ -123,12 +123,13 @@ class Sequential(CheckedKeywords):
             graphs = getattr(x, "adjacency", None)
             graphs = None if graphs is None else jnp.asarray(graphs, dtype)
             convention = getattr(x, "convention", SMALLER)
-            structure = Structure(getattr(x, "mask", None), graphs, key, convention)
+            mask = getattr(x, "mask", None) if values.ndim > 2 else None  # vectors have no positions
+            structure = Structure(mask, graphs, key, convention)
             return run_layers(self._layers, params, values, self.signals(values.shape[1:]), structure)[0]
 
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
-        return _lower(self._layers, _check_input_shape(input_shape))
+        return _lower(self._layers, check_shape("input_shape", input_shape))
 
     def kernel(self, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
         """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1 at half cost).
@@ -207,7 +208,7 @@ class Sequential(CheckedKeywords):
         engine: str | None = None,
     ) -> KernelCost:
         """What `kernel_field` will take for n1 and n2 inputs of `shape`, before it is run; see `kernel_cost`."""
-        return cost_of_field(self, _check_input_shape(shape), n1, n2, positions, dtype, engine)
+        return cost_of_field(self, check_shape("input_shape", shape), n1, n2, positions, dtype, engine)
 
     def kernel_pairs(
         self, x1: ArrayLike, x2: ArrayLike, first: Numbers, second: Numbers, engine: str | None = None
@@ -230,7 +231,7 @@ class Sequential(CheckedKeywords):
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
         program: AnyProgram
         if is_structured(x):
-            given, program = _lower_structured(self._layers, _check_input_shape(x.shape[1:]), x.convention)
+            given, program = _lower_structured(self._layers, check_shape("input_shape", x.shape[1:]), x.convention)
         else:
             given, program = self.lower(x.shape[1:])
         return self.after_given(given, x), program
@@ -252,7 +253,9 @@ class Sequential(CheckedKeywords):
         1000))` says it in words. For a network that samples rotations, on signals (B², C), the resolution is that of
         random signals of unit variance.
         """
-        given, program = _lower_structured(self._layers, _check_input_shape(shape)) if masked else self.lower(shape)
+        given, program = (
+            _lower_structured(self._layers, check_shape("input_shape", shape)) if masked else self.lower(shape)
+        )
         return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
 
     def after_given(self, count: int, x: Inputs) -> Any:
@@ -271,7 +274,7 @@ class Sequential(CheckedKeywords):
             if is_structured(x):
                 structure = Structure(x.mask, x.adjacency, masks=x.convention)
                 y, after = run_layers(self._layers[:count], ((),) * count, y, signals, structure)
-                if after.mask is None and x.adjacency is None:
+                if (after.mask is None or y.ndim == 2) and x.adjacency is None:
                     return np.asarray(y) if isinstance(x.x, np.ndarray) else y
                 if x.adjacency is None:
                     return Masked(y, after.mask, x.convention)
@@ -279,16 +282,6 @@ class Sequential(CheckedKeywords):
             for layer, s in zip(self._layers[:count], signals, strict=False):
                 y = layer.apply((), y, s)
             return np.asarray(y) if isinstance(x, np.ndarray) else y
-
-
-def _check_input_shape(input_shape: Any) -> tuple[int, ...]:
-    try:
-        shape = tuple(int(n) for n in input_shape)
-    except TypeError:
-        raise InvalidTypeError(f"input_shape is {input_shape!r}; expected (*positions, channels)") from None
-    if not shape or min(shape) < 1:
-        raise ShapeError(f"input_shape is {shape}; expected (*positions, channels), each at least 1")
-    return shape
 
 
 def _check_inputs(name: str, x: Any) -> Any:

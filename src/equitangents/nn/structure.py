@@ -17,7 +17,8 @@ from equitangents.structured import SMALLER
 class Structure:
     """mask (N, *positions) of the signal or None, graphs (N, P, P) or None, and a key or None.
 
-    `masks` is what windows make of missing positions (`kernels.structured.masks`).
+    The mask of vectors, (N,), says of which inputs anything is left. `masks` is what windows make of missing positions
+    (`kernels.structured.masks`).
     """
 
     mask: Any = None
@@ -43,4 +44,9 @@ def pooled(x: Any, mask: Any, op: Pool | BlockSums, shape: tuple[int, ...]) -> t
     if isinstance(op, Pool):
         weights = weights / jnp.maximum(weights.sum(axis=2, keepdims=True), 1)
     y = jnp.einsum("nbp,npc->nbc", weights, x.reshape((len(x), -1, x.shape[-1])), precision="highest")
-    return y.reshape((len(x), *shape, x.shape[-1])), there.reshape((len(x), *shape)) if shape else None
+    return y.reshape((len(x), *shape, x.shape[-1])), there.reshape((len(x), *shape))
+
+
+def anywhere(mask: Any) -> Any:
+    """Of which inputs a mask (N, *positions) leaves anything, (N,)."""
+    return None if mask is None else mask.reshape((len(mask), -1)).any(axis=1)

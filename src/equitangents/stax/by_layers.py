@@ -26,7 +26,7 @@ from equitangents.kernels.engines.reference.structured.states import (
 from equitangents.memory import check_fits
 from equitangents.nn.signal import Grid, Signal
 from equitangents.stax.finite import first_fan
-from equitangents.stax.inputs import check_convention, given, moved_shape
+from equitangents.stax.inputs import check_convention, given, graphs_of, moved_shape
 from equitangents.stax.kernel import Kernel
 from equitangents.stax.nodes import Fan, Leaf, Node, Row, axes_after, axes_before, leaves
 from equitangents.stax.signals import after, branches_of, parts_of, signals_of_leaf
@@ -123,11 +123,10 @@ def _starts(node: Node, x1: Any, x2: Any, alike: Any, mask_constant: Any, patter
         found = [_starts(c, a, b, alike, mask_constant, patterns) for c, a, b in zip(nodes, x1, others, strict=True)]
         return tuple(f[0] for f in found), branches_of([f[1] for f in found])
     if isinstance(x1, Kernel):
-        return _start_of_kernel(x1, patterns)
-    axes = axes_before(node)
+        return _start_of_kernel(node, x1, patterns)
     check_convention(x1, x2)
-    one = given(x1, axes, mask_constant, patterns[0])
-    other = one if x2 is None else given(x2, axes, mask_constant, patterns[1])
+    one = given(x1, node, mask_constant, patterns[0])
+    other = one if x2 is None else given(x2, node, mask_constant, patterns[1])
     if one.x.ndim < 2:
         raise ShapeError(f"x1 has shape {one.x.shape}; expected (N, channels) or (N, *positions, channels)")
     same = _same(alike(x1, x2), len(one.x), len(other.x))
@@ -147,7 +146,7 @@ def _same(alike: Any, n1: int, n2: int) -> Any:
     return jnp.eye(n1, dtype=bool) & alike
 
 
-def _start_of_kernel(k: Kernel, patterns: Any) -> tuple[Start, Signal]:
+def _start_of_kernel(node: Node, k: Kernel, patterns: Any) -> tuple[Start, Signal]:
     if k.nngp is None or k.cov1 is None:
         raise NetworkError("a Kernel without nngp and cov1 does not go into another kernel_fn")
     axes = (k.batch_axis, k.channel_axis)
@@ -163,7 +162,8 @@ def _start_of_kernel(k: Kernel, patterns: Any) -> tuple[Start, Signal]:
     n1, n2 = cross.shape[-2:]
     known = FieldKernels(cross, ntk, own1, own2, *masks)
     same = jnp.eye(n1, n2, dtype=bool) & k.x1_is_x2 if n1 == n2 else jnp.zeros((n1, n2), bool)
-    start = Start(graph1=patterns[0], graph2=patterns[1], known=known, same=same)
+    graph1, graph2 = (graphs_of(node, p, grid) for p in patterns)
+    start = Start(graph1=graph1, graph2=graph2, known=known, same=same)
     return start, Signal(Grid(grid), shape[-1], gaussian=k.is_gaussian)
 
 
@@ -267,7 +267,10 @@ def _facts(node: Node, x1: Any, x2: Any, alike: Any) -> Any:
 def _axes(node: Node, x: Any) -> Any:
     if isinstance(x, tuple | list):
         return _axes(node, x[0])
-    return (x.batch_axis, x.channel_axis) if isinstance(x, Kernel) else axes_before(node)
+    if not isinstance(x, Kernel):
+        return axes_before(node)
+    last = x.channel_axis == len(x.shape1) - 1  # and stays so where positions are pooled
+    return x.batch_axis, -1 if last else x.channel_axis
 
 
 def _has_cov2(x: Any) -> bool:

@@ -23,7 +23,7 @@ class PositionalEmbedding(Enum):
 
 
 class AggregateImplementation(Enum):
-    """How graphs are given: as adjacency matrices, DENSE, or as lists of edges, which are not taken here."""
+    """How graphs are given: as weights of all pairs of nodes, DENSE, or as lists of edges, SPARSE."""
 
     DENSE = "DENSE"
     SPARSE = "SPARSE"

@@ -111,7 +111,7 @@ def _given(node: Node, inputs: Any, dtype: DType, key: Any, mask_constant: Any, 
         found = [_given(c, x, dtype, k, mask_constant, pattern) for c, x, k in zip(nodes, inputs, keys, strict=True)]
         xs, signals, beside = zip(*found, strict=True)
         return xs, branches_of(list(signals)), beside
-    one = given(inputs, axes_before(node), mask_constant, pattern)
+    one = given(inputs, node, mask_constant, pattern)
     x = jnp.asarray(one.x, dtype)
     if x.ndim < 2:
         raise ShapeError(f"x has shape {x.shape}; expected (N, channels) or (N, *positions, channels)")

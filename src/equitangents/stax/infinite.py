@@ -105,9 +105,8 @@ class Asked:
             return None
         axes = axes_before(self.fn.node)
         axes_after(self.fn.node, axes)
-        others = (self.x2, self.patterns[1])
-        one = given(self.x1, axes, self.mask_constant, self.patterns[0])
-        other = None if self.x2 is None else given(others[0], axes, self.mask_constant, others[1])
+        one = given(self.x1, self.fn.node, self.mask_constant, self.patterns[0])
+        other = None if self.x2 is None else given(self.x2, self.fn.node, self.mask_constant, self.patterns[1])
         drawn = any(isinstance(layer, nn.Dropout) for layer in self.fn.layers)
         if drawn and other is not None and _alike(self.x1, self.x2) is not False:
             return None

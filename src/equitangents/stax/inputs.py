@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.errors import InvalidTypeError, ShapeError
-from equitangents.stax.nodes import Axes
+from equitangents.stax.nodes import Axes, Node, axes_before
+from equitangents.stax.patterns import pattern_of
 from equitangents.structured import NEURAL_TANGENTS, Graphs, Masked
 
 
@@ -66,28 +67,30 @@ class Given(NamedTuple):
         return self.x if self.mask is None else Masked(self.x, self.mask, NEURAL_TANGENTS)
 
 
-def given(x: Any, axes: Axes | None, mask_constant: float | None, pattern: Any) -> Given:
-    """Inputs with the batch first and channels last; entries that are `mask_constant` are zeros, and positions all of
-    whose entries are so are missing."""
+def given(x: Any, node: Node, mask_constant: float | None, pattern: Any) -> Given:
+    """Inputs of a network with the batch first and channels last; entries that are `mask_constant` are zeros, and
+    positions all of whose entries are so are missing."""
     if isinstance(x, Masked | Graphs):
         return Given(x.x, x.mask, x.adjacency, x)
     if not hasattr(x, "shape"):
         raise InvalidTypeError(f"x is of type {type(x).__name__}; expected an array, or a Kernel of kernel_fn")
-    x = moved(x, axes)
+    x = moved(x, axes_before(node))
     xp = jnp if isinstance(x, jax.Array) else np
     mask: Any = None
     if mask_constant is not None:
         missing = xp.isnan(x) if np.isnan(mask_constant) else x == mask_constant
         mask = ~missing.all(axis=-1) if x.ndim > 2 else None
         x = xp.where(missing, 0, x).astype(x.dtype)
-    if pattern is None:
-        return Given(x, mask)
-    count = int(np.prod(x.shape[1:-1]))
-    if np.size(pattern) != len(x) * count**2:
-        raise ShapeError(
-            f"pattern has shape {np.shape(pattern)}; expected ({len(x)}, {count}, {count}), as many as nodes"
-        )
-    return Given(x, mask, xp.asarray(pattern).reshape((len(x), count, count)))
+    graphs = graphs_of(node, pattern, tuple(x.shape[1:-1]))
+    if graphs is not None and len(graphs) != len(x):
+        raise ShapeError(f"pattern has shape {np.shape(pattern)}; expected {len(x)} graphs, one for each input")
+    return Given(x, mask, graphs if graphs is None else xp.asarray(graphs))
+
+
+def graphs_of(node: Node, pattern: Any, grid: tuple[int, ...]) -> Any:
+    """Adjacency matrices (N, P, P) of a pattern, as the network's layers read it; None where none is given or read."""
+    reader = None if pattern is None else pattern_of(node)
+    return None if reader is None else reader.adjacency(pattern, grid)
 
 
 def check_convention(*inputs: Any) -> None:

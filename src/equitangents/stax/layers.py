@@ -17,6 +17,7 @@ from equitangents.stax.finite import apply, init
 from equitangents.stax.infinite import KernelFn
 from equitangents.stax.inputs import refuse_keywords
 from equitangents.stax.nodes import Axes, Leaf, Node, check_joins, leaves
+from equitangents.stax.patterns import Pattern
 
 Params = Any
 
@@ -73,9 +74,11 @@ def of_node(node: Node) -> StaxLayer:
     return StaxLayer(InitFn(node), ApplyFn(node), KernelFn(node))
 
 
-def triple(name: str, *layers: Layer, before: Axes | None = None, after: Axes | None = None) -> StaxLayer:
+def triple(
+    name: str, *layers: Layer, before: Axes | None = None, after: Axes | None = None, pattern: Pattern | None = None
+) -> StaxLayer:
     """The triple of one layer: of layers of `nn` in a row, at most one of them with parameters."""
-    return of_node(Leaf(name, layers, before, before if after is None else after))
+    return of_node(Leaf(name, layers, before, before if after is None else after, pattern))
 
 
 def node_of(name: str, layer: Any) -> Node:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from equitangents import nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.stax.arguments import axes, only, setting
-from equitangents.stax.enumerations import AttentionMechanism
+from equitangents.stax.enumerations import AggregateImplementation, AttentionMechanism
 from equitangents.stax.layers import StaxLayer, triple
 from equitangents.stax.nodes import Axes
 from equitangents.stax.own_layers import InnerPool, NormOverAxes
+from equitangents.stax.patterns import Pattern
 
 _PADDINGS = {"SAME": "zero", "VALID": "valid", "CIRCULAR": "circular"}
 
@@ -134,18 +137,20 @@ def Aggregate(
     aggregate_axis: int | tuple[int, ...] | None = None,
     batch_axis: int = 0,
     channel_axis: int = -1,
-    to_dense: object = None,
+    to_dense: Callable[[Any], Any] | None = None,
     implementation: str = "DENSE",
 ) -> StaxLayer:
-    """`nn.Aggregate`: give the graphs as `pattern=`, an adjacency matrix (N, nodes, nodes) of each input.
+    """`nn.Aggregate`: give the graphs as `pattern=`, weights (N, tails, heads) of the edges of each input.
 
-    Without a pattern it changes nothing. Nodes are all positions: on grids a pattern is (N, H, W, H, W).
+    Without a pattern it changes nothing. Nodes are all positions, on grids a pattern is (N, H, W, H, W); with
+    `aggregate_axis` those along some axes, for each place along the others. The pattern is what `to_dense` makes of
+    it; with implementation="SPARSE" it is a list of edges, whole numbers (N, edges, dimensions, 2), of which those with
+    a negative number count for nothing.
     """
-    only("to_dense", to_dense, None, instead="give dense adjacency matrices, (N, nodes, nodes)")
-    only("implementation", implementation, "DENSE", instead="give dense adjacency matrices, (N, nodes, nodes)")
-    if aggregate_axis is not None and aggregate_axis not in (1, (1,)):
-        raise NotImplementedError("aggregate_axis must be the axis of nodes, 1: inputs are (N, nodes, channels)")
-    return triple("Aggregate", nn.Aggregate(), before=axes(batch_axis, channel_axis))
+    along = None if aggregate_axis is None else tuple(np.atleast_1d(aggregate_axis).tolist())
+    sparse = AggregateImplementation(implementation) is AggregateImplementation.SPARSE
+    reader = Pattern(along, batch_axis, channel_axis, to_dense, sparse)
+    return triple("Aggregate", nn.Aggregate(), before=axes(batch_axis, channel_axis), pattern=reader)
 
 
 def GlobalSelfAttention(

@@ -18,12 +18,16 @@ Axes = tuple[int, int | None]  # of the batch and of the channels; None: all oth
 
 @dataclass(frozen=True)
 class Leaf:
-    """One layer. `before` and `after` are the axes of what goes in and comes out; None: whatever the others have."""
+    """One layer. `before` and `after` are the axes of what goes in and comes out; None: whatever the others have.
+
+    `pattern`: how it reads graphs (`patterns.Pattern`), of an `Aggregate`.
+    """
 
     name: str
     layers: tuple[Layer, ...]
     before: Axes | None = None
     after: Axes | None = None
+    pattern: Any = None
 
 
 @dataclass(frozen=True)

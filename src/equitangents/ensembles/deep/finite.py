@@ -32,7 +32,7 @@ from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Admissible
 from equitangents.scale.place import local
-from equitangents.validation import check_whole
+from equitangents.validation import check_shape, check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
 
@@ -148,12 +148,13 @@ class FiniteEnsemble(StandardisedInputs, Members, Estimator):
             members: how many networks are drawn, at least 30, where the layers alone do not tell.
         """
         action = self.augmentation if action is None else action
-        shape = next((s for s in (input_shape, self.input_shape, getattr(self, "sample_shape_", None)) if s), None)
+        shapes = (input_shape, self.input_shape, getattr(self, "sample_shape_", None))
+        shape = next((s for s in shapes if s is not None), None)
         for name, value in (("action", action), ("input_shape", shape)):
             if value is None:
                 raise InvalidArgumentError(f"{name} is None, and this {type(self).__name__} says none; give one")
         check_whole("members", members, 30)
-        return self._backend.is_admissible(self, action, tuple(shape), members)  # type: ignore[arg-type]
+        return self._backend.is_admissible(self, action, check_shape("input_shape", shape), members)
 
     def save(self, path: FileName) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.

@@ -149,7 +149,8 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         process = problem.process
         self.solver_ = training.solver
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.given.x))
-        process.check(float(self.time))
+        with self._told_of_equal_inputs(training.given.x):
+            process.check(float(self.time))
         self.solution_ = problem.report(float(self.time))
         self.max_learning_rate_ = process.max_learning_rate
         self._training = training

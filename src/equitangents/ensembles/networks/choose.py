@@ -15,6 +15,7 @@ from equitangents.ensembles.networks.pairs import PairNetwork
 from equitangents.ensembles.networks.signatures import made, parameters
 from equitangents.errors import EquitangentsError, InvalidTypeError
 from equitangents.nn import Sequential
+from equitangents.nn.layer import Layer
 
 EXPECTED = (
     "expected a network with init and apply (equitangents.nn.Sequential), a pair (init, apply), a Flax linen module, "
@@ -43,6 +44,8 @@ def as_network(net: Network) -> Any:
     if _is_a(net, "torch.nn.modules.module", "Module"):
         raise InvalidTypeError(f"net is the PyTorch module {type(net).__name__}; see equitangents.torch.Ensemble")
     if not isinstance(net, type) and callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None)):
+        if isinstance(net, Layer):
+            raise InvalidTypeError(f"net is {net!r}, a layer by itself; {EXPECTED}")
         return net if _hashable(net) and not _TOLD & parameters(net.apply) else PairNetwork(net.init, net.apply)
     if isinstance(net, tuple | list) and len(net) == 2 and all(map(callable, net)):
         return PairNetwork(*net)

@@ -25,7 +25,10 @@ _PROBED = 64 << 20  # numbers of a probe's output held at once
 
 @dataclass(frozen=True)
 class LinearBlock:
-    """`slots`: R, (slots, P_out, P_in); `bias`: B, (P_out, P_out); `width`: n, the channels that it reads."""
+    """`slots`: R, (slots, P_out, P_in); `bias`: B, (P_out, P_out); `width`: n, the channels that it reads.
+
+    Slots that are zero throughout are left out: with W_std = 0 there is none, and the block makes its bias alone.
+    """
 
     slots: np.ndarray
     bias: np.ndarray
@@ -33,8 +36,10 @@ class LinearBlock:
 
     def __call__(self, field: np.ndarray, *, with_bias: bool = False) -> np.ndarray:
         """Σ_s R_s X R_sᵀ of a field over pairs of positions, (..., P_in, P_in); with the bias's kernel if asked."""
-        out = sum(r @ field @ r.T for r in self.slots)
-        return out + self.bias if with_bias else np.asarray(out)
+        out = np.zeros((*field.shape[:-2], *self.bias.shape))
+        for r in self.slots:
+            out += r @ field @ r.T
+        return out + self.bias if with_bias else out
 
     def reads(self, pairs: np.ndarray) -> np.ndarray:
         """Which pairs of positions those of outputs read, both as masks (P, P); closed under (p, p), (q, q), (q, p)."""
@@ -43,6 +48,7 @@ class LinearBlock:
             seen |= (r.T.astype(np.float32) @ pairs.astype(np.float32) @ r.astype(np.float32)) > 0
         seen |= seen.T
         np.fill_diagonal(seen, seen.any(0))
+        seen[0, 0] |= not seen.any()  # weights that are all zero read nothing; one pair stays, with no effect
         return seen
 
     def on_pairs(self, outputs: np.ndarray, inputs: np.ndarray) -> sparse.csr_matrix:

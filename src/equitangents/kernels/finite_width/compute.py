@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from equitangents._types import ArrayLike, Network
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.kernels.finite_width.blocks import Blocks, blocks_of
 from equitangents.kernels.finite_width.recursion import Statistics, statistics
 from equitangents.memory import check_fits, default_memory_limit
@@ -53,19 +53,23 @@ def finite_width(
     Takes dense, convolutional, locally connected and group-convolutional layers in NTK parametrisation with pools,
     `Flatten` and piecewise linear or smooth nonlinearities between; each layer counts with its own number of channels.
     Without positions, expectations are quadratures exact to rounding (512 nodes a pair of inputs with kinks, 1,600 and
-    more without); with positions they are means over `draws` (a multiple of 4) quasi-random draws from `seed`, and cost
-    O(draws · Q²) a pair of inputs, where Q is how many pairs of positions the readout needs: all positions once for
-    `Flatten`, all pairs of positions for pools. Means of scale-invariant nonlinearities have no correction on the
-    diagonal. What is left out is of second order, (depth/width)².
+    more without); with positions they are means over `draws` (a power of two, at least 4) quasi-random draws from
+    `seed`, and cost O(draws · Q²) a pair of inputs, where Q is how many pairs of positions the readout needs: all
+    positions once for `Flatten`, all pairs of positions for pools. Means of scale-invariant nonlinearities have no
+    correction on the diagonal. What is left out is of second order, (depth/width)².
 
-    Errors: NetworkError names a layer whose law is not known; MemoryLimitError where Q² does not fit.
+    Errors: InvalidTypeError where net is no `Sequential`; NetworkError names a layer whose law is not known;
+    MemoryLimitError where Q² does not fit.
     Source: Roberts, Yaida & Hanin 2022; arXiv 2508.11522 for MLPs.
     """
+    if not (hasattr(net, "layers") and hasattr(net, "signals")):
+        raise InvalidTypeError(f"net is {net!r}; expected nn.Sequential")
     first = check_array("x1", x1, min_rank=2)
     second = first if x2 is None else check_array("x2", x2, min_rank=2)
-    check_whole("draws", draws, _REPEATS)
-    if draws % _REPEATS:
-        raise InvalidArgumentError(f"draws is {draws}; expected a multiple of {_REPEATS}")
+    wanted = f"a power of two, at least {_REPEATS}"
+    if check_whole("draws", draws, _REPEATS, wanted=wanted).bit_count() != 1:
+        raise InvalidArgumentError(f"draws is {draws}; expected {wanted}")
+    check_whole("seed", seed, 0)
     blocks = blocks_of(net, tuple(np.shape(first)[1:]))
     features = [blocks.features(np.asarray(x, np.float64)) for x in (first, second)]
     pairs = _pairs(len(first), len(second), symmetric=x2 is None)

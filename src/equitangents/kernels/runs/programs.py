@@ -66,7 +66,7 @@ def compute(program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine
 
 
 def _keeps_precision(engine: Engine, program: Program, x: np.ndarray) -> bool:
-    """Whether small angles may be lost: a kink follows a smooth function, and no higher precision is at work."""
+    """Whether small angles may be lost: a kink reads them without units, and no higher precision is at work."""
     if near_axis.bent_steps(program) is None:
         return False
     return engine.computed_in(program, x.shape[-1], x.dtype.name) == x.dtype.name

@@ -6,8 +6,10 @@ n dimensions angles below ε have a probability of the order ε^(n-1), so that f
 
 A power multiplies relative errors by its degree, so that two layers of third powers multiply them by nine.
 
-Smooth nonlinearities have no units (`kernels.units`): behind them parallel and opposite inputs are a small angle apart,
-of which D and the variances hold the square to rounding of the variances. A kink reads the angle itself.
+Networks with smooth nonlinearities or layer normalisation have no units (`kernels.units`): behind these, and behind
+biases, parallel and opposite inputs are a small angle apart, of which D and the variances hold the square to rounding
+of the variances. A kink reads the angle itself. Dense networks with biases alone before the kink compute such pairs
+again (`kernels.near_axis`); those with windows have many of them, at flat parts of signals.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.plans.steps import unrolled
 from equitangents.kernels.program import Box, Dual, Table
+from equitangents.kernels.units import has_bias, unit_bias
 
 _FEW = 4
 _STEEP = 3  # degrees of powers
@@ -33,7 +36,7 @@ def computed_in_double(plan: AlongFibres, channels: int) -> bool:
         return True
     parts = (*(stage.steps for stage in stages_of(plan)), unrolled(plan.vector)[0])
     steep = (traits_of(op.activation).steepness >= _STEEP for part in parts for op in part if isinstance(op, Dual))
-    return any(steep) or bends_what_is_smooth(*parts)
+    return any(steep) or bends_what_is_smooth(*parts) or (_has_windows(*parts) and _bends_behind_a_bias(*parts))
 
 
 def bends_what_is_smooth(*parts: Iterable[Any]) -> bool:
@@ -42,6 +45,17 @@ def bends_what_is_smooth(*parts: Iterable[Any]) -> bool:
     bent = [i for i, a in enumerate(activations) if traits_of(a).bent and getattr(a, "slope", 0.0) != 1.0]
     smooth = [i for i, a in enumerate(activations) if traits_of(a).curved]
     return bool(bent and smooth) and min(smooth) < max(bent)
+
+
+def _bends_behind_a_bias(*parts: Iterable[Any]) -> bool:
+    """Whether a kink, or a jump, follows a bias among the operations of a network without units."""
+    ops = [op for part in parts for op in part]
+    bent = [i for i, op in enumerate(ops) if isinstance(op, Dual) and traits_of(op.activation).bent]
+    return any(map(has_bias, ops[: max(bent, default=0)])) and unit_bias(ops) is None
+
+
+def _has_windows(*parts: Iterable[Any]) -> bool:
+    return any(isinstance(op, Box | Table) for part in parts for op in part)
 
 
 def features(plan: AlongFibres, channels: int) -> int:

@@ -216,8 +216,10 @@ class _Writer:
 
     def flatten(self, op: Flatten, field: Field) -> Field:
         self.cleared(field)
-        out = self.to.take(1)
-        self.to.step(JointKind.FLATTEN, out, field, after=1, masks=(field.mask, -1))
+        whole = np.zeros(field.positions, np.int64)
+        mask = -1 if field.mask < 0 else self.mask_of(JointKind.PRESENT, field.mask, whole, 1)
+        out = self.to.take(1, mask)
+        self.to.step(JointKind.FLATTEN, out, field, after=1, masks=(field.mask, mask))
         self.to.give_back(field)
         return out
 

@@ -138,7 +138,8 @@ def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> 
         for values in (covariances(state, context.carry), thetas(state))
     )
     means = tuple(pool_mean(op, side.mean, context.tables) for side in (state.one, state.other))
-    return of_covariances(ks, ts, means, (None, None), context.carry)  # type: ignore[arg-type]
+    masks = tuple(None if s.mask is None else s.mask.any(axis=0, keepdims=True) for s in (state.one, state.other))
+    return of_covariances(ks, ts, means, masks, context.carry)  # type: ignore[arg-type]
 
 
 def _sum(states: list[State], carry: Carry) -> State:
