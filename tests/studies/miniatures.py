@@ -110,12 +110,12 @@ TINY = {
         "runs": "2", "needed": "2", "epochs": "1",
     },
     "symmetry-breaking-path": {
-        "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "times": "0,1", "widths": "2",
+        "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "times": "0,1", "widths": "2,3",
         "depth": "1", "members": "5", "epochs": "1",
     },
     "gaussian-vs-uniform": {
         "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "width": "4", "depth": "1",
-        "members": "5", "epochs": "1", "sampled": "6",
+        "members": "5", "epochs": "1",
     },
     "learning-curves": {
         "data": "textures", "images": "100", "pixels": "4", "depth": "1", "pooled_images": "80", "smallest": "10",

@@ -8,7 +8,6 @@ wide VEC, to which the moves are nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
