@@ -19,7 +19,8 @@ class Results:
     """`classification` and `squared` (sizes, repetitions) and `predicted` (sizes,) by (model, group), at
     `sizes[model]`; `networks` classification errors by (model, group). `measured` (sizes, repetitions) by set, and the
     squared errors that the spectrum (`omniscient`) and all inputs (`inputs`) predict (sizes,). `recovered` (draws, 3):
-    whether both exponents and the cusp lie in their intervals.
+    whether both exponents and the cusp lie in their intervals. `whole` by (model, "" or "flips", "ntk" or "nngp",
+    "validation" or "test"): whether each image is classified rightly after the largest training set.
     """
 
     source: str
@@ -32,6 +33,7 @@ class Results:
     omniscient: dict[str, np.ndarray]
     inputs: dict[str, np.ndarray]
     recovered: np.ndarray
+    whole: dict[tuple[str, str, str, str], np.ndarray]
 
     @cached_property
     def laws(self) -> dict[tuple[str, str], PowerLaw]:
