@@ -111,8 +111,8 @@ def _like(settings: Settings, results: Results, group: str) -> Claim:
     return claim(
         f"Like for like: on {which}, one network of the source’s best width against one infinitely wide network",
         numbers,
-        measure="Accuracy of single networks minus that of single draws of GP(μ, Σ), the law of one infinitely wide "
-        "network after training, on the same images.",
+        measure="Accuracy of single networks after the last epoch minus that of single draws of GP(μ, Σ), the law of "
+        "one infinitely wide network after training, on the same images.",
         covers=RUNS, at_least=0, unit=_POINTS, origin="ours", source="our question: the like comparison",
         aggregate=("the mean of both inferences", e), repeated=settings.runs,
         holds=f"Single networks are {_points(e)} percentage points ahead of one infinitely wide network, which has "
@@ -125,8 +125,8 @@ def _like(settings: Settings, results: Results, group: str) -> Claim:
 def _cost(settings: Settings, results: Results) -> Claim:
     numbers = {f"{how}, {w} channels": results.cost(how, w) for how in INFERENCES for w in results.widths}
     e = results.mean_cost()
-    limit = results.single("I").value - results.single("O(3)^d").value
-    said = f"{_points(e)} percentage points, mean over widths and inferences (one infinitely wide network: {limit:.1f})"
+    limit = f"{results.single('I').value - results.single('O(3)^d').value:.1f}".replace("-", "−")
+    said = f"{_points(e)} percentage points, mean over widths and inferences (one infinitely wide network: {limit})"
     return claim(
         "A rotation of the channels at every position costs VEC of finite width accuracy",
         numbers,
@@ -141,4 +141,8 @@ def _cost(settings: Settings, results: Results) -> Claim:
 
 
 def _points(e: Estimate, sign: int = 1) -> str:
-    return f"{sign * e.value:.1f}".replace("-", "−") if math.isfinite(e.value) else "an unknown number of"
+    return (
+        f"{sign * e.value + 0.0:.1f}".replace("-0.0", "0.0").replace("-", "−")
+        if math.isfinite(e.value)
+        else "an unknown number of"
+    )

@@ -102,8 +102,11 @@ class Results:
         return self._mean(self.counted(inference, "I", width) - last, level)
 
     def _ahead(self, inference: str, group: str, width: int, of: str) -> np.ndarray:
-        other = self.limit[group] if of == "mean" else self.draws[group].mean(axis=1)
-        return self.counted(inference, group, width) - 100 * other
+        """The source takes networks at their best; draws, which are trained to the end, are compared with the end."""
+        if of == "mean":
+            return self.counted(inference, group, width) - 100 * self.limit[group]
+        i, key = self.widths.index(width), (inference, group)
+        return counting(self.last[key][i], self.learnt[key][i]) - 100 * self.draws[group].mean(axis=1)
 
     def _over_cells(self, cells: Sequence[np.ndarray]) -> Estimate:
         """The mean over cells (runs,), run by run: of those that count in each."""
