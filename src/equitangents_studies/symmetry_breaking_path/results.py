@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from equitangents.extending import check_array
-from equitangents.statistics import Estimate, paired_mean
+from equitangents.statistics import Estimate, t_interval
 
 OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
 
@@ -76,13 +76,28 @@ class Results:
         mean = self.difference(other, width, time).mean(axis=0)
         return float((mean**2).sum(axis=1).mean())
 
+    def size(self, width: int, time: float) -> Product:
+        """The mean square of VEC's mean prediction, sum over classes."""
+        return product(self.vec[width, time], self.vec[width, time])
+
+    def cosine(self, width: int, time: float) -> Estimate:
+        """The cosine between the mean predictions of VEC and of GAP of one width."""
+        vec, gap = self.vec[width, time], self.gap[width]
+        across = lambda ab, aa, bb: ab / np.sqrt(np.abs(aa * bb))
+        return over_members(across, product(vec, gap), product(vec, vec), product(gap, gap))
+
+    def accuracy_change(self, width: int, first: float, last: float) -> Estimate:
+        """Test accuracy of single networks at one time minus that at an earlier one, network by network, in points."""
+        ends = [self._right(self.vec[width, t]) for t in (first, last)]
+        return t_interval(ends[1] - ends[0], bounds=(-100, 100))
+
     def accuracy(self, width: int, time: float) -> Estimate:
         """Test accuracy of single networks in percent."""
-        return paired_mean(self._right(self.vec[width, time]), bounds=(0, 100))
+        return t_interval(self._right(self.vec[width, time]), bounds=(0, 100))
 
     def gap_accuracy(self, width: int) -> Estimate:
         """That of GAP of one width, on images as they are."""
-        return paired_mean(self._right(self.gap[width]), bounds=(0, 100))
+        return t_interval(self._right(self.gap[width]), bounds=(0, 100))
 
     @property
     def limit_accuracy(self) -> float:
@@ -109,6 +124,6 @@ def over_members(compute: Callable[..., float | np.ndarray], *products: Product,
     whole = float(compute(*(p.whole for p in products)))
     without = np.asarray(compute(*(p.without for p in products)))
     m = len(without)
-    found = paired_mean(m * whole - (m - 1) * without, level)
+    found = t_interval(m * whole - (m - 1) * without, level)
     half = (found.high - found.low) / 2
     return Estimate(whole, whole - half, whole + half, level)
