@@ -220,7 +220,7 @@ TABLES = {
     "spurious-symmetries": {"accuracy", "pools"},
     "finite-width-vec": {"runs"},
     "symmetry-breaking-path": {"distances"},
-    "gaussian-vs-uniform": {"accuracy"},
+    "gaussian-vs-uniform": {"accuracy", "kurtosis"},
     "learning-curves": {"curves", "power_laws", "predictions", "networks"},
     "imagenet-scale": {"errors", "power_laws"},
     "spectra": {"errors", "factors", "eigenvalues"},

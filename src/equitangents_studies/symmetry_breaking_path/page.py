@@ -50,7 +50,7 @@ def _sentence(settings: Settings, results: Results) -> str:
     return (
         f"With {channels} channels and {settings.train_images:,} images, S-Dist to infinitely wide VEC goes from "
         f"{mean('VEC', ends[0]):.3f} to {mean('VEC', ends[1]):.3f} between t = {ends[0]:g} and {ends[1]:g}, S-Dist to "
-        f"GAP from {mean('GAP', ends[0]):.3f} to {mean('GAP', ends[1]):.3f} (source, with 64 to 512 channels and 45,000 "
+        f"GAP from {mean('GAP', ends[0]):.3f} to {mean('GAP', ends[1]):.3f} (source, 64 to 512 channels, 45,000 "
         "images: it falls, and rises)."
     )
 
