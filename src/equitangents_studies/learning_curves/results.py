@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -33,7 +33,7 @@ class Results:
     omniscient: dict[str, np.ndarray]
     inputs: dict[str, np.ndarray]
     recovered: np.ndarray
-    whole: dict[tuple[str, str, str, str], np.ndarray]
+    whole: dict[tuple[str, str, str, str], np.ndarray] = field(default_factory=dict)
 
     @cached_property
     def laws(self) -> dict[tuple[str, str], PowerLaw]:
@@ -43,6 +43,31 @@ class Results:
             fitted = errors if (errors.mean(axis=1) > 0).all() else self.squared[key]
             found[key] = fit_power_law(self.sizes[key[0]], fitted, 2)
         return found
+
+    def half_growths(self) -> dict[tuple[str, str], np.ndarray]:
+        """By how much exponents over the upper half of sizes exceed those over the lower half, (repetitions,)."""
+        found = {}
+        for key, errors in self.classification.items():
+            n = np.log(self.sizes[key[0]])
+            middle = len(n) // 2
+            slope = lambda part, errors=errors, n=n: -np.polyfit(n[part], np.log(np.maximum(errors[part], 1e-9)), 1)[0]
+            found[key] = slope(slice(middle, None)) - slope(slice(0, middle + 1))
+        return found
+
+    def exponent(self, model: str, group: str) -> float:
+        """The exponent of one power law through all mean errors."""
+        mean = np.maximum(self.classification[model, group].mean(axis=1), 1e-9)
+        return float(-np.polyfit(np.log(self.sizes[model]), np.log(mean), 1)[0])
+
+    def off_one_law(self, model: str, group: str, first: int = 80) -> float:
+        """How far mean errors are from one power law, relative to the law, at most, from `first` images on, percent."""
+        n = self.sizes[model]
+        mean = self.classification[model, group].mean(axis=1)
+        some = (n >= first) & (mean > 0)
+        if some.sum() < 3:
+            return float("nan")
+        x, y = np.log(n[some]), np.log(mean[some])
+        return float(100 * np.max(np.abs(np.expm1(y - np.polyval(np.polyfit(x, y, 1), x)))))
 
     def accuracy(self, model: str, group: str) -> np.ndarray:
         """The accuracy of every repetition with the largest training set, in per cent."""

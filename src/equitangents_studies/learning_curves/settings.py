@@ -13,6 +13,7 @@ from equitangents_studies.framework.study import at_least, check
 from equitangents_studies.systems import textures
 
 GROUPS = ("I", "O(3)^d")
+FIELDS = ("ntk", "nngp")
 _CLASSES = 10
 
 

@@ -22,6 +22,7 @@ from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study
 from equitangents_studies.learning_curves.claims import claims
 from equitangents_studies.learning_curves.results import DRAWN, DRAWN_SIZES, Results
 from equitangents_studies.learning_curves.settings import (
+    FIELDS,
     GROUPS,
     PRESETS,
     Settings,
@@ -31,7 +32,7 @@ from equitangents_studies.learning_curves.settings import (
     sizes_of,
     source_of,
 )
-from equitangents_studies.learning_curves.whole import FIELDS, PARTS, whole
+from equitangents_studies.learning_curves.whole import PARTS, whole
 from equitangents_studies.systems import (
     System,
     architecture,

@@ -17,10 +17,9 @@ from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore, solve
 from equitangents_studies.common.system_images import SystemImages, load_system_images
 from equitangents_studies.framework.study import Arrays, Task
-from equitangents_studies.learning_curves.settings import Settings
+from equitangents_studies.learning_curves.settings import FIELDS, Settings
 from equitangents_studies.systems import architecture
 
-FIELDS = ("ntk", "nngp")
 PARTS = ("validation", "test")
 _SHARES = (0.3, 0.6, 0.9)  # of the time, after the kernel and each of two solutions
 _BLOCK = 500  # images whose outputs are computed at once

@@ -136,7 +136,7 @@ def _inferences(settings: Settings, results: Results) -> list[Claim]:
             f"The NTK, the mean of infinitely many networks, has {mean:.1f} % there, one infinitely wide network drawn "
             f"from its exact law {single:.1f} %"
         )
-        ahead = f"{abs(like.value):.1f} percentage points"
+        apart = f"{like.value:+.1f} ({like.low:.1f} to {like.high:.1f}) percentage points".replace("-", "−")
         found.append(
             claim(
                 f"The NTK predicts {'better' if under else 'worse'} than NN and NN+ {'under' if under else 'without'} "
@@ -148,10 +148,10 @@ def _inferences(settings: Settings, results: Results) -> list[Claim]:
                 covers=TRAINED, at_least=0, unit=_POINTS, origin="source", source=WORK, place=FIGURE,
                 stated="" if under else "GAP 84 against 77 %, VEC 78 against 67 %",
                 aggregate=("the mean of both inferences", both), repeated=settings.repetitions,
-                why=f"The comparison is of single networks with a mean. {aside}: single networks are "
-                f"{'ahead of' if (like.value > 0) != under else 'behind'} it by {ahead}.",
+                why=f"The comparison is of single networks with a mean. {aside}: like for like, "
+                f"{'the kernel leads by' if under else 'networks lead by'} {apart}.",
                 holds="Where neighbourhoods are of no use, the kernel’s mean is ahead of single networks. "
-                f"{aside}: it is {'ahead of' if like.value > 0 else 'behind'} single networks by {ahead}."
+                f"{aside}: like for like, the kernel leads by {apart}."
                 if under else "Where neighbourhoods are of use, training finds features that the kernel lacks.",
                 fails=f"With {settings.train_images:,} images "
                 + ("networks are ahead even of the NTK on such data." if under else "the NTK is ahead of networks."),
