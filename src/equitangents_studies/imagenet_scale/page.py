@@ -88,7 +88,7 @@ def sentence(settings: Settings, lost: Mapping[str, Estimate], most: int) -> str
     """Our numbers beside the source's."""
     if not lost:
         return ""
-    named = ", ".join(f"{name} {e.value:.1f}" for name, e in lost.items()).replace("-", "−")
+    named = ", ".join(f"{name} {e.value:.1f}" for name, e in lost.items())
     return (
         f"With {most:,} images of {settings.pixels}×{settings.pixels} pixels rotations cost {named} percentage points "
         "of accuracy (source, on ImageNet: about 10 of ResNet-18 to 6 of ResNet-200)."

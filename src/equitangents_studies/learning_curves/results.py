@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from equitangents.statistics import Estimate, paired_mean
+from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies.systems import PowerLaw, fit_power_law
 
 DRAWN = (0.2, 0.5, 1000.0, 0.03)  # exponents, cusp and noise of the synthetic power laws that are recovered
@@ -59,15 +59,19 @@ class Results:
         mean = np.maximum(self.classification[model, group].mean(axis=1), 1e-9)
         return float(-np.polyfit(np.log(self.sizes[model]), np.log(mean), 1)[0])
 
-    def off_one_law(self, model: str, group: str, first: int = 80) -> float:
-        """How far mean errors are from one power law, relative to the law, at most, from `first` images on, percent."""
-        n = self.sizes[model]
-        mean = self.classification[model, group].mean(axis=1)
-        some = (n >= first) & (mean > 0)
+    def off_one_law(self, model: str, group: str, first: int = 80) -> Estimate:
+        """How far errors are from one power law through their means, in percent, from `first` images on.
+
+        At the size where the mean is furthest off; the interval is over repetitions.
+        """
+        errors = self.classification[model, group]
+        some = (self.sizes[model] >= first) & (errors.mean(axis=1) > 0)
         if some.sum() < 3:
-            return float("nan")
-        x, y = np.log(n[some]), np.log(mean[some])
-        return float(100 * np.max(np.abs(np.expm1(y - np.polyval(np.polyfit(x, y, 1), x)))))
+            return no_interval(np.nan)
+        x, errors = np.log(self.sizes[model][some]), errors[some]
+        law = np.exp(np.polyval(np.polyfit(x, np.log(errors.mean(axis=1)), 1), x))
+        off = 100 * (errors / law[:, None] - 1)
+        return t_interval(off[np.argmax(np.abs(off.mean(axis=1)))])
 
     def accuracy(self, model: str, group: str) -> np.ndarray:
         """The accuracy of every repetition with the largest training set, in per cent."""
@@ -78,7 +82,7 @@ def off(predicted: np.ndarray, measured: np.ndarray, level: float) -> list[Estim
     """By how many per cent predictions are off the mean over repetitions, at each size."""
     found = []
     for value, row in zip(predicted, measured, strict=True):
-        e = paired_mean(row, level)
+        e = t_interval(row, level)
         high = 100 * (value / e.low - 1) if e.low > 0 else np.inf
         found.append(Estimate(100 * (value / e.value - 1), 100 * (value / e.high - 1), high, level))
     return found
