@@ -55,7 +55,7 @@ def _along(settings: Settings, results: Results, other: str) -> Claim:
     left = [w for w in settings.widths if w not in counted]
     rest = "".join(
         f" Not so counted: at {w} channels, where networks learn {_learnt(settings, results, w)} % of their training "
-        f"images, it changes by {_signed(change(results, other, [w], times).value)}."
+        f"images, it changes by {signed(change(results, other, [w], times).value)}."
         for w in left
     )
     wanted = {"at_most": 0.0} if other == "VEC" else {"at_least": 0.0}
@@ -79,8 +79,8 @@ def _along(settings: Settings, results: Results, other: str) -> Claim:
         "source counts runs.",
         covers=MEMBERS, origin="source", source=WORK, place=FIGURE, repeated=settings.members,
         aggregate=(f"the mean over {', '.join(map(str, counted))} channels", e),
-        holds=f"{holds}: S-Dist changes by {_signed(e.value)}.{rest}",
-        fails=f"{fails}: S-Dist changes by {_signed(e.value)}.{rest}",
+        holds=f"{holds}: S-Dist changes by {signed(e.value)}.{rest}",
+        fails=f"{fails}: S-Dist changes by {signed(e.value)}.{rest}",
         undecided=f"The change of the distance is within its errors.{rest}",
         why=_sizes(settings, results, other), **wanted,
     )  # fmt: skip
@@ -112,7 +112,7 @@ def _width(settings: Settings, results: Results) -> Claim:
         aggregate=("the mean over times", e),
         holds=f"From {said} S-Dist to the limit falls by {e.value:.2g}, mean over times.",
         fails=f"From {said} S-Dist to the limit grows by {-e.value:.2g}, mean over times.",
-        undecided=f"From {said} S-Dist to the limit changes by {_signed(-e.value)}, within errors.",
+        undecided=f"From {said} S-Dist to the limit changes by {signed(-e.value)}, within errors.",
     )  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def _accuracy(settings: Settings, results: Results) -> Claim:
     numbers = {f"{w} channels": results.accuracy_change(w, s.times[0], s.times[-1]) for w in s.widths}
     worst = min(numbers.values(), key=lambda e: e.value)
     best = max(numbers.values(), key=lambda e: e.value)
-    said = f"{_signed(worst.value, 1)} to {_signed(best.value, 1)} percentage points"
+    said = f"{signed(worst.value, 1)} to {signed(best.value, 1)} percentage points"
     return claim(
         "Accuracy of single networks falls along the path",
         numbers,
@@ -139,5 +139,6 @@ def _learnt(settings: Settings, results: Results, width: int) -> str:
     return f"{min(shares):.0f} to {max(shares):.0f}"
 
 
-def _signed(value: float, digits: int = 3) -> str:
+def signed(value: float, digits: int = 3) -> str:
+    """A change with its sign, as sentences write it."""
     return f"{value:+.{digits}f}".replace("-", "−")

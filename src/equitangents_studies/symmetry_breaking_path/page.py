@@ -8,7 +8,7 @@ from equitangents.report import Figure, Section, palette
 from equitangents.statistics import Estimate
 from equitangents_studies.common.counted_runs import COUNTED
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.symmetry_breaking_path.claims import change, counted_widths
+from equitangents_studies.symmetry_breaking_path.claims import change, counted_widths, signed
 from equitangents_studies.symmetry_breaking_path.results import OTHERS, Results, Settings, over_members
 
 
@@ -52,6 +52,12 @@ def _sentence(settings: Settings, results: Results) -> str:
         f"{mean('VEC', ends[0]):.3f} to {mean('VEC', ends[1]):.3f} between t = {ends[0]:g} and {ends[1]:g}, S-Dist to "
         f"GAP from {mean('GAP', ends[0]):.3f} to {mean('GAP', ends[1]):.3f} (source, 64 to 512 channels, 45,000 "
         "images: it falls, and rises)."
+        + "".join(
+            f" At {w} channels, where VEC does not learn its training images, S-Dist to GAP changes by "
+            f"{signed(change(results, 'GAP', [w], settings.times).value)}."
+            for w in settings.widths
+            if w not in counted
+        )
     )
 
 
