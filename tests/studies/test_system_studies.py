@@ -12,6 +12,8 @@ from equitangents.errors import EquitangentsError
 from equitangents.statistics import Estimate
 from equitangents_studies.common.system_images import load_system_images
 from equitangents_studies.gaussian_vs_uniform import study as laws
+from equitangents_studies.symmetry_breaking_path import claims as path_claims
+from equitangents_studies.symmetry_breaking_path import results as path_results
 from equitangents_studies.symmetry_breaking_path import study as along
 from equitangents_studies.symmetry_groups import study as groups
 
@@ -23,22 +25,21 @@ def verdicts(claims):
 class TestSymmetryGroups:
     settings = groups.Settings()
 
-    def results(self, *, kernel=1e-7, change=0.3, coupled=1e-12, p=0.001, alarms=(0.05, 0.02, 0.09), lead=0.2):
+    def results(self, *, kernel=1e-7, change=0.3, coupled=1e-12, p=0.001, alarms=(0.05, 0.02, 0.09), embedded=1e-15):
         pairs = [(a, g) for a in groups.ARCHITECTURES for g in groups.GROUPS]
         equal = set(groups.entries(True, finite=False))
         alike = set(groups.entries(True, finite=True))
         rng = np.random.default_rng(0)
         right = lambda share: rng.random(2000) < share
-        pooled = {a: right({"GAP": 0.3 + 2 * lead, "VEC": 0.3 + lead}.get(a, 0.3)) for a in groups.ARCHITECTURES}
         return groups.Results(
             "textures",
             {pair: kernel if pair in equal else 0.2 for pair in pairs},
             {pair: 1e-6 if pair in equal else change for pair in pairs},
             {pair: right(0.5) for pair in pairs},
-            pooled,
             {pair: "coupled" if pair in alike else "two-sample" for pair in pairs},
             {pair: coupled if pair in alike else p for pair in pairs},
             Estimate(*alarms, 0.95),
+            dict.fromkeys(groups.CHAIN, embedded),
         )
 
     def test_all_hold_where_theory_does(self):
@@ -47,18 +48,18 @@ class TestSymmetryGroups:
     @pytest.mark.parametrize(
         ("place", "change", "verdict"),
         [
-            (0, {"kernel": 1e-3}, "fails"),
-            (0, {"kernel": math.nan}, "not"),
-            (1, {"change": 1e-6}, "fails"),
-            (1, {"change": math.nan}, "not"),
-            (2, {"coupled": 1e-3}, "fails"),
-            (2, {"coupled": math.nan}, "not"),
-            (3, {"p": 0.3}, "not"),
-            (3, {"p": math.nan}, "not"),
-            (4, {"alarms": (0.3, 0.2, 0.4)}, "fails"),
-            (4, {"alarms": (0.1, 0.03, 0.2)}, "not"),
-            (5, {"lead": -0.1}, "fails"),
-            (5, {"lead": 0.0}, "not"),
+            (0, {"embedded": 1e-3}, "fails"),
+            (0, {"embedded": math.nan}, "not"),
+            (1, {"kernel": 1e-3}, "fails"),
+            (1, {"kernel": math.nan}, "not"),
+            (2, {"change": 1e-6}, "fails"),
+            (2, {"change": math.nan}, "not"),
+            (3, {"coupled": 1e-3}, "fails"),
+            (3, {"coupled": math.nan}, "not"),
+            (4, {"p": 0.3}, "not"),
+            (4, {"p": math.nan}, "not"),
+            (5, {"alarms": (0.3, 0.2, 0.4)}, "fails"),
+            (5, {"alarms": (0.1, 0.03, 0.2)}, "not"),
         ],
     )
     def test_a_claim_follows_its_numbers(self, place, change, verdict):
@@ -74,28 +75,37 @@ class TestSymmetryGroups:
 
 
 class TestSymmetryBreakingPath:
-    settings = along.Settings(times=(0.0, 1.0), widths=(4,), members=12)
+    settings = along.Settings(times=(0.0, 1.0), widths=(4, 8), members=12)
 
-    def results(self, to_gap, to_limit, noise=0.1):
+    def results(self, to_gap, to_limit, noise=0.1, learnt=(1.0, 1.0)):
+        """VEC at 0 between GAP and the limit, then moved along the line between them."""
         rng = np.random.default_rng(0)
         members = lambda mean: mean + noise * rng.standard_normal((12, 20, 2))
-        times = self.settings.times
-        vec = {(4, t): members(0.0) for t in times}
-        gap = {(4, t): members(away) for t, away in zip(times, to_gap, strict=True)}
-        limit = {t: np.full((20, 2), away) for t, away in zip(times, to_limit, strict=True)}
-        return along.Results("textures", vec, gap, {key: np.ones((2, 12)) for key in vec}, limit)
+        times, widths = self.settings.times, self.settings.widths
+        means = {times[0]: 0.0, times[1]: to_gap[1] - to_gap[0]}
+        return along.Results(
+            "textures",
+            {(w, t): members(means[t]) for w in widths for t in times},
+            {w: members(-to_gap[0]) for w in widths},
+            {(w, t): np.full(12, share) for w, share in zip(widths, learnt, strict=True) for t in times},
+            {w: np.ones(12) for w in widths},
+            np.full((20, 2), to_limit[0]),
+            np.arange(20) % 2,
+        )
 
     def test_distances_along_the_path_decide(self):
-        claims = lambda *ends: verdicts(along.claims(self.settings, self.results(*ends)))[:2]
-        assert claims((0.5, 2.0), (2.0, 0.5)) == ["holds"] * 2
-        assert claims((2.0, 0.5), (0.5, 2.0)) == ["fails"] * 2
-        assert claims((1.0, 1.0), (1.0, 1.0)) == ["not"] * 2
+        judged = lambda *ends: verdicts(along.claims(self.settings, self.results(*ends)))[:2]
+        assert judged((0.5, 2.0), (2.0, 0.5)) == ["holds"] * 2
+        assert judged((2.0, 0.5), (0.5, 2.0)) == ["fails"] * 2
+        assert judged((1.0, 1.0), (1.0, 1.0)) == ["not"] * 2
 
-    def test_the_share_of_noise_in_plain_estimates_decides_for_and_against_them(self):
-        claims = lambda ends, noise: verdicts(along.claims(self.settings, self.results(ends, ends, noise)))[2]
-        assert claims((0.0, 0.1), 1.0) == "holds"
-        assert claims((1.0, 1.0), 0.1) == "fails"
-        assert claims((0.55, 0.55), 0.65) == "not"
+    def test_widths_whose_networks_do_not_learn_do_not_count_and_are_told(self):
+        results = self.results((0.5, 2.0), (2.0, 0.5), learnt=(0.5, 1.0))
+        found = along.claims(self.settings, results)
+        assert path_claims.counted_widths(self.settings, results) == (8,)
+        assert found[0].aggregate == "the mean over 8 channels"
+        assert "at 4 channels, where networks learn 50 to 50 %" in found[0].meaning
+        assert len(found[0].numbers) == 2
 
     def test_what_is_not_a_number_decides_nothing(self):
         results = self.results((0.5, 2.0), (2.0, 0.5))
@@ -103,42 +113,62 @@ class TestSymmetryBreakingPath:
         with pytest.raises(EquitangentsError, match="NaN"):
             along.claims(self.settings, results)
 
-    def test_the_distance_is_twice_the_square_for_two_classes(self):
+    def test_the_distance_is_without_bias_and_its_interval_that_of_the_jackknife(self):
+        rng = np.random.default_rng(1)
+        a, b = (rng.standard_normal((12, 5, 3)) for _ in range(2))
+        found = path_results.product(a, b)
+        pairs = [(a[i] * b[j]).sum() / 5 for i in range(12) for j in range(12) if i != j]
+        assert found.whole == pytest.approx(np.mean(pairs), rel=1e-12)
+        fewer = path_results.product(np.delete(a, 3, axis=0), np.delete(b, 3, axis=0))
+        assert found.without[3] == pytest.approx(fewer.whole, rel=1e-10)
+        e = path_results.over_members(lambda p: 2 * p, found)
+        pseudo = 12 * 2 * found.whole - 11 * 2 * found.without
+        assert e.value == 2 * found.whole
+        assert e.high - e.low == pytest.approx(2 * 2.200985 * pseudo.std(ddof=1) / np.sqrt(12), rel=1e-5)
         results = self.results((0.5, 2.0), (2.0, 0.5))
-        assert abs(along.distance(results, "VEC", 4, 0.0).value - 2 * 2.0**2) < 0.5
-        assert abs(along.plain(results, "GAP", 4, 1.0) - 2 * 2.0**2) < 0.5
+        assert results.distance("VEC", 4, 0.0).whole == pytest.approx(2 * 2.0**2, abs=0.5)
+        assert results.plain("GAP", 4, 1.0) == pytest.approx(2 * 2.0**2, abs=0.5)
 
 
 class TestGaussianVsUniform:
     settings = laws.Settings()
 
-    def results(self, *, equal=1e-12, p=0.001, lead=0.0, spread=0.003):
+    def results(self, *, equal=1e-12, change=0.1, permuted=0.0, lead=0.0, spread=0.003):
         noise = np.random.default_rng(0).normal(size=(6, 8)) * spread
         scores = {
             (law, g): 0.5 + noise[3 * i + j] for i, law in enumerate(laws.LAWS) for j, g in enumerate(laws.GROUPS)
         }
         scores = {key: value + lead * (key[0] == "gaussian") for key, value in scores.items()}
-        return laws.Results("textures", scores, dict.fromkeys(laws.COUPLED, equal), p)
+        moved = np.array([0.0, permuted, change])[:, None] - 0.4 + np.zeros(5)
+        return laws.Results("textures", scores, dict.fromkeys(laws.COUPLED, equal), {1: moved, 8: moved / 64})
 
     @pytest.mark.parametrize(
         ("change", "expected"),
         [
-            ({}, ["holds"] * 3),
-            ({"equal": 1e-3}, ["fails", "holds", "holds"]),
-            ({"equal": math.nan}, ["not", "holds", "holds"]),
-            ({"p": 0.2}, ["holds", "not", "holds"]),
-            ({"p": math.nan}, ["holds", "not", "holds"]),
-            ({"p": 0.01}, ["holds", "holds", "holds"]),
-            ({"lead": 0.1}, ["holds", "holds", "fails"]),
-            ({"spread": 0.2}, ["holds", "holds", "not"]),
+            ({}, ["holds"] * 4),
+            ({"equal": 1e-3}, ["fails", "holds", "holds", "holds"]),
+            ({"equal": math.nan}, ["not", "holds", "holds", "holds"]),
+            ({"change": 0.0}, ["holds", "fails", "holds", "holds"]),
+            ({"change": math.nan}, ["holds", "not", "holds", "holds"]),
+            ({"lead": 0.1}, ["holds", "holds", "fails", "holds"]),
+            ({"spread": 0.2}, ["holds", "holds", "not", "holds"]),
+            ({"permuted": 0.1}, ["holds", "holds", "holds", "fails"]),
         ],
     )
     def test_claims_follow_their_numbers(self, change, expected):
         assert verdicts(laws.claims(self.settings, self.results(**change))) == expected
 
+    def test_the_closed_form_is_the_kurtosis_of_drawn_responses(self):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(2, 1, 1, 3))
+        w = rng.uniform(-math.sqrt(3), math.sqrt(3), size=(200_000, 3))
+        b = rng.normal(size=(200_000, 1))
+        h = laws.W_STD / math.sqrt(3) * w @ x.reshape(2, 3).T + laws.B_STD * b
+        drawn = (h**4).mean(axis=0) / (h**2).mean(axis=0) ** 2 - 3
+        assert np.max(np.abs(laws.excess_kurtosis(x) - drawn)) <= 0.03
+
     def test_a_p_value_is_not_called_deterministic(self):
-        assert laws.claims(self.settings, self.results())[1].uncertainty == "a p-value, which has no interval"
-        tested = groups.claims(groups.Settings(), TestSymmetryGroups().results())[3]
+        tested = groups.claims(groups.Settings(), TestSymmetryGroups().results())[4]
         assert tested.uncertainty == "a p-value, which has no interval"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -38,8 +40,9 @@ class Settings:
 @dataclass(frozen=True, eq=False)
 class Results:
     """By (inference, group): `best`, `last` and `learnt` (widths, runs), accuracies of runs on test images, the highest
-    along training and the last, and on training images. `limit` by group (runs,): of the NTK. `pictures` (groups,
-    images, height, width, channels): the first images as the networks see them.
+    along training and the last, and on training images. By group `limit` (runs,): of the NTK, and `draws` (runs,
+    draws): of single infinitely wide networks. `pictures` (groups, images, height, width, channels): the first images
+    as the networks see them.
     """
 
     source: str
@@ -49,6 +52,7 @@ class Results:
     last: dict[Key, np.ndarray]
     learnt: dict[Key, np.ndarray]
     limit: dict[str, np.ndarray]
+    draws: dict[str, np.ndarray]
     pictures: np.ndarray
 
     def counted(self, inference: str, group: str, width: int) -> np.ndarray:
@@ -72,21 +76,45 @@ class Results:
         """Accuracy on images as they are minus that on rotated ones, run by run, in percentage points."""
         return self._mean(self._cost(inference, width), level)
 
-    def shrinks(self, inference: str, level: float = 0.95) -> Estimate:
-        """Cost at the smallest width where it is known, minus that at the largest, run by run."""
-        known = [w for w in self.widths if self.cost(inference, w).has_interval]
-        if len(known) < 2:
-            return no_interval(math.nan, level)
-        return self._mean(self._cost(inference, known[0]) - self._cost(inference, known[-1]), level)
+    def mean_cost(self) -> Estimate:
+        """The mean cost over all inferences and widths at which enough runs count."""
+        every = [(how, w) for how in INFERENCES for w in self.widths if self.cost(how, w).has_interval]
+        return self._over_cells([self._cost(how, w) for how, w in every])
 
-    def ahead(self, inference: str, group: str, width: int, level: float = 0.95) -> Estimate:
-        """Accuracy of networks minus that of the NTK, run by run."""
-        return self._mean(self.counted(inference, group, width) - 100 * self.limit[group], level)
+    def ahead(
+        self, inference: str, group: str, width: int, of: Literal["mean", "draws"] = "mean", level: float = 0.95
+    ) -> Estimate:
+        """Accuracy of networks minus that of the NTK, or of single draws of the infinitely wide network's law."""
+        return self._mean(self._ahead(inference, group, width, of), level)
+
+    def mean_of(self, cells: Sequence[tuple[str, int]], group: str, of: Literal["mean", "draws"]) -> Estimate:
+        """The mean of `ahead` over (inference, width), where enough runs count."""
+        known = [cell for cell in cells if self.ahead(cell[0], group, cell[1], of).has_interval]
+        return self._over_cells([self._ahead(how, group, w, of) for how, w in known])
+
+    def single(self, group: str) -> Estimate:
+        """Accuracy of single draws in percent, with its interval over runs."""
+        return paired_mean(100 * self.draws[group].mean(axis=1), bounds=(0, 100))
 
     def falls(self, inference: str, width: int, level: float = 0.95) -> Estimate:
         """Accuracy at this width minus that at the largest, images as they are."""
         last = self.counted(inference, "I", self.widths[-1])
         return self._mean(self.counted(inference, "I", width) - last, level)
+
+    def _ahead(self, inference: str, group: str, width: int, of: str) -> np.ndarray:
+        """The source takes networks at their best; draws, which are trained to the end, are compared with the end."""
+        if of == "mean":
+            return self.counted(inference, group, width) - 100 * self.limit[group]
+        i, key = self.widths.index(width), (inference, group)
+        return counting(self.last[key][i], self.learnt[key][i]) - 100 * self.draws[group].mean(axis=1)
+
+    def _over_cells(self, cells: Sequence[np.ndarray]) -> Estimate:
+        """The mean over cells (runs,), run by run: of those that count in each."""
+        if not cells:
+            return no_interval(math.nan)
+        table = np.array(cells)
+        some = np.isfinite(table).any(axis=0)
+        return self._mean(np.nanmean(table[:, some], axis=0), 0.95)
 
     def _cost(self, inference: str, width: int) -> np.ndarray:
         return self.counted(inference, "I", width) - self.counted(inference, "O(3)^d", width)

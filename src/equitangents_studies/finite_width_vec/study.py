@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from equitangents_studies.common.counted_runs import by_key, counted_runs
-from equitangents_studies.common.moved_kernels import predicted
+from equitangents_studies.common.single_draws import draw_accuracies
 from equitangents_studies.common.system_images import SystemImages, repeated_images
 from equitangents_studies.finite_width_vec.claims import claims
 from equitangents_studies.finite_width_vec.results import GROUPS, INFERENCES, Results, Settings
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
-from equitangents_studies.systems import GradientInference, architecture, inference, rotate, transformation
+from equitangents_studies.systems import GradientInference, architecture, inference, rotate
 
 PRESETS = {
     "quick": Settings(),
@@ -61,28 +61,17 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             stage, title = f"{how}-{width}-{GROUPS.index(group)}", f"Width {width}, {how}, {group}"
             work[width, how, group] = Stage(stage, title, partial(_runs, width, how, group, s, images))
     found = folder.stages(work)
-    limit = found["limit"]["right"]
+    limit, draws = (dict(zip(GROUPS, found["limit"][key], strict=True)) for key in ("mean", "draws"))
     of = lambda key: {at: np.stack([found[width, *at][key] for width in s.widths]) for at in kinds}
     few = images[0].train_x[:_PICTURES]
     pictures = np.stack([rotate(few, group, seed=s.seed) for group in GROUPS])
-    limits = dict(zip(GROUPS, limit, strict=True))
-    return Results(images[0].name, s.widths, s.needed, of("best"), of("last"), of("learnt"), limits, pictures)
+    return Results(images[0].name, s.widths, s.needed, of("best"), of("last"), of("learnt"), limit, draws, pictures)
 
 
 def _limit(settings: Settings, images: list[SystemImages], task: Task) -> Arrays:
-    """Accuracies of the NTK (groups, runs), with the transformations of the networks."""
+    """Accuracies of the NTK and of single infinitely wide networks, with the transformations of the networks."""
     net = architecture("VEC", settings.depth)
-    right = np.zeros((len(GROUPS), len(images)))
-    for i, group in enumerate(GROUPS):
-        for r, one in enumerate(images):
-            tau = transformation(group, one.train_x.shape[1:], seed=settings.seed + r)
-            x, test = (np.asarray(tau(part), np.float32) for part in (one.train_x, one.test_x))
-            outputs = predicted(
-                np.asarray(net.kernel(x).ntk), np.asarray(net.kernel(test, x).ntk), one.targets, settings.ridge
-            )
-            right[i, r] = np.mean((outputs.argmax(axis=1) == one.test_y) & np.isfinite(outputs).all(axis=1))
-            task.step(i * len(images) + r + 1, len(GROUPS) * len(images))
-    return {"right": right}
+    return draw_accuracies(net, images, GROUPS, settings.ridge, settings.seed, task)
 
 
 def _runs(width: int, how: str, group: str, settings: Settings, images: list[SystemImages], task: Task) -> Arrays:

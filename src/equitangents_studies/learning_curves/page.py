@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.report import Figure, Section, Table, palette
-from equitangents.statistics import Estimate, paired_mean
-from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
-from equitangents_studies.learning_curves.claims import FULL
+from equitangents.statistics import Estimate, t_interval
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.learning_curves.claims import SOURCE, share
 from equitangents_studies.learning_curves.results import Results, off
-from equitangents_studies.learning_curves.settings import GROUPS, Settings
+from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, Settings
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
@@ -31,7 +31,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             *((f"exponent {i}", e) for i, e in enumerate(law.exponents, 1)),
             ("cusp", law.cusp),
             ("growth of the exponent", law.grows.difference),
-            (f"error at {FULL}", law.at(FULL)),
         )
     ]
     predicted = [
@@ -77,7 +76,57 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Kernels": f"NTK of {', '.join(settings.models)}, {settings.depth} hidden layers",
         "Ridge": f"{settings.ridge:g} of the mean diagonal",
     }
-    return Presentation(tables, sections, facts)
+    if results.whole:
+        tables["whole"] = _whole_rows(results)
+        sections.insert(1, Section("At the source’s size", [], [_whole(settings, results)]))
+    found = _finding(results), _sentence(settings, results)
+    return Presentation(tables, sections, facts, finding=found[0], sentence=found[1])
+
+
+def _finding(results: Results) -> str:
+    grown = t_interval(np.mean([row for (_, g), row in results.half_growths().items() if g == "I"], axis=0))
+    if abs(grown.value) <= 0.05:
+        return "Kernels of infinite width learn by one power law: their exponents do not grow with data"
+    return "How errors of infinitely wide networks fall with data"
+
+
+def _sentence(settings: Settings, results: Results) -> str:
+    exponents = [f"{m} {results.exponent(m, 'I'):.3f}" for m in results.sizes]
+    said = (
+        f"From {settings.smallest} to {max(n[-1] for n in results.sizes.values()):,} images of {results.source} the "
+        f"error of the NTK falls with the exponent {', '.join(exponents)} (source: clean power laws, Figure S6)"
+    )
+    for model in settings.whole:
+        flips = "flips" if settings.flips else ""
+        plain = 100 * results.whole[model, "", "ntk", "test"].mean()
+        with_flips = 100 * results.whole[model, flips, "ntk", "test"].mean()
+        theirs = f"; source {SOURCE[model]:g} %" if model in SOURCE else ""
+        more = f", with left-right flips {with_flips:.1f} %" if flips else ""
+        said += (
+            f"; with {settings.whole_images:,} images {model} has {plain:.1f} % of the test images right{more}{theirs}"
+        )
+    return said + "."
+
+
+def _whole_rows(results: Results) -> Columns:
+    rows = [(*key[:3], key[3], len(right), share(right)) for key, right in results.whole.items()]
+    names = ("model", "flips", "kernel", "part", "images", "accuracy", "low", "high")
+    return columns(names, rows)
+
+
+def _whole(settings: Settings, results: Results) -> Table:
+    rows = []
+    for model in settings.whole:
+        for flips in ("", "flips") if settings.flips else ("",):
+            for field in FIELDS:
+                cells = [share(results.whole[model, flips, field, part]) for part in ("validation", "test")]
+                rows.append([f"{model}, {field.upper()}{', with flips' if flips else ''}", *cells])
+    caption = (
+        f"Accuracy in percent after {settings.whole_images:,} training images of {settings.pixels}×{settings.pixels} "
+        f"pixels, {settings.depth} hidden layers; in brackets 95 % intervals over images. With flips every image is "
+        "learnt in both orientations, exactly."
+    )
+    return table(caption, ["", "validation", "test"], rows)
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -95,7 +144,7 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         for axes, group in zip(drawn, GROUPS, strict=True):
             for model, n in results.sizes.items():
                 colour = _COLOURS[model].light
-                errors = [paired_mean(row, bounds=(0, 1)) for row in results.classification[model, group]]
+                errors = [t_interval(row, bounds=(0, 1)) for row in results.classification[model, group]]
                 drawing.estimates(axes, n, errors, colour, label=model, fmt="o")
                 if (results.classification[model, group].mean(axis=1) > 0).all():
                     fine = np.geomspace(n[0], n[-1], 60)
@@ -108,10 +157,10 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
 def _laws(results: Results) -> Table:
     rows = []
     for (model, group), law in results.laws.items():
-        cells = [*law.exponents, law.cusp, law.grows.difference]
-        rows.append([f"{model}, {group}", *cells, law.grows.verdict, law.at(FULL).times(100)])
-    header = ["", "exponent before", "after", "cusp", "growth", "does it grow?", f"error at {FULL:,}, %"]
-    caption = f"Fitted power laws; in brackets 95 % intervals. At {FULL:,} the last power law is taken to go on."
+        cells = [results.exponent(model, group), *law.exponents, law.cusp, law.grows.difference]
+        rows.append([f"{model}, {group}", f"{cells[0]:.3f}", *cells[1:], law.grows.verdict])
+    header = ["", "one exponent", "exponent before", "after", "cusp", "growth", "does it grow?"]
+    caption = "Fitted power laws, one and two joined at a cusp; in brackets 95 % intervals."
     return table(caption, header, rows)
 
 
@@ -145,7 +194,7 @@ def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
 
 def _networks(settings: Settings, results: Results) -> Table:
     rows = [
-        [f"{model}, {group}", *(paired_mean(row, bounds=(0, 1)) for row in errors)]
+        [f"{model}, {group}", *(t_interval(row, bounds=(0, 1)) for row in errors)]
         for (model, group), errors in results.networks.items()
     ]
     header = ["", *(f"{n:,} images" for n in settings.network_sizes)]

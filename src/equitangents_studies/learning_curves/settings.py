@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from equitangents_studies.framework.study import at_least, check
 from equitangents_studies.systems import textures
 
 GROUPS = ("I", "O(3)^d")
+FIELDS = ("ntk", "nngp")
 _CLASSES = 10
 
 
@@ -25,6 +26,9 @@ class Settings:
     `networks` are trained at finite width, as NN, of `width` channels and `network_depth` layers, at `network_sizes`.
     Of each set of `predicted_sets` that is there, `predicted_images` predict the errors at `predicted_sizes`, by MLP
     kernels. `draws` synthetic curves are fitted.
+
+    Kernels of `whole` also learn `whole_images` of the training images of `data`, NTK and NNGP, with their left-right
+    flips, too, if `flips`; a ninth as many more, and `whole_tested` test images, are classified.
     """
 
     data: str = "auto"
@@ -45,15 +49,21 @@ class Settings:
     predicted_images: int = 1000
     predicted_sizes: tuple[int, ...] = (200, 300, 400, 600)
     draws: int = 200
+    whole: tuple[str, ...] = ()
+    whole_images: int = 450
+    whole_tested: int = 100
+    flips: bool = True
     seed: int = 0
 
 
+_DESK = Settings(
+    images=4000, pixels=32, depth=8, models=("FCN", "VEC"), predicted_images=2000,
+    predicted_sizes=(200, 400, 800, 1200),
+)  # fmt: skip
 PRESETS = {
     "quick": Settings(),
-    "desk": Settings(
-        images=4000, pixels=32, depth=8, models=("FCN", "VEC"), predicted_images=2000,
-        predicted_sizes=(200, 400, 800, 1200),
-    ),
+    "desk": _DESK,
+    "full": replace(_DESK, data="cifar10", whole=("FCN",), whole_images=45_000, whole_tested=10_000),
     "paper": Settings(
         data="cifar10", images=12_000, pixels=32, depth=8, pooled_images=12_000, repetitions=10,
         networks=("VEC", "LCN", "GAP"), network_sizes=(320, 640, 1280, 2560, 5120, 9600), network_depth=8, width=128,
@@ -67,9 +77,10 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     at_least(settings, images=60, pixels=4, depth=1, repetitions=2, smallest=10, draws=1, members=1, width=1)
     at_least(settings, network_depth=1, predicted_images=20)
     check(settings.ridge > 0, "ridge", settings.ridge, "positive")
-    for name in ("models", "networks"):
+    for name in ("models", "networks", "whole"):
         chosen = getattr(settings, name)
         check(set(chosen) <= {"FCN", "LCN", "VEC", "GAP"}, name, chosen, "of FCN, LCN, VEC, GAP")
+    at_least(settings, whole_images=18, whole_tested=1)
     check(len(settings.models) >= 1, "models", settings.models, "one or more")
     known = ("auto", "textures", *data.names())
     check(settings.data in known, "data", repr(settings.data), f"one of {', '.join(known)}")

@@ -22,6 +22,7 @@ from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study
 from equitangents_studies.learning_curves.claims import claims
 from equitangents_studies.learning_curves.results import DRAWN, DRAWN_SIZES, Results
 from equitangents_studies.learning_curves.settings import (
+    FIELDS,
     GROUPS,
     PRESETS,
     Settings,
@@ -31,6 +32,7 @@ from equitangents_studies.learning_curves.settings import (
     sizes_of,
     source_of,
 )
+from equitangents_studies.learning_curves.whole import PARTS, whole
 from equitangents_studies.systems import (
     System,
     architecture,
@@ -74,6 +76,15 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
                 )
                 for name in there
             },
+            **{
+                ("whole", model, flips): Stage(
+                    stage := f"whole-{model}{'-flips' if flips else ''}",
+                    f"{model}, {s.whole_images:,} images{' and their flips' if flips else ''}",
+                    partial(whole, model, bool(flips), s, data_dir, folder.checkpoints(stage)),
+                )
+                for model in s.whole
+                for flips in ("", *(["flips"] if s.flips else []))
+            },
             ("recovered", "", ""): Stage("recovered", "Synthetic power laws", partial(_recover, s)),
         }
     )
@@ -90,6 +101,13 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         omniscient=of("omniscient"),
         inputs=of("inputs"),
         recovered=found["recovered", "", ""]["recovered"].astype(bool),
+        whole={
+            (model, flips, field, part): arrays[part][i].astype(bool)
+            for (what, model, flips), arrays in found.items()
+            if what == "whole"
+            for part in PARTS
+            for i, field in enumerate(FIELDS)
+        },
     )
 
 

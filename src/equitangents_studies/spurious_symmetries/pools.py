@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from equitangents.kernels import KeptKernel, KernelStore
-from equitangents.statistics import Estimate, paired_mean
+from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.moved_kernels import relative
 from equitangents_studies.framework.study import Arrays
 from equitangents_studies.systems import PowerLaw, architecture, fit_power_law, rotate
@@ -24,14 +24,14 @@ _TILE, _POOLED_TILE, _DISK = 500, 50, 10**11
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """`right` (folds, sizes, test): whether each test image is classified rightly on the images as they are; `moved`
-    (groups, test) the same of the first fold with the most training images; `equal` (groups,): how far kernels of moved
-    images are from those of the images as they are, and `outputs` (groups,) predictions, relative to the largest.
+    """`errors` (sizes, folds), shares of wrong classes on the images as they are; `moved` (groups,) those of the first
+    fold with the most training images; `equal` (groups,): how far kernels of moved images are from those of the images
+    as they are, and `outputs` (groups,) predictions, relative to the largest.
     """
 
     groups: tuple[str, ...]
     sizes: np.ndarray
-    right: np.ndarray
+    errors: np.ndarray
     moved: np.ndarray
     equal: np.ndarray
     outputs: np.ndarray
@@ -42,14 +42,9 @@ class Pool:
         return int(self.sizes[-1])
 
     @property
-    def errors(self) -> np.ndarray:
-        """Classification errors, (sizes, folds)."""
-        return 1 - self.right.mean(axis=2).T
-
-    @property
-    def tested(self) -> np.ndarray:
-        """Whether each image is classified rightly after the largest training set, all folds."""
-        return self.right[:, -1].ravel()
+    def accuracies(self) -> np.ndarray:
+        """Accuracies in percent after the largest training set, (folds,)."""
+        return 100 - 100 * self.errors[-1]
 
     def law(self) -> PowerLaw | None:
         """The error as power laws, their number chosen by BIC; none where some size has no error."""
@@ -65,19 +60,19 @@ class Pool:
         return np.array(found)
 
 
-def share(right: np.ndarray, level: float = 0.95) -> Estimate:
-    """Accuracy in percent, with Student’s interval over test images."""
-    return paired_mean(100 * right.astype(float), level, (0, 100))
+def share(pool: Pool, level: float = 0.95) -> Estimate:
+    """Accuracy in percent after the largest training set, with Student’s interval over folds."""
+    return t_interval(pool.accuracies, level, (0, 100))
 
 
-def lead(better: np.ndarray, worse: np.ndarray, level: float = 0.95) -> Estimate:
-    """Accuracy minus accuracy on the same test images, in percentage points."""
-    return paired_mean(100 * (better.astype(float) - worse), level, (-100, 100))
+def lead(better: Pool, worse: Pool, level: float = 0.95) -> Estimate:
+    """Accuracy minus accuracy after the largest training sets, the same images in every fold, percentage points."""
+    return t_interval(better.accuracies - worse.accuracies, level, (-100, 100))
 
 
 def extra(better: Pool, worse: Pool, level: float = 0.95) -> Estimate:
     """How many images more the worse pool needs for the error of its largest training sets."""
-    return paired_mean(worse.most - better.size_for(worse.errors[-1]), level)
+    return t_interval(worse.most - better.size_for(worse.errors[-1]), level)
 
 
 def folds_of(count: int, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -110,8 +105,8 @@ def measure_pool(
     net = KeptKernel(architecture(name, depth), KernelStore(kept, _DISK), tile)
     targets = np.eye(int(y.max()) + 1)[y] - 1 / (int(y.max()) + 1)
     splits = folds_of(len(x), folds, seed)
-    right: list[np.ndarray] = []
-    found: dict[str, list[np.ndarray | float]] = {"moved": [], "equal": [], "outputs": []}
+    errors: list[np.ndarray] = []
+    found: dict[str, list[float]] = {"moved": [], "equal": [], "outputs": []}
     first: tuple[np.ndarray, np.ndarray] | None = None
     for i, group in enumerate(groups):
         at = lambda done, total, i=i: step(i + 0.9 * done / total, len(groups))
@@ -121,20 +116,25 @@ def measure_pool(
         for k, (order, test) in enumerate(splits if i == 0 else splits[:1]):
             outputs = K.curve(targets, order, test, sizes, ridge)
             if i == 0:
-                right.append((outputs.argmax(axis=2) == y[test]) & np.isfinite(outputs).all(axis=2))
+                errors.append(_wrong(outputs, y[test]))
             last = outputs[-1] if k == 0 else last
         first = (K.matrix, last) if first is None else first
-        found["moved"].append((last.argmax(axis=1) == y[splits[0][1]]) & np.isfinite(last).all(axis=1))
+        found["moved"].append(_wrong(last[None], y[splits[0][1]])[0])
         found["equal"].append(_relative(K.matrix, first[0]))
         found["outputs"].append(relative(last, first[1]))
         step(i + 1, len(groups))
-    return {key: np.array(values) for key, values in found.items()} | {"right": np.stack(right)}
+    return {key: np.array(values) for key, values in found.items()} | {"errors": np.stack(errors, axis=1)}
 
 
 def pool_of(arrays: Arrays, groups: Sequence[str], sizes: np.ndarray) -> Pool:
     """The arrays of a stage as a `Pool`."""
-    bits = {key: arrays[key].astype(bool) for key in ("right", "moved")}
-    return Pool(tuple(groups), sizes, **bits, equal=arrays["equal"], outputs=arrays["outputs"])
+    return Pool(tuple(groups), sizes, **{key: arrays[key] for key in ("errors", "moved", "equal", "outputs")})
+
+
+def _wrong(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The share of inputs that outputs (sizes, inputs, classes) classify wrongly; what is not finite is wrong."""
+    right = (outputs.argmax(axis=2) == labels) & np.isfinite(outputs).all(axis=2)
+    return np.asarray(1 - right.mean(axis=1))
 
 
 def _relative(K: np.ndarray, first: np.ndarray) -> float:

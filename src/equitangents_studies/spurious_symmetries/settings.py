@@ -84,6 +84,11 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     pool_images(s, data_dir, max(s.images), s.kernel_pixels)
 
 
+def architectures_of(settings: Settings) -> tuple[str, ...]:
+    """Those of figure 2 that differ: with 8 pixels a side LAP8 is GAP."""
+    return tuple(name for name in ARCHITECTURES if name != "LAP8" or settings.pixels > 8)
+
+
 def sizes_of(count: int, folds: int, smallest: int) -> np.ndarray:
     """Training sizes of a pool: from the smallest on by factors of about √2 to what the largest fold leaves."""
     most = count - -(-count // folds)

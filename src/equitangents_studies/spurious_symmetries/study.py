@@ -15,26 +15,27 @@ from typing import Any
 
 import numpy as np
 
-from equitangents_studies.common.system_images import repeated_images
+from equitangents_studies.common.single_draws import draw_accuracies
+from equitangents_studies.common.system_images import SystemImages, repeated_images
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 from equitangents_studies.spurious_symmetries.claims import claims
 from equitangents_studies.spurious_symmetries.pools import measure_pool, pool_of
 from equitangents_studies.spurious_symmetries.results import Results
 from equitangents_studies.spurious_symmetries.settings import (
-    ARCHITECTURES,
     GROUPS,
     INFERENCES,
     PRESETS,
     SMALL_GROUPS,
     SMALL_MODELS,
     Settings,
+    architectures_of,
     check_settings,
     pool_images,
     sizes_of,
 )
 from equitangents_studies.spurious_symmetries.trained import kernel_accuracies, network_accuracies, width_of
-from equitangents_studies.systems import rotate
+from equitangents_studies.systems import architecture, rotate
 
 _PICTURES = 3
 
@@ -44,7 +45,9 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     s = settings
     images = repeated_images(s, folder.data_dir, s.repetitions)
     work: dict[Any, Stage] = {}
-    for name in ARCHITECTURES:
+    compared = architectures_of(s)
+    for name in compared:
+        work[name, "draws"] = Stage(f"draws-{name}", f"{name}, draws", partial(_draws, name, s, images))
         work[name, "NTK"] = Stage(f"NTK-{name}", f"{name}, NTK", partial(kernel_accuracies, name, s, images))
         for how in INFERENCES[1:]:
             compute = partial(network_accuracies, name, how, s, images, width_of(name, s.width))
@@ -70,7 +73,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     work["pictures"] = Stage("pictures", "Images as the networks see them", partial(_pictures, s, folder.data_dir))
     found = folder.stages(work)
     best, last, learnt, equal = {}, {}, {}, {}
-    for name in ARCHITECTURES:
+    for name in compared:
         kernel = found[name, "NTK"]
         best[name, "NTK"], last[name, "NTK"], equal[name] = kernel["best"], kernel["best"], kernel["equal"]
         learnt[name, "NTK"] = np.ones_like(kernel["best"])
@@ -87,6 +90,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         {name: read(pool) for name, pool in pools.items()},
         {key: read(pool) for key, pool in small.items()},
         read(beside) if beside else None,
+        {name: found[name, "draws"]["draws"] for name in compared},
         found["pictures"]["pictures"],
     )
 
@@ -134,6 +138,10 @@ def _measured_pool(
     task: Task,
 ) -> Arrays:
     return measure_pool(name, s.kernel_depth, *images(), groups, sizes, s.folds, s.ridge, s.seed, kept, task.step)
+
+
+def _draws(name: str, settings: Settings, images: Sequence[SystemImages], task: Task) -> Arrays:
+    return draw_accuracies(architecture(name, settings.depth), images, GROUPS, settings.ridge, settings.seed, task)
 
 
 def _pictures(settings: Settings, data_dir: Path | None, task: Task) -> Arrays:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette
+from equitangents.report import Figure, Section, Table, format_number, palette
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.symmetry_groups.study import (
     ARCHITECTURES,
@@ -40,7 +40,30 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Hidden layers": f"{settings.depth} at infinite width, {settings.finite_depth} of {settings.width} channels at "
         "finite width (FCN 8 times as many)",
     }
-    return Presentation({"symmetry": symmetry(results)}, sections, facts)
+    tables = {"symmetry": symmetry(results)}
+    return Presentation(tables, sections, facts, finding=finding(results), sentence=sentence(results))
+
+
+def finding(results: Results) -> str:
+    """What Theorem 4.1 says, where the tables agree with it."""
+    kept = max(results.predictions[pair] for pair in entries(True, finite=False))
+    changed = min(results.predictions[pair] for pair in entries(False, finite=False))
+    if kept < changed:
+        return "Infinitely wide VEC has the symmetry O(3)^d, VEC of finite width has not"
+    return "Which learning algorithm is symmetric under which group"
+
+
+def sentence(results: Results) -> str:
+    """Our numbers beside the theorem's."""
+    kept = max(results.kernels[pair] for pair in entries(True, finite=False))
+    changed = min(results.predictions[pair] for pair in entries(False, finite=False))
+    coupled = max(results.numbers[pair] for pair in entries(True, finite=True))
+    small = lambda value: format_number(value)
+    return (
+        f"Under the groups that Theorem 4.1 names, infinitely wide kernels change by at most {small(kept)} and coupled "
+        f"networks of finite width by {small(coupled)} (source: not at all); under all others predictions change by "
+        f"{100 * changed:.0f} % of the largest or more."
+    )
 
 
 def symmetry(results: Results) -> Columns:
