@@ -365,7 +365,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     said = (
         f"Trained on energies and forces of {frames} frames, the error of force components is "
         f"{with_interval(meV.value, meV.interval)} meV/Å, {shown} % of their mean deviation, and "
-        f"{format_number(100 * alone.value)} % from energies alone; the source has no forces, a reviewer asked for them."
+        f"{format_number(100 * alone.value)} % from energies alone; the source has no forces, a reviewer asked "
+        "for them."
     )
     return title, said
 
