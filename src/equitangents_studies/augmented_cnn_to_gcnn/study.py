@@ -360,8 +360,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     infinite = float(results.infinite["distance"].max())
     widths = sorted(settings.widths)
     title = (
-        "The means of augmented CNNs and of group-convolutional networks come together as ensembles grow, with "
-        f"{format_number(floor.value, floor.interval)} % of the mean square prediction left"
+        "The means of augmented CNNs and of group-convolutional networks come together as ensembles grow: at most "
+        f"{format_number(floor.high, floor.interval)} % of the mean square prediction is left"
     )
     said = (
         f"The distance of the two means falls with the members to the power "
