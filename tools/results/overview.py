@@ -1,4 +1,4 @@
-"""What follows from all published runs together: their pages, the index, the gallery, the README's table, the menu."""
+"""What follows from all published runs together: their pages, the index, findings, gallery, README's table, menu."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import registry
 from equitangents_studies.framework.catalogue import StudyInfo
-from tools.results.page import counts, figure, outcome, page, plain, table, variant
+from tools.results.findings import NAME as FINDINGS
+from tools.results.findings import findings
+from tools.results.page import counts, figure, page, plain, table, variant
 from tools.results.record import Record
 
 README_COLUMNS = (
@@ -37,6 +39,7 @@ def made(root: Path) -> dict[Path, str]:
     published = records(results)
     texts = {results / f"{record.name}.md": page(record, results / record.name) for record in published}
     texts[results / "index.md"] = index(published)
+    texts[results / FINDINGS] = findings(published)
     for path, marks, text in (
         (root / "docs" / "gallery.md", _GALLERY, gallery(published)),
         (root / "README.md", _README, comparison(published)),
@@ -70,21 +73,26 @@ def index(published: list[Record]) -> str:
     lines = [
         "# Results",
         "Runs of the studies, each published with all of its numbers, its settings, the machine and the time it took. "
-        "[Published runs](../guide/studies.md#published-runs) says how a page is made of a run.",
+        "[Published runs](../guide/studies.md#published-runs) says how a page is made of a run; "
+        f"[What we found about these papers]({FINDINGS}) has all of it in a few minutes.",
     ]
     if published:
         rows = [
             (
                 f"[{r.name}]({r.name}.md)",
-                plain(_question(r)),
+                plain(r.finding or _question(r)),
                 *(str(number) for number in counts(r).values()),
             )
             for r in published
         ]
-        header, sides = ("study", "question", "hold", "undecided", "fail"), ("---", "---", "---:", "---:", "---:")
+        header, sides = (
+            ("study", "what was found, or asked", "hold", "undecided", "fail"),
+            ("---", "---", "---:", "---:", "---:"),
+        )
         lines.append(
-            "*Hold*, *undecided* and *fail* count a study’s claims. A claim holds or fails only where its whole "
-            "interval meets or misses the criterion on its page; where the run was too small to tell, it is undecided."
+            "*Hold*, *undecided* and *fail* count the claims of the works that a study reproduces; questions of our "
+            "own and checks of the code do not count. A claim holds or fails only where its whole interval meets or "
+            "misses the criterion on its page; where the run was too small to tell, it is undecided."
         )
         lines.append("\n".join("| " + " | ".join(row) + " |" for row in (header, sides, *rows)))
     else:
@@ -103,7 +111,7 @@ def _setting(record: Record) -> str:
 
 
 def gallery(published: list[Record]) -> str:
-    """The gallery's part on studies: of each its main figure and how its claims came out; then those without a run."""
+    """The gallery's part on studies: of each its main figure and what it found; then those without a run."""
     parts, without = [], []
     for info in registry.values():
         runs = [r for r in published if r.study == info.name]
@@ -122,7 +130,7 @@ def _shown(info: StudyInfo, runs: list[Record]) -> str:
         f"### {plain(info.title)}",
         f"`equitangents reproduce {info.name}`: {plain(info.summary)}",
         *(figure(item, main, f"results/{main.name}") for item in main.figures[:1]),
-        outcome(main),
+        " ".join(plain(part) for part in (f"{main.finding}." if main.finding else "", main.sentence) if part),
         f"Every claim with its number: {', '.join(_link(run) for run in runs)}.",
     ]
     return "\n\n".join(part for part in parts if part)
@@ -176,7 +184,7 @@ def _explained(run: Record) -> str:
 
 def menu(published: list[Record]) -> str:
     """The part of the documentation's menu."""
-    pages = ["results/index.md", *(f"results/{record.name}.md" for record in published)]
+    pages = ["results/index.md", f"results/{FINDINGS}", *(f"results/{record.name}.md" for record in published)]
     return "\n".join(["  - Results:", *(f"      - {name}" for name in pages)])
 
 
