@@ -85,17 +85,20 @@ class TestForces:
 
     def test_true(self):
         found = forces.claims(self.settings, self.results())
-        assert verdicts(found) == ["holds"] * 5
-        assert [c.covers == EXACT for c in found] == [False, False, True, True, False]
+        assert verdicts(found) == ["holds"] * 6
+        assert [c.covers == EXACT for c in found] == [False, False, False, True, True, False]
+        title, said = forces.headline(self.settings, self.results())
+        assert title.startswith("From 4 frames of methanol the invariant kernel predicts forces to ")
+        assert "meV/Å" in said
 
     def test_false(self):
         assert (
-            verdicts(forces.claims(self.settings, self.results(ratio=2.0, law=1e-3, turned=(0.02,) * 3)))
-            == ["fails"] * 5
+            verdicts(forces.claims(self.settings, self.results(ratio=3.0, law=1e-3, turned=(0.02,) * 3)))
+            == ["fails"] * 6
         )
 
     def test_one_turn_decides_nothing(self):
-        assert verdicts(forces.claims(self.settings, self.results(turned=(1e-4,))))[4] == UNDECIDED
+        assert verdicts(forces.claims(self.settings, self.results(turned=(1e-4,))))[5] == UNDECIDED
 
 
 class TestMolecules:
@@ -112,6 +115,9 @@ class TestMolecules:
     def test_true(self):
         found = molecules.claims(self.settings, self.results())
         assert verdicts(found) == ["holds"] * 5
+        assert found[0].aggregate == "the geometric mean over training sizes"
+        assert 0.45 < found[0].value < 0.55
+        assert " of what an MLP’s kernel errs by" in molecules.headline(self.settings, self.results())[0]
         assert [c.covers == EXACT for c in found] == [False] * 4 + [True]
 
     def test_false(self):

@@ -325,3 +325,15 @@ def test_a_plain_symmetry_builds_nothing_in():
     turns = actions.image_rotations(4)
     assert Symmetry("nothing", turns).chosen == (0,)
     assert Symmetry("all", turns, turns).chosen == (0, 1, 2, 3)
+
+
+def test_kernels_of_square_windows_move_with_images_and_those_of_columns_do_not(rng):
+    x = rng.normal(size=(2, 4, 4, 1))
+    turns = segmentation.symmetries()[RIGHT].inputs
+
+    def column(a, b):
+        p, q = (np.stack([np.roll(z, i, 1) for i in (-1, 0, 1)], axis=-2).reshape(len(z), 16, 3) for z in (a, b))
+        return np.exp(np.einsum("npu,mqu->npmq", p, q) / 3)
+
+    assert segmentation.unmoved(patches, turns, x) < 1e-14
+    assert segmentation.unmoved(column, turns, x) > 0.01
