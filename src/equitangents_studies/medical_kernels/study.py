@@ -1,7 +1,7 @@
 """Tissue classified by kernels of infinitely wide networks: plain CNNs against networks invariant under turns.
 
 The kernel of a group-convolutional network is the orbit mean of the CNN's, (1/|G|) Σ_g Θ(x, ρ(g)x′), and so is what a
-CNN learns from all copies of its images. Claimed: invariant kernels classify at least as well at every training size.
+CNN learns from all copies of its images. Claimed: invariant kernels classify better.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     shown = lambda e: with_interval(e.value, e.interval)
     title = (
         f"In orientations that its class never showed an MLP loses {shown(lost).split(' (')[0]} percentage points of "
-        f"accuracy, an invariant network {format_number(100 * max(lost_by_invariant(settings, results).values()))}"
+        f"accuracy, and an invariant network {format_number(100 * max(lost_by_invariant(settings, results).values()))}"
     )
     said = (
         f"With half of the orientations missing an MLP loses {shown(lost)} percentage points in those, although other "

@@ -174,9 +174,10 @@ def headline(learnings: Mapping[str, Learning], noun: str, what: str) -> tuple[s
     """What was found, and our numbers beside the source's; `what` moves with the `noun`."""
     factors = [k.saved(RIGHT) for k in learnings.values()]
     few = " and ".join(f"{number_of(e)}" if e.has_interval else f"at least {e.value:.3g}" for e in factors)
-    apart = max(float(k.apart.max()) for k in learnings.values())
-    off = max(float(k.errors[model].max()) for k in learnings.values() for model in ("augmented", "equivariant"))
-    bare = min(float(k.errors["plain"].min()) for k in learnings.values())
+    grown = [k.augmented[:, k.explicit] for k in learnings.values() if k.explicit.any()]
+    apart = float(np.max([*(k.apart.max() for k in learnings.values()), *(table.max() for table in grown)]))
+    off = float(np.max([k.errors[model] for k in learnings.values() for model in ("augmented", "equivariant")]))
+    bare = float(np.min([k.errors["plain"] for k in learnings.values()]))
     title = f"Networks whose {what} need {few} times fewer {noun} for the same error"
     said = (
         "Trained on all moved copies, infinitely wide networks have the mean of the equivariant ones to "
