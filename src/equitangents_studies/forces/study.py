@@ -62,7 +62,7 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        molecule="ethanol", sizes=(5, 10, 20), test=20, bandlimit=3, ridge=1e-5, turns=8, water_sizes=(10, 25, 50, 100),
+        molecule="ethanol", sizes=(5, 10, 20), test=20, bandlimit=2, ridge=1e-5, turns=8, water_sizes=(10, 25, 50, 100),
         water_test=100,
     ),
     "paper": Settings(

@@ -46,7 +46,7 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
-    "desk": Settings(widths=(4, 8, 16, 32, 64), batches=150, samples=2),
+    "desk": Settings(widths=(4, 8, 16, 32, 64), batches=60, samples=2),
     "paper": Settings(widths=(8, 16, 32, 64, 128, 256), batches=50, samples=20, lattice=6, bandlimit=4, sampled=6),
 }
 

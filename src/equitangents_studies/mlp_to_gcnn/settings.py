@@ -39,14 +39,8 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        train_images=60,
-        test_images=60,
-        foreign_images=60,
-        widths=(8, 16, 32, 64, 128, 256),
-        draws=24,
-        trained_widths=(16, 64, 256),
+        draws=16,
         members=200,
-        depth_images=10,
     ),
     "paper": Settings(
         train_images=400,

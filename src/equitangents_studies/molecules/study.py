@@ -62,7 +62,7 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        data="qm9", sizes=(100, 200, 400, 700), test=100, splits=10, tuning=60, scales=(0.3, 1.0, 3.0),
+        data="qm9", sizes=(50, 100, 200, 400), test=100, splits=10, tuning=60, scales=(0.3, 1.0, 3.0),
         soap_n_max=6, soap_l_max=5,
     ),
     "paper": Settings(
