@@ -258,7 +258,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-10,
             origin="source",
             source="arXiv 2403.03103",
-            place="theorem on the kernels’ transformation",
+            place="arXiv 2403.03103, how kernels transform",
             stated="equal",
             holds="Mean and covariance of augmented ensembles inherit the symmetry from their kernels, pixel by pixel.",
             fails="The kernels do not move with the images: look at windows and padding.",

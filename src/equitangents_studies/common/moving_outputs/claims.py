@@ -161,7 +161,7 @@ def trained_claim(learning: Learning, noun: str) -> list[Claim]:
             unit="%",
             origin="source",
             source=EMERGENT,
-            place="abstract",
+            place=f"abstract of {EMERGENT}",
             stated="equivariant in the mean at any width",
             holds=f"Average networks: {said}.",
             fails=f"Averaging leaves an error somewhere; look at windows and padding: {said}.",
