@@ -158,6 +158,9 @@ class TestPartialOrbits:
     SETTINGS = partial.Settings(draws=4)
 
     def verdicts(self, **changed):
+        return [c.verdict for c in partial.claims(self.SETTINGS, self.results(**changed))]
+
+    def results(self, **changed):
         rng = np.random.default_rng(0)
         near = lambda value: np.clip(value + 0.02 * rng.normal(size=4), 0, 1)
         results = {}
@@ -170,10 +173,13 @@ class TestPartialOrbits:
                 "further_unseen": seen if model == "invariant" else near(0.2), "whole_unseen": near(0.9),
                 "different": np.full(4, 1e-12),
             } | changed.get("-".join(key), {})  # fmt: skip
-        return [c.verdict for c in partial.claims(self.SETTINGS, partial.Results(results))]
+        return partial.Results(results)
 
     def test_claims_hold_or_fail_with_the_numbers(self):
         assert self.verdicts() == ["holds"] * 4
+        title, said = partial.headline(self.SETTINGS, self.results())
+        assert title.endswith("percentage points of accuracy, and an invariant network 0")
+        assert "C16 is completed in 40" in said
         key = "digits-mlp-C4-half"
         assert self.verdicts(**{key: {"different": np.full(4, 1e-3)}})[0] == "fails"
         known = {"further_unseen": np.array([0.99, 1, 0.98, 1])}

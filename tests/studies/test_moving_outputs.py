@@ -161,6 +161,11 @@ class TestClaims:
         assert self.over_time(moved=1e-3)[1] == "fails"
         assert self.over_time(plain=1e-4)[2] == "fails"
 
+    def test_the_first_sentence_has_the_worst_of_all_differences(self):
+        title, said = shared.headline({"": self.learning(grown=1e-9)}, "images", "masks turn with images")
+        assert title == "Networks whose masks turn with images need 3.00 times fewer images for the same error"
+        assert "to 10⁻⁹ of the largest output at every time (the source: equal)" in said
+
     def test_numbers_that_are_none_decide_nothing(self):
         assert self.over_time(apart=np.nan)[0] == "not decidable at this size"
         assert self.over_time(grown=np.nan)[0] == "not decidable at this size"
