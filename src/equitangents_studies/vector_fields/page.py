@@ -42,8 +42,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Flows": f"{s.pixels}×{s.pixels} grid points, two components",
         "Targets": f"up to {2 * s.sizes[-1] * s.pixels**2:,} numbers to train on",
     }
-    said = headline({"": learning}, "flows", "vectors turn with the grid")
-    return Presentation(tables, sections, facts, *said)
+    found = headline({"": learning}, "flows", "vectors turn with the grid")
+    return Presentation(tables, sections, facts, *found)
 
 
 def _flows(settings: Settings, results: Results, folder: RunFolder) -> Figure:
