@@ -96,5 +96,5 @@ def test_page_and_claims_show_tensors(tmp_path):
     assert len(page.tables["tensors"]["tensor"]) == 2 * 2 * 20
     assert page.facts["Tensors"] == "water, monomer"
     without = dataclasses.replace(results, water={})
-    assert len(forces.claims(settings, without)) == 5
+    assert len(forces.claims(settings, without)) == 6
     assert "left out" in forces_page.present(settings, without, folder).facts["Tensors"]
