@@ -35,11 +35,15 @@ def verdicts(found):
     return [claim.verdict for claim in study.claims(SETTINGS, found)]
 
 
-def test_all_claims_hold_of_a_distance_that_falls_with_members_and_width():
+def test_all_claims_hold_of_a_distance_that_falls_with_members_to_a_small_floor():
     found = results(lambda width: 0.4 / width)
     assert verdicts(found) == ["holds"] * 5
-    assert found.width_exponent("test", 1).value == pytest.approx(-1, abs=0.1)
+    assert [found.floors(width, "test", 1).mean() for width in (4, 16)] == pytest.approx([0.01, 0.000625], abs=5e-4)
+    assert found.mean_floor().value == pytest.approx((0.01 + 0.000625) / 2, rel=0.1)
+    assert found.mean_exponent().value == pytest.approx(-0.5, abs=0.05)
     assert found.members_exponent(4, "test", 1).value == pytest.approx(-0.5, abs=0.1)
+    title, _ = study.headline(SETTINGS, found)
+    assert title.endswith("% of the mean square prediction is left")
     assert found.share(4, "test", 1).value == pytest.approx(0.01, rel=0.1)
 
 
@@ -48,8 +52,9 @@ def test_a_floor_that_stays_fails():
     assert found[3:] == ["fails", "fails"]
 
 
-def test_equal_means_leave_the_floors_exponent_undecided():
-    assert verdicts(results(lambda width: 0.0))[3] == "not decidable at this size"
+def test_equal_means_leave_nothing_and_a_floor_about_the_bound_is_undecided():
+    assert verdicts(results(lambda width: 0.0))[3] == "holds"
+    assert verdicts(results(lambda width: 0.1))[3] == "not decidable at this size"
 
 
 @pytest.mark.parametrize(("distance", "verdict"), [(1e-3, "fails"), (np.nan, "not decidable at this size")])

@@ -10,8 +10,10 @@ from equitangents_studies.common.worst import largest
 from equitangents_studies.cross_product import study as cross_product
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.forces import study as forces
+from equitangents_studies.forces.claims import headline as forces_headline
 from equitangents_studies.framework.claims import EXACT
 from equitangents_studies.molecules import study as molecules
+from equitangents_studies.molecules.claims import headline as molecules_headline
 from studies.miniatures import TINY
 
 UNDECIDED = "not decidable at this size"
@@ -85,17 +87,20 @@ class TestForces:
 
     def test_true(self):
         found = forces.claims(self.settings, self.results())
-        assert verdicts(found) == ["holds"] * 5
-        assert [c.covers == EXACT for c in found] == [False, False, True, True, False]
+        assert verdicts(found) == ["holds"] * 6
+        assert [c.covers == EXACT for c in found] == [False, False, False, True, True, False]
+        title, said = forces_headline(self.settings, self.results())
+        assert title.startswith("From 4 frames of methanol the invariant kernel predicts forces to ")
+        assert "meV/Å" in said
 
     def test_false(self):
         assert (
-            verdicts(forces.claims(self.settings, self.results(ratio=2.0, law=1e-3, turned=(0.02,) * 3)))
-            == ["fails"] * 5
+            verdicts(forces.claims(self.settings, self.results(ratio=3.0, law=1e-3, turned=(0.02,) * 3)))
+            == ["fails"] * 6
         )
 
     def test_one_turn_decides_nothing(self):
-        assert verdicts(forces.claims(self.settings, self.results(turned=(1e-4,))))[4] == UNDECIDED
+        assert verdicts(forces.claims(self.settings, self.results(turned=(1e-4,))))[5] == UNDECIDED
 
 
 class TestMolecules:
@@ -112,6 +117,9 @@ class TestMolecules:
     def test_true(self):
         found = molecules.claims(self.settings, self.results())
         assert verdicts(found) == ["holds"] * 5
+        assert found[0].aggregate == "the geometric mean over training sizes"
+        assert 0.45 < found[0].value < 0.55
+        assert " of what an MLP’s kernel errs by" in molecules_headline(self.settings, self.results())[0]
         assert [c.covers == EXACT for c in found] == [False] * 4 + [True]
 
     def test_false(self):

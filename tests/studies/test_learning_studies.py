@@ -151,7 +151,10 @@ class TestSpectra:
         assert self.verdicts() == ["holds"] * 5
         assert self.verdicts(right=0.8, expected=0.8)[0] == "fails"
         assert self.verdicts(wrong=1.3)[1] == "fails"
-        assert self.verdicts(expected=4.5)[2] == "fails"
+        assert self.verdicts(expected=8.0)[2] == "fails"
+        title, said = spectra.headline(spectra.Settings(), spectra.Results({("digits", "C4"): self.case()}))
+        assert title == "The group that images have is worth 3.00 times the samples"
+        assert "least for digits, C4: 3.00 (2.85 to 3.15); with a wrong group 0.900" in said
         assert self.verdicts(explicit=1e-3)[4] == "fails"
 
     def test_factors_that_could_not_be_measured_decide_nothing(self):
@@ -170,6 +173,9 @@ class TestPartialOrbits:
     SETTINGS = partial.Settings(draws=4)
 
     def verdicts(self, **changed):
+        return [c.verdict for c in partial.claims(self.SETTINGS, self.results(**changed))]
+
+    def results(self, **changed):
         rng = np.random.default_rng(0)
         near = lambda value: np.clip(value + 0.02 * rng.normal(size=4), 0, 1)
         results = {}
@@ -182,14 +188,20 @@ class TestPartialOrbits:
                 "further_unseen": seen if model == "invariant" else near(0.2), "whole_unseen": near(0.9),
                 "different": np.full(4, 1e-12),
             } | changed.get("-".join(key), {})  # fmt: skip
-        return [c.verdict for c in partial.claims(self.SETTINGS, partial.Results(results))]
+        return partial.Results(results)
 
     def test_claims_hold_or_fail_with_the_numbers(self):
         assert self.verdicts() == ["holds"] * 4
+        title, said = partial.headline(self.SETTINGS, self.results())
+        assert title.endswith("percentage points of accuracy, and an invariant network 0")
+        assert "C16 is completed in 40" in said
         key = "digits-mlp-C4-half"
         assert self.verdicts(**{key: {"different": np.full(4, 1e-3)}})[0] == "fails"
-        assert self.verdicts(**{key: {"further_unseen": np.array([0.99, 1, 0.98, 1])}})[1] == "fails"
-        assert self.verdicts(**{"letters-mlp-C16-one": {"one": np.array([0.1, 0.12, 0.1, 0.13])}})[2] == "fails"
+        known = {"further_unseen": np.array([0.99, 1, 0.98, 1])}
+        half = ["-".join(k) for k in partial.cases(self.SETTINGS) if k[1] == "mlp" and k[3] == "half"]
+        assert self.verdicts(**dict.fromkeys(half, known))[1] == "fails"
+        worse = {"one": np.array([0.1, 0.12, 0.1, 0.13])}
+        assert self.verdicts(**{f"{name}-mlp-C16-one": worse for name in partial.SETS})[2] == "fails"
         other = {"letters-invariant-C8-one": {"further_unseen": np.zeros(4)}}
         assert self.verdicts(**other)[3] == "fails"
 

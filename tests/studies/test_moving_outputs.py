@@ -161,6 +161,11 @@ class TestClaims:
         assert self.over_time(moved=1e-3)[1] == "fails"
         assert self.over_time(plain=1e-4)[2] == "fails"
 
+    def test_the_first_sentence_has_the_worst_of_all_differences(self):
+        title, said = shared.headline({"": self.learning(grown=1e-9)}, "images", "masks turn with images")
+        assert title.startswith("Networks whose masks turn with images need 3.0")
+        assert "to 10⁻⁹ of the largest output at every time (the source: equal)" in said
+
     def test_numbers_that_are_none_decide_nothing(self):
         assert self.over_time(apart=np.nan)[0] == "not decidable at this size"
         assert self.over_time(grown=np.nan)[0] == "not decidable at this size"
@@ -325,3 +330,15 @@ def test_a_plain_symmetry_builds_nothing_in():
     turns = actions.image_rotations(4)
     assert Symmetry("nothing", turns).chosen == (0,)
     assert Symmetry("all", turns, turns).chosen == (0, 1, 2, 3)
+
+
+def test_kernels_of_square_windows_move_with_images_and_those_of_columns_do_not(rng):
+    x = rng.normal(size=(2, 4, 4, 1))
+    turns = segmentation.symmetries()[RIGHT].inputs
+
+    def column(a, b):
+        p, q = (np.stack([np.roll(z, i, 1) for i in (-1, 0, 1)], axis=-2).reshape(len(z), 16, 3) for z in (a, b))
+        return np.exp(np.einsum("npu,mqu->npmq", p, q) / 3)
+
+    assert segmentation.unmoved(patches, turns, x) < 1e-14
+    assert segmentation.unmoved(column, turns, x) > 0.01

@@ -10,7 +10,7 @@ import pytest
 from equitangents import data, nn
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.small_data import flips, rivals, settings, study
-from equitangents_studies.small_data.claims import BEST, claims
+from equitangents_studies.small_data.claims import BEST, claims, headline
 from equitangents_studies.small_data.results import FOREST, MODELS, Results
 
 SIZES = (10, 640, 1280)
@@ -31,11 +31,14 @@ def results(lead, equal=1e-12, sizes=SIZES, **shares):
 def test_leads_of_2_points_hold_up_to_640_images_and_fail_beyond():
     others = {FOREST: 0.3, "FCN NTK": 0.3, "Myrtle-5 NNGP": 0.45, "Myrtle-5 NNGP, exponential": 0.5}
     found = claims(SETTINGS, results((2, 2, 2), **others))
-    assert [c.verdict for c in found] == ["holds", "holds", "fails", *["holds"] * 6]
-    assert found[0].claim == "With 10 images Myrtle-5 NTK is ahead of the trained CNN by 1 to 3 points"
-    assert [c.stated for c in found[:3]] == ["1 to 3 points", "1 to 3 points", ""]
+    assert [c.verdict for c in found] == ["holds", "holds", "fails", "holds", "holds", "holds", "fails", "holds"]
+    assert found[0].claim == "With 10 to 640 images Myrtle-5 NTK is ahead of the trained CNN by 1 to 3 points"
+    title, said = headline(SETTINGS, results((2, 2, 2), **others))
+    assert title == "From 10 to 640 images Myrtle-5 NTK is 2.00 points ahead of the trained CNN"
+    assert said.endswith("(the source, against ResNet-34: 1 to 3 points).")
+    assert [c.origin for c in found[:3]] == ["source", "source", "ours"]
     assert (
-        "has not caught up after 13 passes over its images: the kernel's lead with 1,280 images is 2.0 points"
+        "has not caught up after 13 passes over its images: the kernel’s lead with 1,280 images is 2.0 points"
         in found[2].meaning
     )
 
@@ -43,8 +46,16 @@ def test_leads_of_2_points_hold_up_to_640_images_and_fail_beyond():
 def test_leads_outside_1_to_3_points_and_a_kernel_that_is_behind_or_wrong_fail():
     others = {FOREST: 0.5, "FCN NTK": 0.5, "Myrtle-5 NNGP": 0.3, "Myrtle-5 NNGP, exponential": 0.25}
     found = claims(SETTINGS, results((8, -2, -2), 1e-3, **others))
-    assert [c.verdict for c in found] == ["fails", "fails", "holds", *["fails"] * 6]
-    assert "the kernel's lead with 10 images is 8.0 points, outside of 1 to 3" in found[0].meaning
+    assert [c.verdict for c in found] == ["not decidable at this size", "fails", "holds", *["fails"] * 5]
+    assert found[0].value == pytest.approx(3)
+    assert "8.0 (10 training images), -2.0 (640 training images)" in found[0].meaning
+    assert claims(SETTINGS, results((8, 2, -2), **others))[0].verdict == "fails"
+
+
+def test_the_nngp_and_the_ntk_are_alike_within_a_point():
+    for share, verdict in ((0.405, "holds"), (0.45, "fails")):
+        found = claims(SETTINGS, results((0, 0, 0), **{"Myrtle-5 NNGP": share}))
+        assert next(c for c in found if "alike" in c.claim).verdict == verdict
 
 
 def test_numbers_that_are_none_decide_nothing():

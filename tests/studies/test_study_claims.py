@@ -167,3 +167,13 @@ class TestKernelConvergenceClaims:
 
     def test_a_mean_that_is_five_standard_errors_away_fails(self):
         assert _verdicts(kernel_convergence.claims(self.settings, self._results(off=5.0)))[1] == "fails"
+
+    def test_what_falls_as_one_over_the_width_is_not_in_the_limit(self):
+        results = self._results()
+        n = np.array(self.settings.widths, float)[:, None, None, None]
+        biased = dataclasses.replace(results, means={key: m + 3 / n for key, m in results.means.items()})
+        for key in results.exact:
+            one, other = (kernel_convergence.limits(self.settings, r, *key) for r in (results, biased))
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+        title, _ = kernel_convergence.headline(self.settings, results)
+        assert title.startswith("Kernels of random networks come to the analytic ones as width to the power −0.5")

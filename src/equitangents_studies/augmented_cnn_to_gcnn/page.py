@@ -6,7 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import bootstrap
-from equitangents_studies.augmented_cnn_to_gcnn.study import Results, Settings, shares
+from equitangents_studies.augmented_cnn_to_gcnn.study import Results, Settings, headline, shares
 from equitangents_studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels, table
 
 _COLOURS = (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE, palette.VERMILLION, palette.INK)
@@ -60,7 +60,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{settings.hidden_layers} hidden layers of 3×3 windows on a torus, ReLU, mean over positions",
         "Trained": f"{settings.members} of each kind and width, {last} steps, zero output at the start",
     }
-    return Presentation(tables, sections, facts)
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
 def _members(settings: Settings, results: Results, floor: Records, folder: RunFolder) -> Figure:

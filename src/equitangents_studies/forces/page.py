@@ -7,7 +7,9 @@ import numpy as np
 from equitangents.report import Figure, Section, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.data.molecules import KCAL_PER_EV
-from equitangents_studies.forces.study import TARGETS, Results, Settings
+from equitangents_studies.forces.claims import headline
+from equitangents_studies.forces.results import TARGETS, Results
+from equitangents_studies.forces.settings import Settings
 from equitangents_studies.forces.water_tensors import KINDS
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 
@@ -46,7 +48,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Energies": results.label,
         "Tensors": f"water, {settings.water}" if results.water else "left out: no water_tensors.npz",
     }
-    return Presentation(tables, sections, facts)
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
 def errors_table(settings: Settings, results: Results) -> Columns:

@@ -108,6 +108,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
             "they equal at infinite width and any depth, for frozen finite kernels, and in the limit for trained ones?",
+            _WITH_DESK,
         ),
         _shipped(
             "augmented-cnn-to-gcnn",
@@ -185,6 +186,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Learning curves of atomization energies: the SO(3) kernel on what atoms see, an MLP kernel on the "
             "same signals, Coulomb matrices and SOAP; what turning and renumbering molecules changes.",
+            _WITH_DESK,
         ),
         _shipped(
             "forces",
@@ -192,6 +194,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Energies and forces learnt from energies, from forces and from both; forces against differences, "
             "free of curl, equivariant; tensors of water from equivariant readouts.",
+            _WITH_DESK,
         ),
         _shipped(
             "kernel-convergence",
@@ -199,6 +202,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
             "sphere: do they converge to the analytic NNGP and NTK, and at the expected rate?",
+            _WITH_DESK,
         ),
         _shipped(
             "symmetry-groups",

@@ -7,7 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Section, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.kernel_convergence.study import KINDS, SPACES, Results, Settings, deviations
+from equitangents_studies.kernel_convergence.study import KINDS, SPACES, Results, Settings, deviations, headline
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -21,7 +21,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Inputs": f"{settings.inputs} random signals",
     }
     sections = [Section("Convergence", [text], [_figure(settings, results, folder)])]
-    return Presentation({"entries": entries(settings, results)}, sections, facts)
+    return Presentation({"entries": entries(settings, results)}, sections, facts, *headline(settings, results))
 
 
 def entries(settings: Settings, results: Results) -> Columns:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.report import Figure, Section, Table, palette
-from equitangents.statistics import paired_mean
+from equitangents.statistics import t_interval
 from equitangents_studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels, table
-from equitangents_studies.medical_kernels.study import GROUPS, TITLES, Results, Settings, leads
+from equitangents_studies.medical_kernels.study import GROUPS, TITLES, Results, Settings, headline, leads
 
 _COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), strict=True))
 _SHOWN = 6
@@ -64,7 +64,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Kernels": f"{4 * n * n:,} pairs of images in float32, for the CNN, C4 and D4 together",
         "Networks": f"{s.patch}×{s.patch} windows at stride {s.stride}, {s.hidden_layers} further convolutions, ReLU",
     }
-    return Presentation(tables, sections, facts)
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
 def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunFolder) -> Figure:
@@ -80,7 +80,7 @@ def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunF
     ) as drawn:
         left, right = drawn
         for i, (model, title) in enumerate(TITLES.items()):
-            values = [paired_mean(column, bounds=(0, 1)) for column in results.accuracy[model].T]
+            values = [t_interval(column, bounds=(0, 1)) for column in results.accuracy[model].T]
             place = np.array(settings.sizes) * 1.03 ** (i - 1)
             drawing.estimates(left, place, values, _COLOURS[model].light, label=title)
         for i, group in enumerate(GROUPS):
@@ -99,7 +99,7 @@ def _table(settings: Settings, results: Results) -> Table:
     header = ["Training images", *TITLES.values(), *(f"{group} minus CNN, points" for group in GROUPS)]
     rows = []
     for j, size in enumerate(settings.sizes):
-        cells = [paired_mean(results.accuracy[model][:, j], bounds=(0, 1)) for model in TITLES]
+        cells = [t_interval(results.accuracy[model][:, j], bounds=(0, 1)) for model in TITLES]
         cells += [results.lead(group, j).times(100) for group in GROUPS]
         rows.append([f"{size:,}", *cells])
     return table(f"Accuracy; in brackets 95 % intervals over {settings.folds} splits.", header, rows)

@@ -7,6 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Section, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
+from equitangents_studies.mlp_to_gcnn.claims import headline
 from equitangents_studies.mlp_to_gcnn.results import Results, trained_shares
 from equitangents_studies.mlp_to_gcnn.settings import SETS, Settings
 
@@ -65,7 +66,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{settings.hidden_layers} hidden layers, ReLU",
         "Trained": f"{settings.members} of each kind and width, full-batch gradient descent, zero output at the start",
     }
-    return Presentation(tables, sections, facts)
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
 def distance_table(settings: Settings, results: Results) -> Columns:

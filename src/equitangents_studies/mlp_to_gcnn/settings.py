@@ -38,6 +38,10 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
+    "desk": Settings(
+        draws=16,
+        members=200,
+    ),
     "paper": Settings(
         train_images=400,
         test_images=300,

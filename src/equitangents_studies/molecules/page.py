@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy.stats
 
 from equitangents.report import Figure, Section, Table, format_number, palette
-from equitangents.statistics import Estimate
+from equitangents.statistics import t_interval
 from equitangents_studies.common.molecule_kernels import TITLES
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.molecules.study import Results, Settings, error_ratio, mean_errors
+from equitangents_studies.molecules.claims import headline
+from equitangents_studies.molecules.results import Results, error_ratio, mean_errors
+from equitangents_studies.molecules.settings import Settings
 
 _COLOURS = {
     "so3": palette.BLUE,
@@ -57,7 +58,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Bandlimit": str(settings.bandlimit),
     }
     tables = {"errors": errors_table(settings, results), "symmetry": symmetry_table(results)}
-    return Presentation(tables, sections, facts)
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
 def _quadrature(results: Results) -> str:
@@ -78,13 +79,6 @@ def _comparison(settings: Settings, results: Results) -> Table:
             rows.append((TITLES[name], value, f"{low} to {high}"))
     caption = f"Error of the SO(3) kernel over that of each model, {settings.sizes[-1]} molecules."
     return Table(caption, ("model", "ratio", "95 % interval over splits"), rows)
-
-
-def _estimate(values: np.ndarray) -> Estimate:
-    """Mean over splits with Student's interval."""
-    width = scipy.stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
-    mean = float(values.mean())
-    return Estimate(mean, mean - float(width), mean + float(width))
 
 
 def errors_table(settings: Settings, results: Results) -> Columns:
@@ -115,7 +109,7 @@ def _table(settings: Settings, results: Results) -> Table:
     for name in results.errors:
         cells = []
         for j in range(len(settings.sizes)):
-            e = _estimate(KCAL_PER_EV * mean_errors(results, name)[:, j])
+            e = t_interval(KCAL_PER_EV * mean_errors(results, name)[:, j])
             cells.append(f"{e.value:.2f} ± {e.high - e.value:.2f} ({1000 * e.value / KCAL_PER_EV:.0f})")
         rows.append((TITLES[name], *cells))
     caption = "Mean absolute error in kcal/mol (meV in brackets), mean over splits with half of its 95 % interval."
@@ -141,7 +135,7 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     ) as drawn:
         drawing.logarithmic(drawn[0], "both", settings.sizes, fine=True)
         for k, name in enumerate(results.errors):
-            values = [_estimate(KCAL_PER_EV * e) for e in mean_errors(results, name).T]
+            values = [t_interval(KCAL_PER_EV * e) for e in mean_errors(results, name).T]
             places = np.array(settings.sizes) * 1.015 ** (k - 2)  # side by side, so that every interval is seen
             drawing.estimates(drawn[0], places, values, _COLOURS[name].light, label=TITLES[name])
         drawn.legend(columns=3)

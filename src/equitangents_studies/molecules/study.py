@@ -7,82 +7,28 @@ element, and the same way of choosing widths and ridges.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import scipy.stats
 
 from equitangents import molecules as molecular
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
-from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
 from equitangents_studies.common.kernel_ridge import RIDGES, best_fit, composition, cross_validation
-from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.molecules.claims import claims
+from equitangents_studies.molecules.results import Results
+from equitangents_studies.molecules.settings import PRESETS, Settings
 
-OURS = "our question"
-_RATIO = "Mean absolute error of the first over that of the second; geometric mean over splits, paired."
 _METRICS = {"coulomb": "cityblock", "soap": "sqeuclidean"}
 _FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # times the median distance
-
-
-@dataclass(frozen=True)
-class Settings:
-    """`sizes` training and `test` molecules in each of `splits` splits. `tuning` molecules choose the kernels' widths
-    and are never tested on. `scales` are root mean squares of signals after the first layer. `moved` test molecules are
-    turned `turns` times. Rotations are sampled to `tolerance` on the tuning molecules.
-    """
-
-    data: Literal["g2", "qm7", "qm9"] = "g2"
-    sizes: tuple[int, ...] = (20, 35, 55, 80, 110)
-    test: int = 30
-    splits: int = 8
-    tuning: int = 48
-    bandlimit: int = 4
-    scales: tuple[float, ...] = (0.1, 0.3, 1.0)
-    tolerance: float = 1e-3
-    block: int = 100
-    moved: int = 8
-    turns: int = 4
-    soap_radius: float = 5.0
-    soap_n_max: int = 4
-    soap_l_max: int = 3
-    seed: int = 0
-
-
-PRESETS = {
-    "quick": Settings(),
-    "paper": Settings(
-        data="qm9", sizes=(100, 200, 400, 700, 1000), test=200, splits=5, tuning=120, scales=(0.3, 1.0, 3.0),
-        soap_n_max=6, soap_l_max=5,
-    ),
-}  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`errors` by model: absolute errors (splits, sizes, test molecules), eV. `ridges` by model: (splits, sizes).
-
-    `widths` by model: the chosen one. `rotated` and `relabelled` by model: change of the largest fits' predictions
-    (molecules, turns), eV. `resolution` and `kernel_error` are those of the invariant kernel's quadrature.
-    """
-
-    errors: dict[str, np.ndarray]
-    ridges: dict[str, np.ndarray]
-    widths: dict[str, float]
-    rotated: dict[str, np.ndarray]
-    relabelled: dict[str, np.ndarray]
-    resolution: int
-    kernel_error: float
-    label: str
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
@@ -272,100 +218,6 @@ def _moved(problem: _Problem, model: Any, K: np.ndarray, task: Task) -> Arrays:
         relabelled[:, t] = predict(Molecules(z, same)) - still
         task.step(t + 1, s.turns)
     return {"rotated": rotated, "relabelled": relabelled}
-
-
-def mean_errors(results: Results, name: str) -> np.ndarray:
-    """Mean absolute errors (splits, sizes) in eV."""
-    return results.errors[name].mean(axis=-1)
-
-
-def error_ratio(results: Results, a: str, b: str, size: int, level: float = 0.95) -> Estimate:
-    """Mean absolute error of one model over that of another: geometric mean over splits, paired, Student's interval."""
-    logs = np.log(mean_errors(results, a)[:, size] / mean_errors(results, b)[:, size])
-    error = logs.std(ddof=1) / len(logs) ** 0.5
-    width = scipy.stats.t.ppf((1 + level) / 2, len(logs) - 1) * error
-    value, low, high = (float(np.exp(logs.mean() + d)) for d in (0, -width, width))
-    return Estimate(value, low, high, level)
-
-
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """Against the MLP kernel at all sizes, against the others at the largest, and what moving molecules does."""
-    most, each = settings.sizes[-1], shared_level(len(settings.sizes))
-    at = lambda molecules: settings.sizes.index(molecules)
-    against = Records.over(
-        lambda molecules: error_ratio(results, "so3", "mlp", at(molecules), each),
-        lambda molecules: f"{molecules} molecules",
-        molecules=settings.sizes,
-    )
-    low, high = 100 * against.values.min(), 100 * against.values.max()
-    found = f"the error is {low:.3g} % to {high:.3g} % of the MLP kernel’s, by training size"
-    judged = [
-        claim(
-            "The invariant kernel’s error is below that of the MLP kernel on the same signals, at every training size",
-            against,
-            measure=_RATIO,
-            covers="splits, which share molecules",
-            at_most=1,
-            source="stated in arXiv 2406.06504 for QM9",
-            holds=f"Build invariance under rotations into the kernel of energies: {found}.",
-            fails=f"Invariance under rotations does not pay at every training size: {found}.",
-            undecided=f"Whether invariance under rotations pays at every training size is not decided: {found}.",
-        )
-    ]
-    judged += [_rival(results, name, most) for name in ("coulomb", "soap") if name in results.errors]
-    turned = np.abs(results.rotated["so3"]).max(axis=1) / mean_errors(results, "so3")[0, -1]
-    return [
-        *judged,
-        claim(
-            "Turning and shifting a molecule changes the invariant kernel’s prediction by less than 2 % of its error, "
-            "on average over molecules",
-            {"": bootstrap(100 * turned)},
-            measure=f"Largest change of a molecule’s prediction in {settings.turns} draws, mean over {settings.moved} "
-            "molecules, over the mean absolute error.",
-            covers="molecules",
-            at_most=2,
-            unit="%",
-            source="theory, up to the quadrature over rotations; the bound is our choice",
-            stated="no change",
-            holds="No copies of molecules in other orientations are needed: with rotations sampled to tolerance "
-            f"{settings.tolerance:g} the largest change seen is {100 * turned.max():.2g} % of the error.",
-            fails=f"Rotations are sampled too coarsely with tolerance {settings.tolerance:g}: take a smaller one.",
-            undecided="Whether rotations are sampled finely enough is not decided: move more molecules, or take a "
-            f"tolerance below {settings.tolerance:g}.",
-        ),
-        claim(
-            "Renumbering a molecule’s atoms does not change the invariant kernel’s prediction, to rounding",
-            {"": exactly(KCAL_PER_EV * np.abs(results.relabelled["so3"]).max())},
-            measure=f"Largest change of a prediction, {settings.moved} molecules in {settings.turns} numberings each.",
-            covers=EXACT,
-            at_most=1e-6,
-            unit="kcal/mol",
-            source="theory; the bound is our choice",
-            holds="Atoms may come in any order.",
-            fails="The order of atoms matters: number them alike in all molecules.",
-        ),
-    ]
-
-
-def _rival(results: Results, name: str, molecules: int) -> Claim:
-    """Whether the invariant kernel beats kernel ridge regression on other descriptions at the largest size."""
-    rival = {"coulomb": "Coulomb matrices", "soap": "SOAP"}[name]
-    ratio = error_ratio(results, "so3", name, -1)
-    found = (
-        f"with {molecules} molecules the SO(3) kernel’s error is {100 * ratio.value:.3g} % of that of {rival} "
-        f"({100 * ratio.low:.3g} % to {100 * ratio.high:.3g} %)"
-    )
-    return claim(
-        f"With {molecules} molecules the invariant kernel’s error is below that of kernel ridge regression on {rival}",
-        {"": ratio},
-        measure=_RATIO,
-        covers="splits, which share molecules",
-        at_most=1,
-        source=OURS,
-        holds=f"Prefer the SO(3) kernel to {rival}: {found}.",
-        fails=f"Prefer {rival} to the SO(3) kernel: {found}.",
-        undecided=f"These splits do not decide between the SO(3) kernel and {rival}: {found}.",
-    )
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

@@ -8,6 +8,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table, format_number
 from equitangents_studies.common.moving_outputs import page as shared
+from equitangents_studies.common.moving_outputs.claims import headline
 from equitangents_studies.framework.page import Presentation, RunFolder, panels
 from equitangents_studies.orientations.study import Results, Settings, plane_draw
 
@@ -73,7 +74,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Targets": f"signals on C{s.order}, and rotation matrices",
         "Training sets": f"up to {s.sizes[-1]:,} images and {s.space_sizes[-1]:,} signals, {s.draws} draws",
     }
-    return Presentation(tables, sections, facts)
+    said = headline(
+        {"turns, ": results.plane, "rotations, ": results.space}, "images", "outputs turn with their inputs"
+    )
+    return Presentation(tables, sections, facts, *said)
 
 
 def _images(settings: Settings, folder: RunFolder) -> Figure:

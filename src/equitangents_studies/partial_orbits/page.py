@@ -6,7 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
-from equitangents_studies.partial_orbits.study import MODELS, SETS, Results, Settings, cases, images
+from equitangents_studies.partial_orbits.study import MODELS, SETS, Results, Settings, cases, headline, images
 
 _WHAT = {
     "unseen": "training images, unseen orientations",
@@ -43,7 +43,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{s.hidden_layers} hidden layers, ReLU, infinite width, NTK, trained to the end",
         "Images": f"{s.rings} rings of {s.angles} samples, or {s.pixels}×{s.pixels} pixels (D4)",
     }
-    return Presentation({"accuracy": columns(names, rows)}, sections, facts)
+    return Presentation({"accuracy": columns(names, rows)}, sections, facts, *headline(settings, results))
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -6,6 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section
 from equitangents_studies.common.moving_outputs import page as shared
+from equitangents_studies.common.moving_outputs.claims import headline
 from equitangents_studies.common.moving_outputs.growing_sets import SHOWN
 from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT
 from equitangents_studies.framework.page import Presentation, RunFolder, panels
@@ -38,7 +39,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Images": f"{s.data if not is_own(s) else 'a folder'}, {s.pixels}×{s.pixels} pixels",
         "Targets": f"up to {s.sizes[-1] * s.pixels**2:,} pixels to train on",
     }
-    return Presentation(tables, sections, facts)
+    said = headline({"": learning}, "images", "masks turn with images")
+    return Presentation(tables, sections, facts, *said)
 
 
 def _masks(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -6,7 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
-from equitangents_studies.small_data.claims import BEST, LAST, LEAD, covers, leads
+from equitangents_studies.small_data.claims import BEST, LAST, LEAD, covers, headline, leads
 from equitangents_studies.small_data.results import CNN, FOREST, KERNELS, MODELS, Results, kernel_name
 from equitangents_studies.small_data.settings import Settings
 
@@ -68,7 +68,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Data": f"{results.data.replace('_', ' ')}, {height}×{width} pixels, {channels} channels",
         "Kernels": f"{len(KERNELS)} of {2 * pairs:,} pairs of images each, flips counted",
     }
-    return Presentation(tables, sections, facts)
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
 def _accuracy(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -51,3 +51,8 @@ class Results:
         """Accuracy of `one` minus that of `other` in percentage points, paired by draw and test image."""
         difference = self.right[one][size].astype(float) - self.right[other][size]
         return table_mean(difference, (-1, 1), level).times(100)
+
+    def mean_lead(self, one: str, other: str, sizes: int) -> Estimate:
+        """The same in the mean over so many of the smallest sizes."""
+        difference = self.right[one][:sizes].astype(float) - self.right[other][:sizes]
+        return table_mean(difference.mean(axis=0), (-1, 1)).times(100)

@@ -9,7 +9,7 @@ import numpy as np
 from equitangents.report import Figure, Section, Table, format_number, palette
 from equitangents.statistics import paired_mean
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
-from equitangents_studies.spectra.study import KINDS, Results, Settings
+from equitangents_studies.spectra.study import KINDS, Results, Settings, headline
 
 _COLOURS = {"plain": palette.INK, "right": palette.BLUE, "subgroup": palette.GREEN, "wrong": palette.VERMILLION}
 _NAMES = {"plain": "plain", "right": "right group", "subgroup": "subgroup", "wrong": "wrong group"}
@@ -64,7 +64,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Network": f"MLP, {settings.hidden_layers} hidden layers, ReLU, infinite width, NTK",
         "Images": f"{settings.pixels}×{settings.pixels} pixels of {', '.join(sets)}",
     }
-    return Presentation(tables, sections, facts)
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
 def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -6,6 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, palette
 from equitangents_studies.common.moving_outputs import page as shared
+from equitangents_studies.common.moving_outputs.claims import headline
 from equitangents_studies.common.moving_outputs.growing_sets import SHOWN
 from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT
 from equitangents_studies.framework.page import Presentation, RunFolder, panels
@@ -41,7 +42,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Flows": f"{s.pixels}×{s.pixels} grid points, two components",
         "Targets": f"up to {2 * s.sizes[-1] * s.pixels**2:,} numbers to train on",
     }
-    return Presentation(tables, sections, facts)
+    found = headline({"": learning}, "flows", "vectors turn with the grid")
+    return Presentation(tables, sections, facts, *found)
 
 
 def _flows(settings: Settings, results: Results, folder: RunFolder) -> Figure:

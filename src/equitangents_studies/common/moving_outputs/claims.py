@@ -12,9 +12,10 @@ from equitangents_studies.common.moving_outputs.results import RIGHT, SETS, WRON
 from equitangents_studies.framework.claims import EXACT, Claim, after, claim
 from equitangents_studies.systems.matched_errors import ends_of, number_of
 
-OURS = "our question; the source proves it for invariant outputs (arXiv 2406.06504)"
-THEOREM = "sketched in review of arXiv 2406.06504; the derivation is ours (docs/theory.md)"
-EMERGENT = "stated in arXiv 2403.03103 for infinite width; for finite ones arXiv 2410.01452"
+OURS = "our question"
+THEIRS = "arXiv 2406.06504"
+REVIEW = "review"  # equivariant outputs are sketched there; the derivation is ours (docs/theory.md)
+EMERGENT = "arXiv 2410.01452"
 ROUNDING = 1e-8
 _LEFT = 10.0  # per cent
 _SEEN = 0.01
@@ -40,6 +41,7 @@ def saving_claims(learnings: Mapping[str, Learning], noun: str, moved: str) -> l
             measure=how,
             covers=covers,
             at_least=1,
+            origin="ours",
             source=OURS,
             holds=f"Build the group in where {moved}. The plain kernel needs more {noun} by these factors: {said}.",
             fails=f"The group saves no {noun} somewhere; check that it is a symmetry of these data. Factors: {said}.",
@@ -52,7 +54,8 @@ def saving_claims(learnings: Mapping[str, Learning], noun: str, moved: str) -> l
             measure="Squared error with the wrong group built in over that of the plain kernel.",
             covers=covers,
             at_least=1,
-            source="our question",
+            origin="ours",
+            source=OURS,
             holds="It is the right symmetry that helps, not averaging over a group. Errors grow by these factors: "
             f"{errors}.",
             fails=f"Averaging over a group that is no symmetry of the data helps somewhere. Factors: {errors}.",
@@ -95,7 +98,9 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
             "the copies are trained on explicitly.",
             covers=EXACT,
             at_most=ROUNDING,
-            source=THEOREM,
+            origin="source",
+            source=THEIRS,
+            place=REVIEW,
             stated="equal",
             holds="Take whichever is at hand, augmentation or architecture: the means are one and the same.",
             fails="Augmentation and the equivariant kernel differ here: their curves must be read apart.",
@@ -107,7 +112,9 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
             f"largest over times ({times}).",
             covers=EXACT,
             at_most=ROUNDING,
-            source=THEOREM,
+            origin="source",
+            source=THEIRS,
+            place=REVIEW,
             stated="0",
             holds=f"Outputs move with their inputs as they should, also for {noun} unlike those of training.",
             fails="The outputs do not move as the inputs do: the network’s windows or the action are not exact.",
@@ -118,7 +125,8 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
             measure=f"The same of the plain ensemble; the smallest over times ({times}).",
             covers=EXACT,
             at_least=_SEEN,
-            source="our question; the bound is our choice",
+            origin="ours",
+            source="our control; the bound is our choice",
             holds=f"The symmetry is not learnt by itself: the error is at least {least} of the output.",
             fails=f"The plain ensemble comes to move its outputs somewhere (down to {least}): it may need no group.",
         ),
@@ -151,13 +159,32 @@ def trained_claim(learning: Learning, noun: str) -> list[Claim]:
             covers="members",
             at_most=_LEFT,
             unit="%",
+            origin="source",
             source=EMERGENT,
-            stated="0",
+            place=f"abstract of {EMERGENT}",
+            stated="equivariant in the mean at any width",
             holds=f"Average networks: {said}.",
             fails=f"Averaging leaves an error somewhere; look at windows and padding: {said}.",
             undecided=f"More networks would tell whether averaging leaves an error: {said}.",
         )
     ]
+
+
+def headline(learnings: Mapping[str, Learning], noun: str, what: str) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's; `what` moves with the `noun`."""
+    factors = [k.saved(RIGHT) for k in learnings.values()]
+    few = " and ".join(f"{number_of(e)}" if e.has_interval else f"at least {e.value:.3g}" for e in factors)
+    grown = [k.augmented[:, k.explicit] for k in learnings.values() if k.explicit.any()]
+    apart = float(np.max([*(k.apart.max() for k in learnings.values()), *(table.max() for table in grown)]))
+    off = float(np.max([k.errors[model] for k in learnings.values() for model in ("augmented", "equivariant")]))
+    bare = float(np.min([k.errors["plain"] for k in learnings.values()]))
+    title = f"Networks whose {what} need {few} times fewer {noun} for the same error"
+    said = (
+        "Trained on all moved copies, infinitely wide networks have the mean of the equivariant ones to "
+        f"{format_number(apart)} of the largest output at every time (the source: equal), and both are equivariant to "
+        f"{format_number(off)}; without augmentation the error is {format_number(bare)} or more."
+    )
+    return title, said
 
 
 def _words(e: Estimate) -> str:
