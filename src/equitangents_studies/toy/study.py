@@ -58,6 +58,7 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
+    "desk": Settings(members=500, plain_members=200, width=128, orbit_points=96),
     "paper": Settings(members=1000, plain_members=1000, width=512, orbit_points=128, pixels=81, frames=30),
 }
 
