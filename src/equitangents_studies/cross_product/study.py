@@ -63,6 +63,9 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
+    "desk": Settings(
+        trained_groups=("T", "O", "I"), train_pairs=24, test_pairs=24, width=128, steps=(0, 1, 3, 10, 30, 100, 300)
+    ),
     "paper": Settings(
         trained_groups=("T", "O", "I"),
         train_pairs=64,

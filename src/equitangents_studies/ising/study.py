@@ -72,6 +72,7 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
+    "desk": Settings(train_spins=32, members=256, members_at_once=128, gp_samples=2000),
     "paper": Settings(
         lattice=8,
         train_spins=128,

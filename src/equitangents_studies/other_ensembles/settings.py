@@ -49,6 +49,7 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
+    "desk": Settings(members=512, runs=256),
     "paper": Settings(
         lattice=8,
         train_spins=64,
