@@ -8,15 +8,8 @@ import numpy as np
 
 from equitangents.report import Figure, Section, palette
 from equitangents.statistics import bootstrap
-from equitangents_studies.cross_product.study import (
-    SETS,
-    SOLIDS,
-    TITLES,
-    Results,
-    Settings,
-    covariance_share,
-    mean_share,
-)
+from equitangents_studies.cross_product.results import Results, covariance_share, mean_share
+from equitangents_studies.cross_product.settings import SETS, SOLIDS, TITLES, Settings
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 
 _COLOURS = {"none": palette.MUTED, "T": palette.ORANGE, "O": palette.GREEN, "I": palette.BLUE}
