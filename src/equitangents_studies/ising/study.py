@@ -72,7 +72,9 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
-    "desk": Settings(train_spins=32, members=256, members_at_once=128, gp_samples=2000),
+    "desk": Settings(
+        train_spins=32, widths=(64, 128, 256, 512, 1024), members=768, members_at_once=96, gp_samples=2000
+    ),
     "paper": Settings(
         lattice=8,
         train_spins=128,
