@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from equitangents.statistics import bootstrap, exactly, shared_level
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents_studies.other_ensembles.results import DRAWS, Results, exponent, share
-from equitangents_studies.other_ensembles.settings import CLOSED, INDEPENDENT, TITLES, Settings
+from equitangents_studies.other_ensembles.settings import CLOSED, INDEPENDENT, ONE_RUN, TITLES, Settings
 
 OPEN = "open question of arXiv 2403.03103"
 
@@ -21,8 +21,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         of=("mean", "covariance"),
     )
     title = lambda kind: TITLES[kind]
-    all_kinds, several = shared_level(len(TITLES)), shared_level(len(INDEPENDENT))
-    shares = Records.over(lambda kind: share(results, kind, all_kinds), title, kind=tuple(TITLES))
+    all_kinds, several = shared_level(len(INDEPENDENT) + len(ONE_RUN)), shared_level(len(INDEPENDENT))
+    shares = Records.over(lambda kind: share(results, kind, all_kinds), title, kind=(*INDEPENDENT, *ONE_RUN))
     exponents = Records.over(lambda kind: exponent(settings, results, kind, several), title, kind=tuple(INDEPENDENT))
     broken = bootstrap(100 * results.broken)
     return [

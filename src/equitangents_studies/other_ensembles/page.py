@@ -13,7 +13,16 @@ from equitangents_studies.other_ensembles.settings import CLOSED, TITLES, Settin
 _COLOURS = dict(
     zip(
         TITLES,
-        (palette.INK, palette.BLUE, palette.PURPLE, palette.GREEN, palette.SKY, palette.VERMILLION, palette.ORANGE),
+        (
+            palette.INK,
+            palette.BLUE,
+            palette.PURPLE,
+            palette.GREEN,
+            palette.SKY,
+            palette.VERMILLION,
+            palette.ORANGE,
+            palette.MUTED,
+        ),
         strict=True,
     )
 )
@@ -24,6 +33,7 @@ _RANDOM = {
     "bagged": "initialisation and the inputs; every resample keeps all copies of its inputs",
     "bagged-copies": "initialisation and the copies; any resample is as likely as its rotation",
     "snapshots": "one initialisation and order of batches, which all snapshots share",
+    "unaugmented": "initialisation alone; the data are in one orientation, and not invariant",
     "boosted": "a new initialisation at every stage, which learns what earlier ones left on the data",
 }
 
