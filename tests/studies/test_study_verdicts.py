@@ -6,11 +6,14 @@ import re
 
 import numpy as np
 import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.verdict import Verdict, format_number, with_interval
 from equitangents.statistics import Estimate, exactly
-from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, claim, lead, meaning
+from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, agreement, claim, lead, meaning
 from equitangents_studies.framework.records import Records
 
 MEANS = {"holds": "Take it.", "fails": "Leave it.", "undecided": "Measure more."}
@@ -18,7 +21,15 @@ MEANS = {"holds": "Take it.", "fails": "Leave it.", "undecided": "Measure more."
 
 def judged(statement, *estimates, covers="inputs", means=MEANS, **bounds):
     numbers = {f"case {i}": e for i, e in enumerate(estimates)}
+    bounds = {"origin": "source", "place": "Table 1"} | bounds
     return claim(statement, numbers, measure="m", covers=covers, source="s", **means, **bounds)
+
+
+def compared(value, half, stated=7.72, spread=0.34, **changes):
+    said = {"measure": "m", "covers": "repetitions", "source": "s", "place": "Table 1"}
+    said |= {"agrees": "The same.", "differs": "Not the same."}
+    numbers = {"stated_value": stated, "stated_spread": spread}
+    return agreement("D", Estimate(value, value - half, value + half), **numbers, **said | changes)
 
 
 class TestLead:
@@ -29,10 +40,10 @@ class TestLead:
     @pytest.mark.parametrize(
         ("verdicts", "said"),
         [
-            ("hhh", "3 of 3 claims hold."),
-            ("hu", "1 of 2 claims holds; undecided: “B”."),
-            ("uf", "0 of 2 claims hold; undecided: “B”; fails: “C”."),
-            ("hffu", "1 of 4 claims holds; undecided: “B”; fails: “C”, “C”."),
+            ("hhh", "3 of 3 claims of the source hold."),
+            ("hu", "1 of 2 claims of the source holds; undecided: “B”."),
+            ("uf", "0 of 2 claims of the source hold; undecided: “B”; fails: “C”."),
+            ("hffu", "1 of 4 claims of the source holds; undecided: “B”; fails: “C”, “C”."),
         ],
     )
     def test_counts_all_verdicts_and_names_those_that_do_not_hold(self, verdicts, said):
@@ -45,6 +56,161 @@ class TestLead:
         said = judged("B", Estimate(0, -1, 1), at_most=0.5, means={"holds": "Take it.", "fails": "Leave it."}).meaning
         assert "does not decide" in said
         assert "“B”" in said
+
+    def test_numbers_of_the_source_agree_or_differ_beside_the_claims_that_hold(self):
+        said = lead([self.holds, compared(7.7, 0.2), compared(6.98, 0.2)])
+        assert said == (
+            "1 of 1 claim of the source holds, 1 of 2 numbers of the source agrees; "
+            "differs by −0.74 (−1.13 to −0.35): “D”."
+        )
+
+    def test_questions_of_ours_and_checks_do_not_count_but_a_broken_check_is_named(self):
+        ours, check = (judged("E", Estimate(0, -1, 1), at_least=2, origin=o, place="") for o in ("ours", "check"))
+        assert lead([self.holds, ours]) == "1 of 1 claim of the source holds."
+        assert lead([self.holds, check]) == "1 of 1 claim of the source holds. A check of the code fails: “E”."
+        assert (ours.mark, check.mark, self.holds.mark) == ("", "✗ fails", "✓ holds")
+
+    def test_a_study_without_claims_of_a_source_is_led_by_its_first_answer(self):
+        ours = [judged(x, Estimate(0, -1, 1), at_least=2, origin="ours", place="") for x in "AB"]
+        assert lead(ours) == "Leave it."
+        assert "0 of 0" not in lead([])
+
+    def test_the_sources_claims_come_first_with_why_they_fail(self):
+        ours = judged("A", Estimate(0, -1, 1), at_most=2, origin="ours", place="")
+        fails = judged("C", Estimate(0, -1, 1), at_least=2, why="At width 64 it is 3.1.")
+        holds = judged("A", Estimate(0, -1, 1), at_most=2, why="Not said.")
+        assert meaning([ours, fails, holds]) == ["Leave it. At width 64 it is 3.1.", "Take it.", "Take it."]
+
+    @pytest.mark.parametrize(
+        ("changes", "named"),
+        [
+            ({"place": ""}, "place is empty"),
+            ({"origin": "theirs"}, "origin is 'theirs'; it is one of 'source', 'ours', 'check'"),
+            ({"repeated": 0}, "repeated is 0"),
+        ],
+    )
+    def test_a_claim_says_whose_it_is_and_where_it_is_made(self, changes, named):
+        with pytest.raises(InvalidArgumentError, match=named):
+            judged("A", Estimate(0, -1, 1), at_most=2, **changes)
+
+
+class TestAggregates:
+    family = tuple(Estimate(x, x - 0.5, x + 0.5) for x in (1.0, 1.2, -2.0))
+
+    def test_the_verdict_is_on_the_aggregate_and_the_least_favourable_is_named(self):
+        claimed = judged("A", *self.family, at_least=0, aggregate=("the mean over sets", Estimate(0.4, 0.1, 0.7)))
+        assert (claimed.verdict, claimed.value, claimed.criterion) == ("holds", 0.4, "at least 0")
+        assert claimed.note == "Shown: the mean over sets. The least favourable of 3 is case 2: −2.0 (−2.5 to −1.5)."
+        assert set(claimed.numbers) == {"case 0", "case 1", "case 2"}
+        assert judged("A", *self.family, at_least=0).verdict == "fails"
+
+    @given(st.floats(-3, 3), st.floats(0, 2), st.lists(st.floats(-5, 5), min_size=1, max_size=4))
+    def test_no_member_changes_the_verdict_of_its_aggregate(self, value, half, members):
+        alone = judged("A", Estimate(value, value - half, value + half), at_least=0)
+        numbers = [Estimate(x, x - 0.1, x + 0.1) for x in members]
+        among = judged("A", *numbers, at_least=0, aggregate=("mean", Estimate(value, value - half, value + half)))
+        assert among.verdict == alone.verdict
+
+
+class TestAgreement:
+    def test_on_a_grid_of_differences_it_is_the_definition(self):
+        for d in np.linspace(-2, 2, 41):
+            for h in np.linspace(0, 2, 21):
+                for s in (0.0, 0.1, 0.34, 1.0):
+                    half = math.hypot(h, s)
+                    expected = "fails" if abs(d) > half else "holds" if half <= 2 * s else "not decidable at this size"
+                    assert compared(d, h, stated=0.0, spread=s).verdict == expected, (d, h, s)
+
+    def test_what_is_not_a_number_never_agrees(self):
+        for numbers in ((math.nan, 0.1), (7.7, math.nan), (7.7, math.inf)):
+            assert compared(*numbers).verdict == "not decidable at this size"
+        for spread in (math.nan, -0.1, math.inf):
+            with pytest.raises(InvalidArgumentError, match="spread at least 0"):
+                compared(7.7, 0.1, spread=spread)
+
+    def test_a_single_measurement_agrees_with_nothing(self):
+        assert compared(7.72, 0.0, covers=SINGLE).verdict == "not decidable at this size"
+
+    def test_it_says_by_how_much_it_differs_and_what_the_source_states(self):
+        found = compared(6.98, 0.2, unit="of 8", why="Noise alone has 5.77.")
+        assert found.mark == "✗ differs by −0.74 (−1.13 to −0.35) of 8"
+        assert (found.stated, found.meaning, found.why) == (
+            "7.72 ± 0.34 of 8",
+            "Not the same.",
+            "Noise alone has 5.77.",
+        )
+        assert compared(7.7, 0.2).mark == "✓ agrees"
+
+
+class TestWhatDecides:
+    """Of an undecided claim: how many more repetitions decide it if the number stays where it is."""
+
+    @staticmethod
+    def at(mean, half, n, k):
+        """Student's interval about the same mean and spread with k repetitions more."""
+        t = lambda m: scipy.stats.t.ppf(0.975, m - 1) / m**0.5
+        half = half * t(n + k) / t(n)
+        return Estimate(mean, mean - half, mean + half)
+
+    @given(st.floats(-3, 3), st.floats(0.01, 3), st.integers(2, 40))
+    def test_so_many_more_decide_a_claim_and_one_fewer_does_not(self, mean, half, n):
+        bounds = {"at_least": -1.0, "at_most": 2.0}
+        found = judged("A", self.at(mean, half, n, 0), repeated=n, **bounds)
+        if found.further is not None:
+            assert found.verdict == judged("A", self.at(mean, half, n, found.further - 1), **bounds).verdict
+            assert judged("A", self.at(mean, half, n, found.further), **bounds).verdict != found.verdict
+            assert f"{found.further:,} more would decide it" in found.remedy()
+
+    @given(st.floats(-3, 3), st.floats(0.01, 3), st.floats(0.05, 1), st.integers(2, 40))
+    def test_and_a_number_of_the_sources(self, mean, half, spread, n):
+        def asked(k):
+            e = self.at(mean, half, n, k)
+            return compared(mean, e.high - mean, stated=0.0, spread=spread, repeated=n)
+
+        found = asked(0)
+        if found.further is not None:
+            assert found.verdict == asked(found.further - 1).verdict
+            assert asked(found.further).verdict != found.verdict
+
+    def test_a_family_waits_for_its_last_member_unless_one_misses(self):
+        near, far, missing = (self.at(m, 1.0, 5, 0) for m in (0.2, 0.8, -0.6))
+        alone = {name: judged("A", e, at_least=0, repeated=5).further for name, e in (("n", near), ("m", missing))}
+        assert judged("A", near, far, at_least=0, repeated=5).further == alone["n"]
+        assert judged("A", near, far, missing, at_least=0, repeated=5).further == alone["m"]
+
+    def test_it_takes_its_share_of_the_runs_time(self):
+        found = judged("A", self.at(0.8, 1.0, 5, 0), at_least=0, repeated=5, covers="repetitions")
+        said = "Undecided after 5 (repetitions): 2 more, about 4 min, would decide it if the number stays where it is."
+        assert found.remedy(600.0) == said
+
+    def test_on_the_bound_no_number_of_them_decides(self):
+        found = judged("A", self.at(0.0, 1.0, 5, 0), at_least=0, repeated=5)
+        assert found.remedy() == "Undecided after 5 (inputs): more of them alone would not decide it."
+        assert judged("A", self.at(5.0, 1.0, 5, 0), at_least=0, repeated=5).remedy() == ""
+
+
+class TestWrittenDown:
+    @pytest.mark.parametrize(
+        "claimed",
+        [
+            judged("A", Estimate(0, -1, math.nan), Estimate(math.nan, -math.inf, 1), at_most=0.5, repeated=3),
+            judged("A", Estimate(0, -1, 1), at_least=0, aggregate=("mean", Estimate(2, 1, 3)), stated="2"),
+            judged("A", Estimate(0, -1, 1), at_least=2, why="So it is."),
+            compared(6.98, 0.2, numbers={"noise": Estimate(5.77, 5, 6)}),
+        ],
+    )
+    def test_what_is_read_back_is_what_was_written(self, claimed):
+        kept = json.loads(json.dumps(claimed.to_dict(), allow_nan=False))
+        assert Verdict.from_dict(kept).to_dict() == kept
+
+    def test_files_of_earlier_versions_are_read_and_their_source_says_whose_claim_it_is(self):
+        later = ("origin", "place", "why", "aggregate", "difference", "repeated", "further")
+        kept = {k: v for k, v in judged("A", Estimate(0, -1, 1), at_most=2).to_dict().items() if k not in later}
+        for source, origin in (("stated in arXiv 2403.03103", "source"), ("our question", "ours"), ("theory", "ours")):
+            found = Verdict.from_dict({**kept, "source": source})
+            assert (found.origin, found.meaning, found.further) == (origin, "Take it.", None)
+        with pytest.raises(KeyError):
+            Verdict.from_dict({k: v for k, v in kept.items() if k != "level"})
 
 
 class TestFamilies:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, get_args
 
-from equitangents.formatting import superscript
+from equitangents.formatting import duration, superscript
+from equitangents.statistics import Estimate
 
 Decision = Literal["holds", "fails", "not decidable at this size"]
+Origin = Literal["source", "ours", "check"]
 
 HOLDS: Decision = "holds"
 FAILS: Decision = "fails"
 UNDECIDED: Decision = "not decidable at this size"
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
 
 EXACT = "deterministic"  # what `covers` says of a number that no sampling enters
 IN_ERRORS = "in units of its own standard error"
 SINGLE = "a single measurement without an interval"
 P_VALUE = "a p-value, which has no interval"
+_WITHOUT = (EXACT, IN_ERRORS, SINGLE, P_VALUE)
 
 
 @dataclass(frozen=True)
@@ -26,10 +31,17 @@ class Verdict:
     """One row of a report's table of claims.
 
     `claim` is the sentence that was tested, `measure` what the number is, `criterion` what it was compared with,
-    `value` the number, `interval` its confidence interval at `level`, `source` who claims it. `covers` says what the
-    interval is over ("inputs", "members"), or is `EXACT`, `IN_ERRORS`, `P_VALUE` or `SINGLE`; `stated` is the source's
-    own number; `bounds` are those of the criterion: numbers are printed with as many digits as it takes to see on which
-    side of them they lie.
+    `value` the number, `interval` its confidence interval at `level`. `origin` is whose claim it is: a work's
+    ("source"), a question of our own ("ours") or an identity that our code obeys ("check"); `source` names the work, or
+    says why we ask; `place` is where the work says so, `stated` its own number. `covers` says what the interval is over
+    ("inputs", "members"), or is `EXACT`, `IN_ERRORS`, `P_VALUE` or `SINGLE`. `bounds` are those of the criterion:
+    numbers are printed with as many digits as it takes to see on which side of them they lie.
+
+    `meaning` is the sentence that belongs to the verdict, `why` the experiment that says why a claim fails. `numbers`
+    are the family behind the number by their labels, `aggregate` the label of the number itself where the verdict is on
+    a summary of the family. `difference` is the number minus the source's own, where the two are compared. Of an
+    undecided claim `repeated` says how many of what `covers` names there are, and `further` how many more decide it if
+    the number stays where it is; None where no number of them does.
     """
 
     claim: str
@@ -45,6 +57,15 @@ class Verdict:
     covers: str = ""
     stated: str = ""
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    origin: Origin = "ours"
+    place: str = ""
+    meaning: str = ""
+    why: str = ""
+    numbers: Mapping[str, Estimate] = field(default_factory=dict)
+    aggregate: str = ""
+    difference: Estimate | None = None
+    repeated: int | None = None
+    further: int | None = None
 
     @property
     def number(self) -> str:
@@ -57,7 +78,7 @@ class Verdict:
     def uncertainty(self) -> str:
         """The interval in words and what it is over, or why there is none."""
         low, high = self.interval
-        if self.covers in (EXACT, IN_ERRORS, P_VALUE, SINGLE):
+        if self.covers in _WITHOUT:
             return self.covers
         if math.isnan(low) or math.isnan(high):
             return "no interval" if math.isnan(self.value) else "no interval: too few samples, or all of them equal"
@@ -66,22 +87,77 @@ class Verdict:
         a, b = (format_number(x, self.interval, self.bounds) for x in (low, high))
         return f"{100 * self.level:.4g} % interval {a} to {b}" + (f" over {self.covers}" if self.covers else "")
 
+    @property
+    def outcome(self) -> str:
+        """The verdict in words: of a number of the source's that it agrees, or by how much it differs."""
+        if self.verdict == UNDECIDED:
+            return "undecided"
+        if self.difference is None:
+            return self.verdict
+        if self.verdict == HOLDS:
+            return "agrees"
+        by = with_interval(self.difference.value, self.difference.interval, (0.0, math.inf))
+        return f"differs by {by} {self.unit}".strip()
+
+    @property
+    def mark(self) -> str:
+        """`outcome` behind its sign; empty for a question of our own, which has an answer and does not fail."""
+        return "" if self.origin == "ours" else f"{ {HOLDS: '✓', FAILS: '✗'}.get(self.verdict, '?') } {self.outcome}"
+
+    def remedy(self, seconds: float = math.nan) -> str:
+        """What would decide an undecided claim, and how long that takes if the run so far took `seconds`."""
+        if self.verdict != UNDECIDED or self.repeated is None:
+            return ""
+        before = f"Undecided after {self.repeated:,} ({self.covers})"
+        if self.further is None:
+            return f"{before}: more of them alone would not decide it."
+        takes = seconds * self.further / self.repeated
+        time = f", about {duration(takes)}," if math.isfinite(takes) else ""
+        return f"{before}: {self.further:,} more{time} would decide it if the number stays where it is."
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
-        plain = asdict(self)
+        plain = {key: value for key, value in asdict(self).items() if key not in ("numbers", "difference")}
         plain["value"] = plain_number(self.value)
         plain["interval"] = [plain_number(end) for end in self.interval]
         plain["bounds"] = [bound if math.isfinite(bound) else None for bound in self.bounds]
+        plain["numbers"] = {label: _plain_estimate(e) for label, e in self.numbers.items()}
+        plain["difference"] = None if self.difference is None else _plain_estimate(self.difference)
         return {**plain, "number": self.number, "uncertainty": self.uncertainty}
 
     @staticmethod
     def from_dict(kept: Mapping[str, Any]) -> Verdict:
-        """The verdict of which `to_dict` made this; KeyError, TypeError or ValueError where it is something else."""
-        found = {field.name: kept[field.name] for field in fields(Verdict)}
+        """The verdict of which `to_dict` made this; KeyError, TypeError or ValueError where it is something else.
+
+        Those of earlier versions lack what came later; whose claim it is follows from the words of their source.
+        """
+        earliest = ("level", "note", "unit", "covers", "stated", "bounds")
+        names = [f.name for f in fields(Verdict)]
+        found = {name: kept[name] for name in names[:7] + [n for n in names[7:] if n in earliest or n in kept]}
+        estimate = lambda e: Estimate(*map(read_number, (e["value"], *e["interval"])), kept["level"])
         found["value"], found["interval"] = read_number(kept["value"]), tuple(map(read_number, kept["interval"]))
         low, high = kept["bounds"]
         found["bounds"] = (-math.inf if low is None else low, math.inf if high is None else high)
+        found["numbers"] = {label: estimate(e) for label, e in kept.get("numbers", {}).items()}
+        found["difference"] = None if kept.get("difference") is None else estimate(kept["difference"])
+        found.setdefault("origin", origin_of(kept["source"]))
         return Verdict(**found)
+
+
+def origin_of(source: str) -> Origin:
+    """Whose claim it is, by what earlier versions wrote of its source.
+
+    >>> origin_of("stated in arXiv 2403.03103; the bound is our choice"), origin_of("open question of arXiv 2403.03103")
+    ('source', 'ours')
+    """
+    if re.match(r"check|construction|by construction|our test of", source):
+        return "check"
+    asked = re.match(r"ours?\b|open question|theory|perturbation theory|expected|a control of ours", source)
+    return "ours" if asked or not re.search(r"arXiv|et al\.", source) else "source"
+
+
+def _plain_estimate(e: Estimate) -> dict[str, Any]:
+    return {"value": plain_number(e.value), "interval": [plain_number(end) for end in e.interval]}
 
 
 def plain_number(value: float) -> float | str | None:
@@ -102,16 +178,18 @@ def read_number(kept: float | str | None) -> float:
     return math.nan if kept is None else float(kept)
 
 
-def with_interval(value: float, interval: tuple[float, float]) -> str:
-    """A number and its interval as a cell of a table shows them, or that there is none.
+def with_interval(
+    value: float, interval: tuple[float, float], bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> str:
+    """A number and its interval as a cell of a table shows them, or that there is none; `bounds` as in `format_number`.
 
     >>> with_interval(0.5, (0.42, 0.61)), with_interval(0.5, (math.nan, math.nan))
     ('0.50 (0.42 to 0.61)', '0.500 (no interval)')
     """
-    shown = format_number(value, interval)
+    shown = format_number(value, interval, bounds)
     if any(map(math.isnan, interval)):
         return f"{shown} (no interval)"
-    low, high = (format_number(end, interval) for end in interval)
+    low, high = (format_number(end, interval, bounds) for end in interval)
     return f"{shown} ({low} to {high})"
 
 

@@ -8,7 +8,7 @@ from equitangents.statistics.jackknife import (
     squared_mean,
     surviving_share,
 )
-from equitangents.statistics.paired import paired_mean
+from equitangents.statistics.paired import paired_mean, t_interval
 from equitangents.statistics.rates import excess_exponent, geometric_mean, log_ratio, power_law
 from equitangents.statistics.student import FEWEST, binomial_ends
 
@@ -31,4 +31,5 @@ __all__ = [
     "shared_level",
     "squared_mean",
     "surviving_share",
+    "t_interval",
 ]

@@ -11,20 +11,24 @@ from equitangents.statistics.estimate import Estimate, no_interval
 
 
 @renamed(level="confidence")
-def paired_mean(
-    differences: Float[np.ndarray, " splits"], confidence: float = 0.95, bounds: tuple[float, float] = (-np.inf, np.inf)
+def t_interval(
+    values: Float[np.ndarray, " n"], confidence: float = 0.95, bounds: tuple[float, float] = (-np.inf, np.inf)
 ) -> Estimate:
-    """mean ± t s/√n, kept within `bounds`; none for a single difference, and where all are equal.
+    """mean ± t s/√n over what was repeated, kept within `bounds`; none for a single value, and where all are equal.
 
-    Each difference is itself a mean over many test inputs, so that Student's t holds for as few as five.
+    Each value is itself a mean, or a paired difference of means, over many inputs, so that Student's t holds for as few
+    as five.
 
-    >>> found = paired_mean(np.array([0.01, 0.02, 0.03]))
+    >>> found = t_interval(np.array([0.01, 0.02, 0.03]))
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
     (0.02, -0.005, 0.045)
     """
-    values = np.asarray(differences, np.float64)
+    values = np.asarray(values, np.float64)
     n, mean = len(values), float(values.mean())
     if n < 2 or not np.ptp(values) > 1e-14 * np.abs(values).max():
         return no_interval(mean, confidence)
     width = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1) * values.std(ddof=1) / n**0.5)
     return Estimate(mean, max(mean - width, bounds[0]), min(mean + width, bounds[1]), confidence)
+
+
+paired_mean = t_interval  # as it is called where the values are differences

@@ -1,15 +1,14 @@
 """From numbers to verdicts. A claim holds if its whole interval meets the criterion, fails if all of it misses.
 
 Everything that a report says of its outcome follows from here: `claim` joins a statement with its numbers, its bound
-and what each verdict would mean; `lead` and `meaning` are read off the verdicts of all claims.
+and what each verdict would mean, `agreement` a number of ours with the source's own; `lead` and `meaning` are read off
+the verdicts of all claims.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import (
@@ -21,52 +20,23 @@ from equitangents.report import (
     SINGLE,
     UNDECIDED,
     Decision,
+    Origin,
     Verdict,
     format_number,
-    plain_number,
+    origin_of,
 )
 from equitangents.statistics import Estimate
+from equitangents_studies.framework.agreement import agreement
+from equitangents_studies.framework.judging import checked, decide, further_of_all, in_words, meaning_of, plainly
 from equitangents_studies.framework.records import Records
 from equitangents_studies.framework.wording import after
 
 __all__ = [
-    "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "Claim", "Means", "Records", "after", "claim", "decide", "lead",
+    "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "Claim", "Records", "after", "agreement", "claim", "decide", "lead",
     "meaning",
 ]  # fmt: skip
 
-
-@dataclass(frozen=True)
-class Means:
-    """What each outcome of a claim means for somebody who must choose: one sentence each, true in that case."""
-
-    holds: str
-    fails: str
-    undecided: str = ""
-
-
-@dataclass(frozen=True)
-class Claim(Verdict):
-    """A verdict, the numbers that led to it by their labels, and what it means."""
-
-    numbers: Mapping[str, Estimate] = field(default_factory=dict)
-    means: Means = Means("", "")
-
-    @property
-    def meaning(self) -> str:
-        """The sentence that belongs to the verdict; empty if the claim carries none."""
-        unsaid = f"This run does not decide whether this is so: “{self.claim}”." if self.means.holds else ""
-        return {HOLDS: self.means.holds, FAILS: self.means.fails, UNDECIDED: self.means.undecided or unsaid}[
-            self.verdict
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The verdict as plain values, with its meaning and every number of the family."""
-        fields = {key: value for key, value in super().to_dict().items() if key not in ("numbers", "means")}
-        family = {
-            label: {"value": plain_number(e.value), "interval": [plain_number(end) for end in e.interval]}
-            for label, e in self.numbers.items()
-        }
-        return {**fields, "meaning": self.meaning, "numbers": family}
+Claim = Verdict
 
 
 def claim(
@@ -79,97 +49,124 @@ def claim(
     holds: str,
     fails: str,
     undecided: str = "",
+    origin: Origin | None = None,
+    place: str = "",
     stated: str = "",
     at_least: float = -math.inf,
     at_most: float = math.inf,
     unit: str = "",
+    aggregate: tuple[str, Estimate] | None = None,
+    repeated: int | None = None,
+    why: str = "",
 ) -> Claim:
     """The verdict on `statement` about a family of numbers, each under its own label ("after 3 steps, noise").
 
-    The claim holds if it holds for every member of the family, and fails if it fails for any. The number shown is the
-    least favourable one, and the note says which that is. `covers` says what the intervals are over ("inputs",
+    With `aggregate`, a label and a number ("the mean over sets"), the verdict is on that number, and the least
+    favourable of the family is named beside it. Without it the claim is about each: it holds if it holds for every
+    member of the family, fails if it fails for any, and shows the least favourable one.
+
+    `origin` is whose claim it is: "source", then with the `place` where the work says so ("Table 1"); "ours", a
+    question of our own; "check", an identity that our code obeys. `covers` says what the intervals are over ("inputs",
     "members"); it is `EXACT` for numbers that no sampling enters, `IN_ERRORS` for those in units of their own standard
     error, `P_VALUE` for the result of a test, `SINGLE` for one random measurement without an interval, which decides
-    nothing. `stated` is the source's own number, where there is one. `holds`, `fails` and `undecided` say what each
-    verdict means for somebody who must choose: one sentence each, true in that case.
+    nothing. `repeated` is how many of what `covers` names were measured: an undecided claim then says how many more
+    would decide it. `stated` is the source's own number, where there is one. `holds`, `fails` and `undecided` say what
+    each verdict means for somebody who must choose: one sentence each, true in that case; `why` gives the experiment
+    that says why a source's claim fails.
 
-    Raises InvalidArgumentError for an empty family, and if `covers` is empty.
+    Raises InvalidArgumentError for an empty family, if `covers` is empty, for another origin, for a source's claim
+    without its place, and for fewer than one repetition.
     """
     numbers = numbers.labelled() if isinstance(numbers, Records) else dict(numbers)
     if not numbers:
         raise InvalidArgumentError("numbers is empty; a claim needs at least one number")
-    if not covers:
-        raise InvalidArgumentError("covers is empty; a claim says what its interval is over, or EXACT, or SINGLE")
-    decisions = {label: decide(e, at_least=at_least, at_most=at_most) for label, e in numbers.items()}
+    checked(covers, origin, place, repeated)
+    judged = {aggregate[0]: aggregate[1]} if aggregate is not None else numbers
+    decisions = {label: decide(e, at_least=at_least, at_most=at_most) for label, e in judged.items()}
     verdict: Decision = (
         FAILS if FAILS in decisions.values() else UNDECIDED if UNDECIDED in decisions.values() else HOLDS
     )
     if covers == SINGLE:
         verdict = UNDECIDED
-    candidates = [label for label, decision in decisions.items() if decision == verdict] or list(numbers)
-    label = min(candidates, key=lambda name: _margin(numbers[name], at_least, at_most))
-    shown, several = numbers[label], len(numbers) > 1
-    return Claim(
+    least = lambda labels: min(labels, key=lambda name: _margin(numbers[name], at_least, at_most))
+    if aggregate is not None:
+        (label, shown), worst = aggregate, least(numbers)
+        note = f"Shown: {label}. The least favourable of {len(numbers)} is {worst}: {in_words(numbers[worst])}."
+        criterion = _criterion(at_least, at_most, unit)
+    else:
+        label = least([label for label, decision in decisions.items() if decision == verdict] or list(numbers))
+        shown, several = numbers[label], len(numbers) > 1
+        note = f"Shown: the least favourable of {len(numbers)}, {label}." if several else ""
+        criterion = _criterion(at_least, at_most, unit) + (", each" if several else "")
+    return Verdict(
         claim=statement,
         verdict=verdict,
         measure=measure,
-        criterion=_criterion(at_least, at_most, unit) + (", each" if several else ""),
+        criterion=criterion,
         value=shown.value,
         interval=shown.interval,
         source=source,
         level=shown.level,
-        note=f"Shown: the least favourable of {len(numbers)}, {label}." if several else "",
+        note=note,
         unit=unit,
         covers=covers,
         stated=stated,
         bounds=(at_least, at_most),
+        origin=origin or origin_of(source),
+        place=place,
+        meaning=meaning_of(verdict, statement, (holds, fails, undecided)),
+        why=why if verdict == FAILS else "",
         numbers=numbers,
-        means=Means(holds, fails, undecided),
+        aggregate="" if aggregate is None else label,
+        repeated=repeated,
+        further=further_of_all(judged, at_least, at_most, repeated) if verdict == UNDECIDED else None,
     )
 
 
-def decide(estimate: Estimate, *, at_least: float = -math.inf, at_most: float = math.inf) -> Decision:
-    """Compare an interval with bounds. What is not finite, or has no interval, cannot be decided.
+def lead(verdicts: Sequence[Verdict], named: bool = True) -> str:
+    """One sentence on how the source's claims came out: how many hold or agree, and, `named`, which do not.
 
-    Example:
-        >>> decide(Estimate(0.5, 0.4, 0.6), at_least=0.3)
-        'holds'
-        >>> decide(Estimate(0.5, 0.4, 0.6), at_least=0.45)
-        'not decidable at this size'
-    """
-    if not all(map(math.isfinite, (estimate.value, estimate.low, estimate.high))):
-        return UNDECIDED
-    if at_least <= estimate.low and estimate.high <= at_most:
-        return HOLDS
-    if estimate.high < at_least or at_most < estimate.low:
-        return FAILS
-    return UNDECIDED
-
-
-def lead(verdicts: Sequence[Verdict]) -> str:
-    """One sentence on the outcome of all claims: how many hold, and which do not.
+    Where no claim is a source's, it is what the first answer to a question of ours means. A check that fails is always
+    named.
 
     Example:
         >>> from equitangents.statistics import exactly
         >>> numbers = {"here": exactly(0.5)}
-        >>> said = {"measure": "", "covers": EXACT, "source": "", "holds": "", "fails": ""}
+        >>> said = {"measure": "", "covers": EXACT, "origin": "source", "source": "", "place": "Table 1"}
+        >>> said |= {"holds": "", "fails": ""}
         >>> lead([claim("It is small", numbers, at_most=1, **said), claim("It is large", numbers, at_least=1, **said)])
-        '1 of 2 claims holds; fails: “It is large”.'
+        '1 of 2 claims of the source holds; fails: “It is large”.'
     """
-    named = lambda decision: ", ".join(f"“{v.claim}”" for v in verdicts if v.verdict == decision)
-    held = sum(v.verdict == HOLDS for v in verdicts)
-    parts = [f"{held} of {len(verdicts)} claims {'holds' if held == 1 else 'hold'}"]
-    parts += [
-        f"{word}: {named(decision)}"
-        for word, decision in (("undecided", UNDECIDED), ("fails", FAILS))
-        if named(decision)
-    ]
-    return "; ".join(parts) + "."
+    theirs = [v for v in verdicts if v.origin == "source"]
+    if theirs:
+        counted = []
+        for kind, verb, members in (
+            ("claim", "hold", [v for v in theirs if v.difference is None]),
+            ("number", "agree", [v for v in theirs if v.difference is not None]),
+        ):
+            met = sum(v.verdict == HOLDS for v in members)
+            of = f"{kind}{'' if len(members) == 1 else 's'} of the source {verb}{'s' if met == 1 else ''}"
+            counted += [f"{met} of {len(members)} {of}"] if members else []
+        parts = [", ".join(counted)]
+        if named:
+            outcomes = dict.fromkeys(v.outcome for v in sorted(theirs, key=lambda v: v.verdict == FAILS))
+            parts += [
+                f"{outcome}: " + ", ".join(f"“{v.claim}”" for v in theirs if v.outcome == outcome)
+                for outcome in outcomes
+                if outcome not in ("holds", "agrees")
+            ]
+        said = "; ".join(parts) + "."
+    else:
+        answers = [v.meaning for v in verdicts if v.origin == "ours" and v.meaning]
+        said = answers[0] if answers else "This run tests no claim of a source."
+    broken = [f"“{v.claim}”" for v in verdicts if v.origin == "check" and v.verdict == FAILS]
+    return said + (f" A check of the code fails: {', '.join(broken)}." if broken else "")
 
 
 def meaning(verdicts: Sequence[Verdict]) -> list[str]:
-    """A paragraph for every claim that says what its verdict means."""
-    return [v.meaning for v in verdicts if isinstance(v, Claim) and v.meaning]
+    """What the verdicts mean, a paragraph each: the source's claims, with why one fails; then questions of ours."""
+    ordered = sorted((v for v in verdicts if v.origin != "check"), key=lambda v: v.origin != "source")
+    return [f"{v.meaning} {v.why}".strip() for v in ordered if v.meaning]
 
 
 def _margin(estimate: Estimate, at_least: float, at_most: float) -> float:
@@ -181,7 +178,7 @@ def _margin(estimate: Estimate, at_least: float, at_most: float) -> float:
 
 def _criterion(at_least: float, at_most: float, unit: str) -> str:
     unit = f" {unit}" if unit else ""
-    low, high = (format_number(x) if 0 < abs(x) < 1e-4 else f"{x:g}".replace("-", "−") for x in (at_least, at_most))
+    low, high = (format_number(x) if 0 < abs(x) < 1e-4 else plainly(x) for x in (at_least, at_most))
     if math.isinf(at_most):
         return f"at least {low}{unit}"
     if math.isinf(at_least):

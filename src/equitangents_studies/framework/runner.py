@@ -144,9 +144,9 @@ def _report(
     seconds, means, chosen = folder.seconds, meaning(verdicts), as_text(settings)
     seed = {"Seed": chosen["seed"]} if "seed" in chosen else {}
     page = Page(
-        title=info.title,
+        title=shown.finding or info.title,
         kicker=f"Study {info.name}, preset {preset}. Source: {info.source}",
-        summary=lead(verdicts),
+        summary=shown.sentence or lead(verdicts),
         verdicts=verdicts,
         sections=[*shown.sections, *([Section("What it means", means)] if means else [])],
         settings=chosen,

@@ -26,12 +26,16 @@ ResultsT = TypeVar("ResultsT")
 class Presentation:
     """A study's results for readers: tables for `results/`, sections of the page, a few facts.
 
-    What the outcome is in words, at the head of the page and at its end, follows from the claims.
+    `finding` is the page's title: what was found, from the results, without a word on what holds or fails; `sentence`
+    sets our number beside the source's. Without them the page has the study's title, and its first sentence follows
+    from the claims. The first figure of the first section is the one that the source shows.
     """
 
     tables: Mapping[str, Columns]
     sections: Sequence[Section]
     facts: Mapping[str, str] = field(default_factory=dict)
+    finding: str = ""
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
