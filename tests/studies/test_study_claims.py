@@ -34,10 +34,25 @@ class TestToyClaims:
         )  # fmt: skip
 
     def test_true(self):
-        assert _verdicts(toy.claims(self.settings, self._results())) == ["holds"] * 4
+        assert _verdicts(toy.claims(self.settings, self._results())) == ["holds"] * 5
 
     def test_a_biased_mean_fails(self):
         assert _verdicts(toy.claims(self.settings, self._results(common=0.5)))[1] == "fails"
+
+    def test_a_mean_that_changes_as_its_members_do_fails(self):
+        verdict = toy.claims(self.settings, self._results(common=3.0))[4]
+        assert verdict.verdict == "fails"
+        assert verdict.value > 0.9
+
+    def test_a_mean_of_a_tenth_changes_as_the_law_of_independent_members_has_it(self):
+        verdict = toy.claims(self.settings, self._results())[4]
+        assert verdict.interval[0] < 20**-0.5 < verdict.interval[1]
+        assert "1/√20 = 0.224" in verdict.measure
+
+    def test_the_sources_claims_name_their_place_and_the_control_is_ours(self):
+        claims = toy.claims(self.settings, self._results())
+        assert [v.origin for v in claims] == ["source", "source", "source", "ours", "source"]
+        assert all(v.place for v in claims if v.origin == "source")
 
     def test_invariant_members_fail(self):
         assert _verdicts(toy.claims(self.settings, self._results(spread=1e-4)))[0] == "fails"
