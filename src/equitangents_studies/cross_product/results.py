@@ -50,13 +50,11 @@ def covariance_share(results: Results, name: str, key: str, time: int, level: fl
     return surviving_share(np.concatenate(parts, axis=1), confidence=level)
 
 
-def member_violation(results: Results, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
-    """Root mean square violation of the most nearly equivariant member, relative to its outputs; over inputs."""
+def member_violations(results: Results, name: str, key: str, time: int) -> np.ndarray:
+    """Root mean square violation of every member, relative to its outputs, (M,)."""
     y = results.outputs[name][key][time].astype(np.float64)
-    off = ((y[:, 1:] - y[:, :1]) ** 2).sum(axis=-1).mean(axis=1)
-    size = (y**2).sum(axis=-1).mean(axis=1)
-    ratio = lambda m: np.sqrt((m[:, : len(y)] / m[:, len(y) :]).min(axis=1))
-    return bootstrap(np.concatenate([off, size]).T, ratio, confidence=level)
+    off = ((y[:, 1:] - y[:, :1]) ** 2).sum(axis=-1).mean(axis=(1, 2))
+    return np.sqrt(off / (y**2).sum(axis=-1).mean(axis=(1, 2)))
 
 
 def gain(results: Results, finer: str, coarser: str, level: float = 0.95) -> Estimate:
