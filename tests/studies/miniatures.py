@@ -205,7 +205,7 @@ TABLES = {
     "predicted-agreement": {"agreement", "exponents"},
     "comparison-sizes": {"lead", "scores"},
     "augmented-cnn-to-gcnn": {"floor", "members", "infinite"},
-    "cross-product": {"closed_form", "members", "shares", "permutation_shift"},
+    "cross-product": {"closed_form", "members", "permutation_shift"},
     "continuous": {"violation", "angles", "image_ensembles", "image_angles", "image_costs"},
     "sampling": {"choices", "trained", "trained_differences"},
     "finite-width": {"parts", "members", "exponents", "group"},

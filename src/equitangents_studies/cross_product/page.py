@@ -9,7 +9,7 @@ import numpy as np
 from equitangents.report import Figure, Section, format_number, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.common.permutation_shift import FUNCTIONS
-from equitangents_studies.cross_product.results import Results, covariance_share, mean_share
+from equitangents_studies.cross_product.results import Results
 from equitangents_studies.cross_product.settings import SETS, SOLIDS, TITLES, Settings
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 from equitangents_studies.framework.wording import after
@@ -23,7 +23,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     tables = {
         "closed_form": closed_form_table(results),
         "members": members_table(settings, results),
-        "shares": shares_table(settings, results),
         "permutation_shift": shift_table(results),
     }
     sections = [
@@ -62,12 +61,12 @@ def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
     single, mean = violations(results, name, "test", last)
     one, many = float(np.sqrt((single**2).mean())), f"the mean of {settings.members:,}"
     worst = lambda table: format_number(float(np.max([table[g] for g in settings.groups])))
-    percent = lambda x: f"{100 * x:.2g} %"
+    percent = lambda x: f"{100 * x:.0f} %" if x >= 0.1 else f"{100 * x:.2g} %"
     off = results.covariance_error["none"][last]
     return (
         f"One augmented network is off equivariance by {percent(one)} of its outputs, {many} by {percent(mean)}",
-        f"Augmented with the {TITLES[name]} group, {after(int(results.times[last]))}, one network violates equivariance "
-        f"on test pairs by {percent(one)} of its outputs and {many} by {percent(mean)} (1/√{settings.members} of one’s "
+        f"Augmented with the {TITLES[name]} group, {after(int(results.times[last]))}, one network violates "
+        f"equivariance on test pairs by {percent(one)} of its outputs and {many} by {percent(mean)} (1/√{settings.members} of one’s "
         f"is {percent(one / settings.members**0.5)}); in closed form μ_t and Σ_t turn with their inputs to "
         f"{worst(results.mean_error)} and {worst(results.covariance_error)} at every time, while without augmentation "
         f"Σ_t is off by {percent(off.min())} to {percent(off.max())}. The source states both as exact and shows "
@@ -99,19 +98,6 @@ def members_table(settings: Settings, results: Results) -> Columns:
                 rows += [(TITLES[name], key, t, f"member {m}", v) for m, v in enumerate(single)]
                 rows.append((TITLES[name], key, t, "mean", mean))
     return columns(("group", "inputs", "step", "model", "relative_violation"), rows)
-
-
-def shares_table(settings: Settings, results: Results) -> Columns:
-    """What of the violation of mean and covariance infinitely many members would leave."""
-    steps, numbers = [int(t) for t in results.times], {"mean": mean_share, "covariance": covariance_share}
-    shares = Records.over(
-        lambda group, inputs, step, of: numbers[of](results, group, inputs, steps.index(step)),
-        group=settings.trained_groups,
-        inputs=SETS,
-        step=steps,
-        of=tuple(numbers),
-    ).table("share")
-    return {**shares, "group": [TITLES[name] for name in shares["group"]]}
 
 
 def shift_table(results: Results) -> Columns:
