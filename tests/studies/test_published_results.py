@@ -19,7 +19,7 @@ from tools.results.page import counts
 from tools.results.record import Record
 
 from equitangents import studies
-from equitangents.report import Section, Table, Verdict
+from equitangents.report import UNDECIDED, Section, Table, Verdict
 from equitangents_studies.comparison.page import HEADER
 from equitangents_studies.framework.claims import lead
 from equitangents_studies.framework.panels import panels
@@ -249,7 +249,7 @@ class TestPublishing:
         assert f"](results/{NAME}.md)" in gallery
         assert all(info.name in gallery for info in studies.registry.values())
         nav = (root / "mkdocs.yml").read_text()
-        assert f"      - results/index.md\n      - results/{NAME}.md\n" in nav
+        assert f"      - results/index.md\n      - results/findings.md\n      - results/{NAME}.md\n" in nav
         assert nav.endswith("  - Last: last.md\n")
 
     def test_a_variant_has_a_page_of_its_own(self, root, folder):
@@ -272,6 +272,42 @@ class TestPublishing:
         assert main([], root) == 0
         assert not (page.parent / "gone.md").exists()
         assert main(["--check"], root) == 0
+
+
+class TestWhatWasFound:
+    """docs/results/findings.md: by work, every run's finding and the claims that do not hold."""
+
+    def published(self, root, folder, **changes):
+        claims = json.loads((folder / "verdicts.json").read_text())
+        (folder / "verdicts.json").write_text(json.dumps([{**claims[0], **more} for more in changes.pop("claims")]))
+        assert main([str(folder)], root) == 0
+        path = root / "docs" / "results" / NAME / "run.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+        main([], root)
+        return (root / "docs" / "results" / "findings.md").read_text()
+
+    def test_a_work_has_its_runs_with_what_fails_why_and_what_decides(self, root, folder):
+        source = {"source": "arXiv 2406.06504"}
+        claims = [
+            {**source, "claim": "It is so"},
+            {**source, "claim": "It is not", "verdict": "fails", "why": "At width 64 it is 3."},
+            {**source, "claim": "It is open", "verdict": UNDECIDED, "repeated": 5, "further": 12},
+            {**source, "claim": "Ours", "origin": "ours", "verdict": "fails"},
+        ]
+        page = self.published(root, folder, claims=claims, title="Found.", summary="1, not 2.", seconds=600.0)
+        assert "## Equivariant Neural Tangent Kernels (Misof, Kessel & Gerken 2024, arXiv 2406.06504)" in page
+        assert f"**[Found.]({NAME}.md)**: 1, not 2." in page
+        assert page.count("Claims: 3. Hold, or agree with ours: 1; fail, or differ: 1; undecided: 1.") == 2
+        assert "- ✗ fails: It is not (" in page
+        assert "At width 64 it is 3." in page
+        assert "12 more, about 24 min, would decide it" in page
+        assert "It is so" not in page
+        assert "Ours" not in page
+
+    def test_a_run_without_a_finding_lists_its_claims_and_one_of_another_work_stands_last(self, root, folder):
+        page = self.published(root, folder, claims=[{"source": "arXiv 1910.01663", "claim": "It is so"}])
+        assert "## Other works" in page
+        assert "- ✓ holds: It is so (" in page
 
 
 class TestRefused:
@@ -385,7 +421,7 @@ class TestTheRepository:
 
     def test_every_page_belongs_to_a_study_and_names_its_files(self):
         results = ROOT / "docs" / "results"
-        pages = {path.stem: path.read_text() for path in results.glob("*.md") if path.stem != "index"}
+        pages = {path.stem: path.read_text() for path in results.glob("*.md") if path.stem not in ("index", "findings")}
         assert set(pages) == {path.name for path in results.iterdir() if path.is_dir()}
         for name, page in pages.items():
             record = Record.from_json((results / name / "run.json").read_text())

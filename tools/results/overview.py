@@ -1,4 +1,4 @@
-"""What follows from all published runs together: their pages, the index, the gallery, the README's table, the menu."""
+"""What follows from all published runs together: their pages, the index, findings, gallery, README's table, menu."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import registry
 from equitangents_studies.framework.catalogue import StudyInfo
+from tools.results.findings import NAME as FINDINGS
+from tools.results.findings import findings
 from tools.results.page import counts, figure, page, plain, table, variant
 from tools.results.record import Record
 
@@ -37,6 +39,7 @@ def made(root: Path) -> dict[Path, str]:
     published = records(results)
     texts = {results / f"{record.name}.md": page(record, results / record.name) for record in published}
     texts[results / "index.md"] = index(published)
+    texts[results / FINDINGS] = findings(published)
     for path, marks, text in (
         (root / "docs" / "gallery.md", _GALLERY, gallery(published)),
         (root / "README.md", _README, comparison(published)),
@@ -70,7 +73,8 @@ def index(published: list[Record]) -> str:
     lines = [
         "# Results",
         "Runs of the studies, each published with all of its numbers, its settings, the machine and the time it took. "
-        "[Published runs](../guide/studies.md#published-runs) says how a page is made of a run.",
+        "[Published runs](../guide/studies.md#published-runs) says how a page is made of a run; "
+        f"[What we found about these papers]({FINDINGS}) has all of it in a few minutes.",
     ]
     if published:
         rows = [
@@ -180,7 +184,7 @@ def _explained(run: Record) -> str:
 
 def menu(published: list[Record]) -> str:
     """The part of the documentation's menu."""
-    pages = ["results/index.md", *(f"results/{record.name}.md" for record in published)]
+    pages = ["results/index.md", f"results/{FINDINGS}", *(f"results/{record.name}.md" for record in published)]
     return "\n".join(["  - Results:", *(f"      - {name}" for name in pages)])
 
 

@@ -1,0 +1,75 @@
+"""The page "What we found about these papers": by work, what every run found, and which claims do not hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from equitangents.report import FAILS, HOLDS, Verdict
+from equitangents_studies import registry
+from equitangents_studies.framework import citations
+from tools.results.page import plain, variant
+from tools.results.record import Record
+
+NAME = "findings.md"
+_WORKS = ("2403.03103", "2406.06504", "2207.04612")  # those that the package is about; others stand behind them
+_ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
+
+
+def findings(published: Sequence[Record]) -> str:
+    """`docs/results/findings.md`."""
+    shown = [record for record in published if _claims(record)]
+    parts = [
+        "# What we found about these papers",
+        "What published runs say of the works that the studies reproduce. Each run has its finding, and below it the "
+        "claims of the work that do not hold or are open; the rest hold. The links lead to all numbers and settings.",
+        _counted([v for record in shown for v in _claims(record)]),
+    ]
+    for work in (*_WORKS, ""):
+        of = [record for record in shown if _work(record) == work]
+        if of:
+            counted = _counted([v for record in of for v in _claims(record)])
+            parts += [f"## {_title(work)}", counted, *(_of_run(record) for record in of)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _claims(record: Record) -> list[Verdict]:
+    return [v for v in record.verdicts if v.origin == "source"]
+
+
+def _work(record: Record) -> str:
+    """The work that most of a run's claims are from, if it is one of the three."""
+    named = [found[1] for v in _claims(record) if (found := _ARXIV.search(v.source))]
+    most = max(named, key=named.count, default="")
+    return most if most in _WORKS else ""
+
+
+def _title(work: str) -> str:
+    """A work's title and authors."""
+    if not work:
+        return "Other works"
+    entries = [text for text in vars(citations).values() if isinstance(text, str) and work in text]
+    found = re.search(r"^\s*title\s*= \{(.*)\},$", entries[0], re.M) if entries else None
+    authors = next((info.source for info in registry.values() if work in info.source), f"arXiv {work}")
+    return plain(f"{found[1]} ({authors})" if found else authors)
+
+
+def _counted(verdicts: Sequence[Verdict]) -> str:
+    met = sum(v.verdict == HOLDS for v in verdicts)
+    failing = sum(v.verdict == FAILS for v in verdicts)
+    still = len(verdicts) - met - failing
+    return f"Claims: {len(verdicts)}. Hold, or agree with ours: {met}; fail, or differ: {failing}; undecided: {still}."
+
+
+def _of_run(record: Record) -> str:
+    """A run's finding with its sentence, then the claims that do not hold; of a run without a finding all of them."""
+    claims = [v for v in _claims(record) if v.verdict != HOLDS or not record.finding]
+    title = record.title + (f": {variant(record)}" if record.variant else "")
+    lines = [f"**[{plain(title)}]({record.name}.md)**: {plain(record.sentence)}"]
+    return "\n\n".join([*lines, *(["\n".join(_line(v, record) for v in claims)] if claims else [])])
+
+
+def _line(v: Verdict, record: Record) -> str:
+    said = "; ".join(part for part in (v.number, f"the source’s: {v.stated}" if v.stated else "") if part)
+    more = " ".join(part for part in (v.why, v.remedy(record.seconds)) if part)
+    return f"- {plain(v.mark)}: {plain(f'{v.claim} ({said}). {more}'.strip())}"
