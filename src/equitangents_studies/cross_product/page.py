@@ -11,7 +11,7 @@ from equitangents.statistics import bootstrap
 from equitangents_studies.common.permutation_shift import FUNCTIONS
 from equitangents_studies.cross_product.results import Results
 from equitangents_studies.cross_product.settings import SETS, SOLIDS, TITLES, Settings
-from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.framework.wording import after
 
 _COLOURS = {"none": palette.MUTED, "T": palette.ORANGE, "O": palette.GREEN, "I": palette.BLUE}
@@ -66,8 +66,8 @@ def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
     return (
         f"One augmented network is off equivariance by {percent(one)} of its outputs, {many} by {percent(mean)}",
         f"Augmented with the {TITLES[name]} group, {after(int(results.times[last]))}, one network violates "
-        f"equivariance on test pairs by {percent(one)} of its outputs and {many} by {percent(mean)} (1/√{settings.members} of one’s "
-        f"is {percent(one / settings.members**0.5)}); in closed form μ_t and Σ_t turn with their inputs to "
+        f"equivariance on test pairs by {percent(one)} of its outputs and {many} by {percent(mean)} "
+        f"(1/√{settings.members} of one’s is {percent(one / settings.members**0.5)}); in closed form μ_t and Σ_t turn with their inputs to "
         f"{worst(results.mean_error)} and {worst(results.covariance_error)} at every time, while without augmentation "
         f"Σ_t is off by {percent(off.min())} to {percent(off.max())}. The source states both as exact and shows "
         "ensembles against members, without numbers.",
