@@ -36,6 +36,7 @@ def shifts(group: Group, inputs: int) -> Int[np.ndarray, "order order_n"]:
 def largest_change(
     matrices: Mapping[str, Float[np.ndarray, "n n"]], permutations: Int[np.ndarray, "count n"]
 ) -> Float[np.ndarray, " matrices"]:
-    """max |ΠFΠᵀ − F| / max |F| over permutations, of every F."""
+    """max |ΠFΠᵀ − F| / max |F| over permutations, of every F; of F = 0 it is 0."""
     off = lambda f: np.max([np.abs(f[np.ix_(p, p)] - f).max() for p in permutations])
-    return np.array([off(f) / np.abs(f).max() for f in matrices.values()])
+    size = lambda f: np.abs(f).max() or 1.0
+    return np.array([off(f) / size(f) for f in matrices.values()])

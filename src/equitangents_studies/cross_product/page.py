@@ -67,10 +67,10 @@ def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
         f"One augmented network is off equivariance by {percent(one)} of its outputs, {many} by {percent(mean)}",
         f"Augmented with the {TITLES[name]} group, {after(int(results.times[last]))}, one network violates "
         f"equivariance on test pairs by {percent(one)} of its outputs and {many} by {percent(mean)} "
-        f"(1/√{settings.members} of one’s is {percent(one / settings.members**0.5)}); in closed form μ_t and Σ_t turn with their inputs to "
-        f"{worst(results.mean_error)} and {worst(results.covariance_error)} at every time, while without augmentation "
-        f"Σ_t is off by {percent(off.min())} to {percent(off.max())}. The source states both as exact and shows "
-        "ensembles against members, without numbers.",
+        f"(1/√{settings.members} of one’s is {percent(one / settings.members**0.5)}); in closed form μ_t and Σ_t turn "
+        f"with their inputs to {worst(results.mean_error)} and {worst(results.covariance_error)} at every time, while "
+        f"without augmentation Σ_t is off by {percent(off.min())} to {percent(off.max())}. The source states both as "
+        "exact and shows ensembles against members, without numbers.",
     )
 
 

@@ -27,6 +27,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
+def _title(kind: str) -> str:
+    return TITLES[kind]
+
+
 def _closed(results: Results, settings: Settings) -> Claim:
     closed = Records.over(
         lambda kind, of: exactly(results.closed[kind][("mean", "covariance").index(of)]),
@@ -72,7 +76,7 @@ def _copies(settings: Settings, results: Results) -> Claim:
 
 def _expectations(settings: Settings, results: Results) -> Claim:
     kinds = (*INDEPENDENT, *ONE_RUN)
-    shares = Records.over(lambda kind: share(results, kind, shared_level(len(kinds))), TITLES.__getitem__, kind=kinds)
+    shares = Records.over(lambda kind: share(results, kind, shared_level(len(kinds))), _title, kind=kinds)
     return claim(
         "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
         "member’s or run’s mean square change",
@@ -96,9 +100,7 @@ def _expectations(settings: Settings, results: Results) -> Claim:
 
 def _growth(settings: Settings, results: Results) -> Claim:
     level = shared_level(len(INDEPENDENT))
-    slopes = Records.over(
-        lambda kind: exponent(settings, results, kind, level), TITLES.__getitem__, kind=tuple(INDEPENDENT)
-    )
+    slopes = Records.over(lambda kind: exponent(settings, results, kind, level), _title, kind=tuple(INDEPENDENT))
     return claim(
         "The change of an ensemble falls about as one over the square root of the number of independent members",
         slopes,

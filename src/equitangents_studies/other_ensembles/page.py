@@ -90,20 +90,23 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 
 def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and one sentence beside what the source asks."""
-    power = lambda kind: f"{exponent(settings, results, kind).value:.2f}".replace("-", "−")
-    slopes = [exponent(settings, results, kind).value for kind in INDEPENDENT]
-    between = " to ".join(f"{slope:.2f}".replace("-", "−") for slope in (min(slopes), max(slopes)))
-    most = 100 * max(share(results, kind).value for kind in (*INDEPENDENT, *ONE_RUN))
-    (control,) = CONTROL
+    most, (control,) = max(settings.sizes), CONTROL
+
+    def left(kind: str) -> float:
+        means = squares(settings, results, kind).mean(axis=0)
+        return 100 * float(np.sqrt(means[-1] / means[0]))
+
+    single = [left(kind) for kind in INDEPENDENT]
+    ends = " to ".join(dict.fromkeys(f"{end:.0f}" for end in (min(single), max(single))))
+    survives = 100 * max(share(results, kind).value for kind in (*INDEPENDENT, *ONE_RUN))
     return (
-        f"Change under turns against size: exponent {between} for independent members, {power('snapshots')} for "
-        f"snapshots and {power('boosted')} for boosting stages of one run",
-        "The source asks whether equivariance emerges in ensembles other than plain averages: with augmentation, "
-        f"averaging ever more independent members or runs leaves at most {most:.1f} % of one’s mean square change for "
-        f"all seven kinds tried (without augmentation {100 * share(results, control).value:.0f} %); the change of "
-        f"{len(INDEPENDENT)} kinds of independent members falls as their number to the power {between}, that of one "
-        f"run as the number of its snapshots to the power {power('snapshots')} and of its boosting stages to the power "
-        f"{power('boosted')}.",
+        f"{most} independent members leave {ends} % of one’s change under turns, {most} snapshots of one run "
+        f"{left('snapshots'):.0f} %, {most} boosting stages {left('boosted'):.0f} %",
+        "The source asks whether equivariance emerges in ensembles other than plain averages. With augmentation, "
+        f"averaging {most} independent members of any of {len(INDEPENDENT)} kinds leaves {ends} % of the change of one "
+        f"(1/√{most} is {100 / most**0.5:.0f} %), and ever more members or runs at most {survives:.1f} % of its mean "
+        f"square for all {len(INDEPENDENT) + len(ONE_RUN)} kinds, against {100 * share(results, control).value:.0f} % "
+        "without augmentation.",
     )
 
 
