@@ -39,8 +39,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         Section(
             "Through training time",
             [
-                "A second ensemble saw each point in one orientation only. Move the slider: below every map stands how "
-                "much a turn changes it."
+                "The report of a run shows every time by a slider, beside an ensemble that saw each point in one "
+                "orientation only. Below every map stands how much a turn changes it."
             ],
             [_slider(settings, results)],
         ),
@@ -187,7 +187,7 @@ def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figur
         "snapshots",
         titles=titles + [""] * across * (len(rows) - 1),
         rows=len(rows),
-        size=(8.6, 8.6 / across * len(rows) * 1.04),
+        size=(8.2, 8.2 / across * len(rows) * 1.04),
         caption="Two members, the mean of all members and the infinitely wide ensemble at the steps of the claims. The "
         "true function carries the augmented training points (dots) on their disc (dashed). Nothing is averaged over "
         "turns.",
