@@ -198,7 +198,7 @@ def _ours(settings: Settings, results: Results) -> list[Claim]:
     }
     less = "the ratio of violations is " + ", ".join(f"{e.value:.3g} ({name})" for name, e in gains.items())
     unaugmented = _exact(results, results.covariance_error, ("none",), first=1)
-    off = f"{unaugmented.times(100).span('.2g')} %"
+    off = f"{unaugmented.times(100).span('.3g')} %"
     return [
         claim(
             "With every larger group the mean comes closer to equivariance under all rotations",

@@ -148,7 +148,8 @@ def _rate(settings: Settings, results: Results) -> Claim:
         source="the first correction in 1/width has exponent −1; the source states no rate",
         stated="−1 (theory)",
         holds=f"Twice the width halves the distance to the closed form: the exponent is {number}.",
-        fails=f"The exponent is {number} {between}, not theory’s −1: higher orders in 1/width still count there.",
+        fails=f"The exponent is {number} {between}, which excludes theory’s −1 there: twice the width divides the "
+        f"distance by {2**-found.value:.2f}, not by 2; why was not measured.",
         undecided=f"The exponent is {number} {between}; theory has −1: wider networks or more members would decide "
         "whether it is met to within a tenth.",
     )

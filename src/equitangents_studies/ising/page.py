@@ -12,7 +12,6 @@ from equitangents_studies.framework.judging import in_words
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 from equitangents_studies.ising.results import (
     Results,
-    distance_exponent,
     falls,
     measured_spread,
     overall_ratio,
@@ -78,19 +77,23 @@ def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
     narrow, wide, most = min(settings.widths), max(settings.widths), max(settings.groups)
     ratio = overall_ratio(settings, results, wide, [t for t in settings.steps if t > 0])
     fall, predicted = falls(settings, results, wide, SETS)
-    left, rate = share_left(results, wide, -1).times(100), distance_exponent(settings, results, "training")
+    left = share_left(results, wide, -1).times(100)
     near = (
         squared_mean(results.errors(narrow, "training", -1)).value
         / squared_mean(results.errors(wide, "training", -1)).value
     )
+    last = max(settings.steps)
+    by_set = ", ".join(
+        f"{overall_ratio(settings, results, wide, [last], [name]).value:.2f} on {name} spins" for name in SETS
+    )
     return (
         f"Trained ensembles spread over orbits {ratio.value:.2f} times as GP(μ, Σ/M) predicts, in and out of "
         "distribution",
-        f"At width {wide} the orbit spread of M networks is {in_words(ratio)} times the predicted one; averaging "
-        f"{most} divides it by {1 / fall.value:.1f} (theory: {1 / predicted:.1f}); and from width {narrow} to {wide} "
-        f"the squared distance of the ensemble’s mean to the NTK’s on training spins falls {near:.0f}-fold, its root "
-        f"as width to the power {in_words(rate)}; over all sets it is then {in_words(left)} % of the mean square "
-        "prediction. The source shows both as figures, without numbers.",
+        f"At width {wide} the orbit spread of M networks is {in_words(ratio)} times the predicted one (after {last:,} "
+        f"steps {by_set}), and averaging {most} divides it by {1 / fall.value:.1f} (theory: {1 / predicted:.1f}). From "
+        f"width {narrow} to {wide} the squared distance of the ensemble’s mean to the NTK’s on training spins falls "
+        f"{near:.0f}-fold, to {in_words(left)} % of the mean square prediction over all sets. The source shows both as "
+        "figures, without numbers.",
     )
 
 

@@ -98,15 +98,15 @@ def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
 
     single = [left(kind) for kind in INDEPENDENT]
     ends = " to ".join(dict.fromkeys(f"{end:.0f}" for end in (min(single), max(single))))
-    survives = 100 * max(share(results, kind).value for kind in (*INDEPENDENT, *ONE_RUN))
+    survives = 100 * max(share(results, kind).high for kind in (*INDEPENDENT, *ONE_RUN))
     return (
         f"{most} independent members leave {ends} % of one’s change under turns, {most} snapshots of one run "
         f"{left('snapshots'):.0f} %, {most} boosting stages {left('boosted'):.0f} %",
         "The source asks whether equivariance emerges in ensembles other than plain averages. With augmentation, "
         f"averaging {most} independent members of any of {len(INDEPENDENT)} kinds leaves {ends} % of the change of one "
-        f"(1/√{most} is {100 / most**0.5:.0f} %), and ever more members or runs at most {survives:.1f} % of its mean "
-        f"square for all {len(INDEPENDENT) + len(ONE_RUN)} kinds, against {100 * share(results, control).value:.0f} % "
-        "without augmentation.",
+        f"(1/√{most} is {100 / most**0.5:.0f} %), and ever more members or runs at most {survives:.2g} % of its mean "
+        f"square (upper ends of 95 % intervals) for all {len(INDEPENDENT) + len(ONE_RUN)} kinds, against "
+        f"{100 * share(results, control).value:.0f} % without augmentation.",
     )
 
 
