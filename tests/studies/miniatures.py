@@ -206,7 +206,7 @@ TABLES = {
     "predicted-agreement": {"agreement", "exponents"},
     "comparison-sizes": {"lead", "scores"},
     "augmented-cnn-to-gcnn": {"floor", "members", "infinite"},
-    "cross-product": {"closed_form", "members", "shares"},
+    "cross-product": {"closed_form", "members", "permutation_shift"},
     "continuous": {"violation", "angles", "image_ensembles", "image_angles", "image_costs"},
     "sampling": {"choices", "trained", "trained_differences"},
     "finite-width": {"parts", "members", "exponents", "group"},
@@ -233,7 +233,7 @@ TABLES = {
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0, 5, 6, 7),
     "augmented-cnn-to-gcnn": (0,),
-    "cross-product": (0, 1),
+    "cross-product": (0, 1, 2, 8, 9),
     "continuous": (1,),
     "finite-width": (10,),
     "sampling": (0,),

@@ -298,17 +298,20 @@ def test_ensembles_of_the_finite_width_study_have_seeds_of_their_own_and_those_o
 class TestOtherEnsemblesClaims:
     settings = other_ensembles.Settings(members=256, runs=64, sizes=(1, 2, 4))
 
-    def _results(self, *, closed=0.0, common=0.0, snapshots=True, broken=0.1):
+    def _results(self, *, closed=0.0, common=0.0, snapshots=True, broken=0.1, control=1.0):
         rng = np.random.default_rng(0)
         closed_forms = {kind: np.full(2, closed) for kind in CLOSED} | {"bagged-copies": np.ones(2)}
         changes = {kind: rng.normal(size=(256, 50)) + common for kind in other_ensembles.INDEPENDENT}
         run = rng.normal(size=(1, 64, 50))
         changes["snapshots"] = np.tile(run, (4, 1, 1)) if snapshots else rng.normal(size=(4, 64, 50))
         changes["boosted"] = run * (1 + 0.05 * rng.normal(size=(4, 64, 1)))
+        changes["unaugmented"] = rng.normal(size=(256, 50)) + control * rng.normal(size=50)
         return other_ensembles.Results(closed_forms, changes, broken * (1 + 0.1 * rng.random(10)))
 
     def test_true(self):
-        assert _verdicts(other_ensembles.claims(self.settings, self._results())) == ["holds"] * 6
+        claims = other_ensembles.claims(self.settings, self._results())
+        assert _verdicts(claims) == ["holds"] * 8
+        assert [v.origin for v in claims] == ["ours"] * 6 + ["source", "ours"]
 
     @pytest.mark.parametrize(
         ("change", "failing"),
@@ -318,6 +321,8 @@ class TestOtherEnsemblesClaims:
             ({"common": 0.5}, 2),
             ({"common": 1.0}, 3),
             ({"snapshots": False}, 4),
+            ({"common": 0.5}, 6),
+            ({"control": 0.0}, 7),
         ],
     )
     def test_false(self, change, failing):

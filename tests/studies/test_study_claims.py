@@ -34,10 +34,25 @@ class TestToyClaims:
         )  # fmt: skip
 
     def test_true(self):
-        assert _verdicts(toy.claims(self.settings, self._results())) == ["holds"] * 4
+        assert _verdicts(toy.claims(self.settings, self._results())) == ["holds"] * 5
 
     def test_a_biased_mean_fails(self):
         assert _verdicts(toy.claims(self.settings, self._results(common=0.5)))[1] == "fails"
+
+    def test_a_mean_that_changes_as_its_members_do_fails(self):
+        verdict = toy.claims(self.settings, self._results(common=3.0))[4]
+        assert verdict.verdict == "fails"
+        assert verdict.value > 0.9
+
+    def test_a_mean_of_a_tenth_changes_as_the_law_of_independent_members_has_it(self):
+        verdict = toy.claims(self.settings, self._results())[4]
+        assert verdict.interval[0] < 20**-0.5 < verdict.interval[1]
+        assert "1/√20 = 0.224" in verdict.measure
+
+    def test_the_sources_claims_name_their_place_and_the_control_is_ours(self):
+        claims = toy.claims(self.settings, self._results())
+        assert [v.origin for v in claims] == ["source", "source", "source", "ours", "source"]
+        assert all(v.place for v in claims if v.origin == "source")
 
     def test_invariant_members_fail(self):
         assert _verdicts(toy.claims(self.settings, self._results(spread=1e-4)))[0] == "fails"
@@ -73,20 +88,36 @@ class TestIsingClaims:
         )  # fmt: skip
 
     def test_true(self):
-        assert _verdicts(ising.claims(self.settings, self._results())) == ["holds"] * 4
+        claims = ising.claims(self.settings, self._results())
+        assert _verdicts(claims)[:4] == ["holds"] * 4
+        assert [v.origin for v in claims] == ["source"] * 4 + ["ours"]
 
     def test_a_mean_that_stays_away_fails(self):
         assert _verdicts(ising.claims(self.settings, self._results(distances=(1.0, 1.0))))[:2] == ["fails"] * 2
 
     def test_a_spread_that_is_too_large_fails(self):
-        verdicts = _verdicts(ising.claims(self.settings, self._results(spread=3.0)))
-        assert verdicts[2] == "fails"
-        assert verdicts[3] != "holds"
+        claims = ising.claims(self.settings, self._results(spread=3.0))
+        assert claims[2].verdict == "fails"
+        assert 1.5 < claims[2].value < 3
+
+    def test_a_spread_that_all_members_share_does_not_average_out(self):
+        results = self._results()
+        shared = np.random.default_rng(1).normal(size=(3, 1, 4, 6))
+        results.members[64] = {name: y + shared for name, y in results.members[64].items()}
+        assert ising.claims(self.settings, results)[3].verdict == "fails"
+
+    def test_the_exponent_of_the_distance_is_tested_against_theory(self):
+        far = lambda power: tuple(30 * np.array(self.settings.widths, float) ** power)
+        for power, verdict in ((-1.0, "holds"), (-0.6, "fails")):
+            rate = ising.claims(self.settings, self._results(distances=far(power)))[4]
+            assert rate.verdict == verdict
+            assert rate.interval[0] < power < rate.interval[1]
+            assert "the exponent is" in rate.meaning.lower()
 
     def test_equal_distances_within_noise_decide_nothing(self):
-        assert _verdicts(ising.claims(self.settings, self._results(distances=(0.0, 0.0))))[0].startswith(
-            "not decidable"
-        )
+        claims = ising.claims(self.settings, self._results(distances=(0.0, 0.0)))
+        assert claims[0].verdict.startswith("not decidable")
+        assert claims[4].verdict.startswith("not decidable")
 
 
 class TestRotatedImagesClaims:

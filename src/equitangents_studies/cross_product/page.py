@@ -6,18 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette
+from equitangents.report import Figure, Section, format_number, palette
 from equitangents.statistics import bootstrap
-from equitangents_studies.cross_product.study import (
-    SETS,
-    SOLIDS,
-    TITLES,
-    Results,
-    Settings,
-    covariance_share,
-    mean_share,
-)
-from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
+from equitangents_studies.common.permutation_shift import FUNCTIONS
+from equitangents_studies.cross_product.results import Results
+from equitangents_studies.cross_product.settings import SETS, SOLIDS, TITLES, Settings
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents_studies.framework.wording import after
 
 _COLOURS = {"none": palette.MUTED, "T": palette.ORANGE, "O": palette.GREEN, "I": palette.BLUE}
 _PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}
@@ -28,7 +23,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     tables = {
         "closed_form": closed_form_table(results),
         "members": members_table(settings, results),
-        "shares": shares_table(settings, results),
+        "permutation_shift": shift_table(results),
     }
     sections = [
         Section(
@@ -57,7 +52,26 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Members": f"{settings.members} MLPs, {settings.hidden_layers} hidden layers of {settings.width}, ReLU",
         "Training": "full-batch gradient descent",
     }
-    return Presentation(tables, sections, facts)
+    return Presentation(tables, sections, facts, *_in_words(settings, results))
+
+
+def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and one sentence beside what the source shows."""
+    name, last = settings.trained_groups[-1], len(results.times) - 1
+    single, mean = violations(results, name, "test", last)
+    one, many = float(np.sqrt((single**2).mean())), f"the mean of {settings.members:,}"
+    worst = lambda table: format_number(float(np.max([table[g] for g in settings.groups])))
+    percent = lambda x: f"{100 * x:.0f} %" if x >= 0.1 else f"{100 * x:.2g} %"
+    off = results.covariance_error["none"][last]
+    return (
+        f"One augmented network is off equivariance by {percent(one)} of its outputs, {many} by {percent(mean)}",
+        f"Augmented with the {TITLES[name]} group, {after(int(results.times[last]))}, one network violates "
+        f"equivariance on test pairs by {percent(one)} of its outputs and {many} by {percent(mean)} "
+        f"(1/√{settings.members} of one’s is {percent(one / settings.members**0.5)}); in closed form μ_t and Σ_t turn "
+        f"with their inputs to {worst(results.mean_error)} and {worst(results.covariance_error)} at every time, while "
+        f"without augmentation Σ_t is off by {percent(off.min())} to {percent(off.max())}. The source states both as "
+        "exact and shows ensembles against members, without numbers.",
+    )
 
 
 def closed_form_table(results: Results) -> Columns:
@@ -86,17 +100,14 @@ def members_table(settings: Settings, results: Results) -> Columns:
     return columns(("group", "inputs", "step", "model", "relative_violation"), rows)
 
 
-def shares_table(settings: Settings, results: Results) -> Columns:
-    """What of the violation of mean and covariance infinitely many members would leave."""
-    steps, numbers = [int(t) for t in results.times], {"mean": mean_share, "covariance": covariance_share}
-    shares = Records.over(
-        lambda group, inputs, step, of: numbers[of](results, group, inputs, steps.index(step)),
-        group=settings.trained_groups,
-        inputs=SETS,
-        step=steps,
-        of=tuple(numbers),
-    ).table("share")
-    return {**shares, "group": [TITLES[name] for name in shares["group"]]}
+def shift_table(results: Results) -> Columns:
+    """How far functions of the kernels are from commuting with the group's permutations, and with another one."""
+    rows = [
+        (TITLES[name], function, results.shift[name][k], results.shuffled[name][k])
+        for name in results.shift
+        for k, function in enumerate(FUNCTIONS)
+    ]
+    return columns(("group", "function", "group_permutations", "random_permutation"), rows)
 
 
 def violations(results: Results, name: str, key: str, time: int) -> tuple[np.ndarray, float]:

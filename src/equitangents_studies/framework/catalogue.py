@@ -48,6 +48,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "MLPs learn a function invariant under rotations: are members invariant, is their mean, at "
             "initialisation and after 1, 2, 3 and 2000 steps? A page with a time slider.",
+            _WITH_DESK,
         ),
         _shipped(
             "ising",
@@ -55,6 +56,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Ensembles of MLPs of growing width against the closed form: do their means converge, and is the "
             "orbit spread of M members that of GP(μ, Σ/M), on training, test and foreign spins?",
+            _WITH_DESK,
         ),
         _shipped(
             "rotated-images",
@@ -124,6 +126,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
             "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
+            _WITH_DESK,
         ),
         _shipped(
             "continuous",
@@ -171,6 +174,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Bayesian posteriors, random priors, bagging, snapshots and boosting: which are invariant in "
             "expectation, which come close to it as they grow, and why.",
+            _WITH_DESK,
         ),
         _shipped(
             "medical-kernels",

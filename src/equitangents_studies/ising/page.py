@@ -8,16 +8,17 @@ import numpy as np
 
 from equitangents.report import Figure, Section, palette
 from equitangents.statistics import geometric_mean, log_ratio, squared_mean
+from equitangents_studies.framework.judging import in_words
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
-from equitangents_studies.ising.study import (
-    SETS,
+from equitangents_studies.ising.results import (
     Results,
-    Settings,
+    falls,
     measured_spread,
-    predicted_sizes,
+    overall_ratio,
+    share_left,
     spread_ratio,
-    three_times,
 )
+from equitangents_studies.ising.settings import SETS, Settings, predicted_sizes, three_times
 
 _TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Foreign spins"}
 _MARKS = {"training": palette.BLUE, "test": palette.GREEN, "foreign": palette.PURPLE}
@@ -34,15 +35,23 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     sections = [
         Section(
-            "The task",
+            "The orbit spread of M members",
             [
                 f"Networks see a {settings.lattice}×{settings.lattice} lattice of spins on a torus and learn its "
                 f"energy from {settings.train_spins} configurations of independent spins, each shown in its four "
                 "orientations. Test spins are drawn alike; foreign spins come from Metropolis chains at temperature "
                 f"{settings.temperature:g} J, where neighbours align and energies lie far below those of the training "
-                "set."
+                "set.",
+                "The relative orbit standard deviation divides the norm of the standard deviation over the four "
+                "orientations by the norm of the mean over them, norms taken over all inputs of a set. Theory draws "
+                "ensembles of M members from GP(μ, Σ/M) on whole orbits. At initialisation the expected prediction is "
+                "zero, so an ensemble’s spread and mean shrink together, and M does not matter.",
             ],
-            [_learning(settings, results, folder)],
+            [
+                _for_every_size(settings, results, folder),
+                _spread(settings, results, folder),
+                _ratio(settings, results, folder),
+            ],
         ),
         Section(
             "From the ensemble’s mean to the NTK’s",
@@ -51,21 +60,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
                 "sampling error of averaging few members. The second is subtracted: what is shown is an unbiased "
                 "estimate of the squared distance of the mean of infinitely many members."
             ],
-            [_distance(settings, distances, folder)],
-        ),
-        Section(
-            "The orbit spread of M members",
-            [
-                "The relative orbit standard deviation divides the norm of the standard deviation over the four "
-                "orientations by the norm of the mean over them, norms taken over all inputs of a set. Theory draws "
-                "ensembles of M members from GP(μ, Σ/M) on whole orbits. At initialisation the expected prediction is "
-                "zero, so an ensemble’s spread and mean shrink together, and M does not matter."
-            ],
-            [
-                _spread(settings, results, folder),
-                _for_every_size(settings, results, folder),
-                _ratio(settings, results, folder),
-            ],
+            [_distance(settings, distances, folder), _learning(settings, results, folder)],
         ),
     ]
     facts = {
@@ -74,7 +69,32 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Members": f"{settings.members:,} at every width",
         "Training": f"full-batch gradient descent, step {results.learning_rate:.3g}",
     }
-    return Presentation(tables, sections, facts)
+    return Presentation(tables, sections, facts, *_in_words(settings, results))
+
+
+def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and one sentence beside what the source shows."""
+    narrow, wide, most = min(settings.widths), max(settings.widths), max(settings.groups)
+    ratio = overall_ratio(settings, results, wide, [t for t in settings.steps if t > 0])
+    fall, predicted = falls(settings, results, wide, SETS)
+    left = share_left(results, wide, -1).times(100)
+    near = (
+        squared_mean(results.errors(narrow, "training", -1)).value
+        / squared_mean(results.errors(wide, "training", -1)).value
+    )
+    last = max(settings.steps)
+    by_set = ", ".join(
+        f"{overall_ratio(settings, results, wide, [last], [name]).value:.2f} on {name} spins" for name in SETS
+    )
+    return (
+        f"Trained ensembles spread over orbits {ratio.value:.2f} times as GP(μ, Σ/M) predicts, in and out of "
+        "distribution",
+        f"At width {wide} the orbit spread of M networks is {in_words(ratio)} times the predicted one (after {last:,} "
+        f"steps {by_set}), and averaging {most} divides it by {1 / fall.value:.1f} (theory: {1 / predicted:.1f}). From "
+        f"width {narrow} to {wide} the squared distance of the ensemble’s mean to the NTK’s on training spins falls "
+        f"{near:.0f}-fold, to {in_words(left)} % of the mean square prediction over all sets. The source shows both as "
+        "figures, without numbers.",
+    )
 
 
 def distance_records(settings: Settings, results: Results) -> Records:

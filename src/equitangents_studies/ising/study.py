@@ -8,111 +8,25 @@ GP(μ_t, Σ_t/M) predicts, on training, test and foreign spins, over training ti
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import jax
 import numpy as np
-import scipy.stats
 
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble, orbit_law
-from equitangents.statistics import (
-    Estimate,
-    log_ratio,
-    quotient_of_squared_means,
-    second_moment_share,
-    shared_level,
-)
 from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import gradient_descent
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import Claim, Records, after, claim
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.ising.claims import claims
+from equitangents_studies.ising.results import Results
+from equitangents_studies.ising.settings import PRESETS, SETS, Settings, check_settings, predicted_sizes
 
-STATED = "stated in arXiv 2403.03103"
-SETS = ("training", "test", "foreign")
-ENOUGH_GROUPS = 30  # disjoint groups of M members that an interval for M needs
-TYPICAL_GROUPS = 50  # ensembles that a prediction is compared with, resampled where disjoint ones are too few
-EVERY = 64  # up to this M a prediction is made for every M, beyond on a logarithmic scale
 QUANTILES = (0.025, 0.5, 0.975)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Training and test spins are independent (infinite temperature); foreign ones have `temperature`, in units of J.
-
-    Near the critical 2.27 foreign spins are strongly aligned. `steps` are the times that are recorded; `groups` are
-    ensemble sizes M; `members_at_once` bounds memory; `rate` is a fraction of the largest stable learning rate.
-    Lattice size and sample counts are our choice.
-    """
-
-    lattice: int = 6
-    coupling: float = 1.0
-    train_spins: int = 24
-    test_spins: int = 32
-    temperature: float = 2.5
-    widths: tuple[int, ...] = (64, 128, 256, 512)
-    hidden_layers: int = 2
-    members: int = 128
-    members_at_once: int = 128
-    groups: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
-    steps: tuple[int, ...] = (0, 1, 3, 10, 30, 100)
-    rate: float = 0.5
-    W_std: float = 2**0.5
-    b_std: float = 0.1
-    gp_samples: int = 1000
-    seed: int = 0
-
-
-PRESETS = {
-    "quick": Settings(),
-    "paper": Settings(
-        lattice=8,
-        train_spins=128,
-        test_spins=128,
-        widths=(128, 256, 512, 1024, 2048),
-        members=1000,
-        members_at_once=125,
-        groups=(1, 2, 5, 10, 20, 50, 100),
-        steps=(0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
-        gp_samples=5000,
-    ),
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """Predicted energies, in units of their standard deviation, on orbits, by set of spins.
-
-    `members[w][set]` is (T, M, |G|, N); `mean[set]` is μ_t, (T, |G|, N); `std[set]` is √Σ_t, (T, N);
-    `predicted[set]` (T, groups, samples) holds the relative orbit std of ensembles drawn from GP(μ_t, Σ_t/M);
-    `curve[set]` (T, sizes, 3) its 2.5 %, 50 % and 97.5 % quantiles for every M of `predicted_sizes`.
-    """
-
-    times: np.ndarray
-    learning_rate: float
-    truth: dict[str, np.ndarray]
-    mean: dict[str, np.ndarray]
-    std: dict[str, np.ndarray]
-    predicted: dict[str, np.ndarray]
-    members: dict[int, dict[str, np.ndarray]]
-    curve: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def at(self, step: int) -> int:
-        """The index of a training step."""
-        return int(np.flatnonzero(self.times == step)[0])
-
-    def errors(self, width: int, name: str, time: int) -> np.ndarray:
-        """f_m − μ on every point of every orbit: (M, |G|·N)."""
-        return (self.members[width][name][time].astype(np.float64) - self.mean[name][time]).reshape(
-            len(self.members[width][name][time]), -1
-        )
 
 
 def network(settings: Settings, width: int) -> nn.Sequential:
@@ -136,15 +50,6 @@ def targets(settings: Settings, spins: np.ndarray) -> np.ndarray:
     return energy(spins[..., 0], settings.coupling) / (np.sqrt(2) * abs(settings.coupling) * settings.lattice)
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Sizes that statistics need; the study reads no data."""
-    at_least(settings, lattice=3, members_at_once=3)
-    check(settings.coupling != 0, "coupling", settings.coupling, "different from 0")
-    check(max(settings.groups) <= settings.members, "groups", settings.groups, "at most the number of members each")
-    check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
-    check(max(settings.steps) > 0, "steps", settings.steps, "beyond 0")
-
-
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """The closed form first, then an ensemble per width, all at the same steps of full-batch gradient descent."""
     spins, times = _spins(settings), np.array(sorted({0, *settings.steps}))
@@ -157,15 +62,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         members=_members(settings, folder, spins, times, rate),
         **{of: {name: closed[f"{of}_{name}"] for name in SETS} for of in ("mean", "std", "predicted", "curve")},
     )
-
-
-def predicted_sizes(settings: Settings) -> np.ndarray:
-    """Every M up to 64, then about eight a doubling, to the largest of `groups`, which are all among them."""
-    largest = max(settings.groups)
-    beyond: Sequence[float] | np.ndarray = (
-        np.round(np.geomspace(EVERY, largest, max(2, int(8 * np.log2(largest / EVERY))))) if largest > EVERY else []
-    )
-    return np.unique([*range(1, min(largest, EVERY) + 1), *map(int, beyond), *settings.groups])
 
 
 def _infinite(settings: Settings, spins: dict[str, np.ndarray], times: np.ndarray, task: Task) -> Arrays:
@@ -220,149 +116,6 @@ def _members(
     parts = folder.stages(work)
     joined = lambda width, name: np.concatenate([parts[width, first][name][..., 0] for first in firsts], axis=1)
     return {width: {name: joined(width, name) for name in SETS} for width in widths}
-
-
-def measured_spread(results: Results, width: int, name: str, time: int, size: int) -> np.ndarray:
-    """Relative orbit std of the mean of each disjoint group of `size` members."""
-    y = results.members[width][name][time].astype(np.float64)
-    groups = y[: len(y) // size * size].reshape(-1, size, *y.shape[1:]).mean(axis=1)
-    return relative_std(groups)
-
-
-def typical_share(
-    settings: Settings, results: Results, width: int, name: str, time: int, size: int, level: float = 0.95
-) -> Estimate:
-    """Share of `TYPICAL_GROUPS` ensembles of `size` whose spread lies below the predicted median; Clopper–Pearson.
-
-    Ensembles are disjoint groups of the trained members where there are as many, else random subsets of them.
-    """
-    if settings.members // size >= TYPICAL_GROUPS:
-        spread = measured_spread(results, width, name, time, size)[:TYPICAL_GROUPS]
-    else:
-        y = results.members[width][name][time].astype(np.float64)
-        rng = np.random.default_rng((settings.seed, time, size))
-        spread = np.concatenate(
-            [relative_std(y[rng.permutation(len(y))[:size]].mean(axis=0)[None]) for _ in range(TYPICAL_GROUPS)]
-        )
-    median = np.median(results.predicted[name][time, settings.groups.index(size)])
-    below = scipy.stats.binomtest(int((spread < median).sum()), len(spread)).proportion_ci(level, "exact")
-    return Estimate(float((spread < median).mean()), float(below.low), float(below.high), level)
-
-
-def spread_ratio(
-    settings: Settings, results: Results, width: int, name: str, time: int, size: int, level: float = 0.95
-) -> Estimate:
-    """Measured over predicted relative orbit std of ensembles of `size`: geometric means over groups and draws."""
-    measured = measured_spread(results, width, name, time, size)
-    predicted = results.predicted[name][time, settings.groups.index(size)]
-    return log_ratio(measured, predicted, confidence=level)
-
-
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The source's two claims: the first as a decrease and as a distance left, the second as a ratio and as a rank."""
-    narrow, wide = min(settings.widths), max(settings.widths)
-    trained, chosen = [t for t in settings.steps if t > 0], three_times(settings)
-    late = trained[-2:]
-    sizes = [m for m in settings.groups if settings.members // m >= ENOUGH_GROUPS] or [min(settings.groups)]
-    resampled = [m for m in settings.groups if settings.members // m < TYPICAL_GROUPS]
-
-    def decrease(step: int, name: str) -> Estimate:
-        of = lambda width: results.errors(width, name, results.at(step))
-        return quotient_of_squared_means(of(wide), of(narrow), confidence=shared_level(len(late)))
-
-    def left(step: int, name: str) -> Estimate:
-        outputs = results.members[wide][name][results.at(step)].reshape(settings.members, -1)
-        level = shared_level(len(SETS) * len(trained))
-        return second_moment_share(results.errors(wide, name, results.at(step)), outputs, confidence=level).times(100)
-
-    def ratio(step: int, name: str, size: int) -> Estimate:
-        level = shared_level(len(SETS) * len(trained) * len(sizes))
-        return spread_ratio(settings, results, wide, name, results.at(step), size, level)
-
-    def typical(step: int, name: str, size: int) -> Estimate:
-        level = shared_level(len(SETS) * len(chosen) * len(settings.groups))
-        return typical_share(settings, results, wide, name, results.at(step), size, level).times(100)
-
-    shares = Records.over(typical, words=_words, step=chosen, name=SETS, size=settings.groups)
-    ratios = Records.over(ratio, words=_words, step=trained, name=SETS, size=sizes)
-    return [
-        claim(
-            "The ensemble’s mean approaches the NTK’s as the width grows",
-            Records.over(decrease, words=_words, step=late, name=("training",)),
-            measure=f"Squared distance between the two means at width {wide}, divided by that at width {narrow}; free "
-            "of the bias that a finite number of members brings.",
-            covers="members",
-            at_most=0.5,
-            source=STATED + "; the bound is our choice",
-            holds="Wider networks bring the ensemble’s mean closer to the closed form.",
-            fails="Wider networks do not bring the ensemble’s mean closer to the closed form: do not expect width "
-            "to mend a difference between the two.",
-        ),
-        claim(
-            f"At width {wide} the ensemble’s mean is the NTK’s, to within 5 % of the mean square prediction",
-            Records.over(left, words=_words, step=trained, name=SETS),
-            measure="Squared distance between the two means as a share of the mean square prediction of one network; "
-            "free of the bias that a finite number of members brings, so it may come out negative.",
-            covers="members",
-            at_most=5,
-            unit="%",
-            source=STATED + "; the bound is our choice",
-            holds=f"At width {wide} the closed form can stand in for the mean of many networks, on the training "
-            "set and away from it.",
-            fails=f"At width {wide} the closed form is not yet the mean of many networks: take wider ones, or "
-            "train the ensemble.",
-            undecided=f"Whether the closed form can stand in for the mean of networks of width {wide} is not "
-            "decided: more members would tell.",
-        ),
-        claim(
-            "The orbit spread of M members is that of GP(μ, Σ/M), to within a factor of 1.5",
-            ratios,
-            measure=f"Relative orbit standard deviation at width {wide}, measured over predicted, for M = "
-            f"{', '.join(map(str, sizes))}.",
-            covers="ensembles of M members",
-            at_least=0.67,
-            at_most=1.5,
-            source=STATED + "; the bounds are our choice",
-            holds="The closed form tells the size of the spread, and so roughly how many members a target needs: "
-            f"measured over predicted is {ratios.span('.2f')} here.",
-            fails="Do not plan the number of members from the closed form at this width: the spread is off by more "
-            f"than half ({ratios.span('.2f')} times predicted).",
-            undecided="Whether the closed form tells the spread to within a factor of 1.5 is not decided "
-            f"({ratios.span('.2f')} times predicted): more members would tell.",
-        ),
-        claim(
-            "The predicted spread lies among the central 95 % of trained ensembles’",
-            shares,
-            measure=f"Share of {TYPICAL_GROUPS} ensembles of M members of width {wide} whose relative orbit standard "
-            "deviation lies below the predicted median"
-            + (f"; for M = {', '.join(map(str, resampled))} drawn anew from the same members." if resampled else "."),
-            covers="ensembles drawn from these members",
-            at_least=2.5,
-            at_most=97.5,
-            unit="%",
-            source=STATED + "; the criterion is ours",
-            holds="By its spread alone a trained ensemble cannot be told from a draw of GP(μ, Σ/M).",
-            fails="The spread of trained ensembles differs systematically from the prediction: leave a margin when "
-            f"planning ({_shares(shares)}).",
-            undecided="Whether trained ensembles spread like draws of the closed form is not decided "
-            f"({_shares(shares)}): leave a margin when planning.",
-        ),
-    ]
-
-
-def _shares(shares: Records) -> str:
-    low, high = shares.values.min(), shares.values.max()
-    return f"{low:.0f} % to {high:.0f} % of the ensembles lie below the predicted median, by step, spins and M"
-
-
-def _words(step: int, name: str, size: int | None = None) -> str:
-    return ("" if size is None else f"M = {size}, ") + f"{after(step)}, {name} spins"
-
-
-def three_times(settings: Settings) -> list[int]:
-    """The first, a middle and the last recorded step of training."""
-    trained = sorted(t for t in set(settings.steps) if t > 0)
-    return sorted({trained[0], trained[len(trained) // 2], trained[-1]})
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

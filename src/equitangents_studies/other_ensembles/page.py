@@ -8,12 +8,21 @@ from equitangents.report import Figure, Section, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.other_ensembles.results import Results, exponent, share, squares
-from equitangents_studies.other_ensembles.settings import CLOSED, TITLES, Settings
+from equitangents_studies.other_ensembles.settings import CLOSED, CONTROL, INDEPENDENT, ONE_RUN, TITLES, Settings
 
 _COLOURS = dict(
     zip(
         TITLES,
-        (palette.INK, palette.BLUE, palette.PURPLE, palette.GREEN, palette.SKY, palette.VERMILLION, palette.ORANGE),
+        (
+            palette.INK,
+            palette.BLUE,
+            palette.PURPLE,
+            palette.GREEN,
+            palette.SKY,
+            palette.VERMILLION,
+            palette.ORANGE,
+            palette.MUTED,
+        ),
         strict=True,
     )
 )
@@ -24,6 +33,7 @@ _RANDOM = {
     "bagged": "initialisation and the inputs; every resample keeps all copies of its inputs",
     "bagged-copies": "initialisation and the copies; any resample is as likely as its rotation",
     "snapshots": "one initialisation and order of batches, which all snapshots share",
+    "unaugmented": "initialisation alone; the data are in one orientation, and not invariant",
     "boosted": "a new initialisation at every stage, which learns what earlier ones left on the data",
 }
 
@@ -75,7 +85,29 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Members": f"{settings.members} of each independent kind; {settings.runs} runs of snapshots and of boosting",
         "Noise of posteriors": f"variance {settings.noise:g}",
     }
-    return Presentation(tables, sections, facts)
+    return Presentation(tables, sections, facts, *_in_words(settings, results))
+
+
+def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and one sentence beside what the source asks."""
+    most, (control,) = max(settings.sizes), CONTROL
+
+    def left(kind: str) -> float:
+        means = squares(settings, results, kind).mean(axis=0)
+        return 100 * float(np.sqrt(means[-1] / means[0]))
+
+    single = [left(kind) for kind in INDEPENDENT]
+    ends = " to ".join(dict.fromkeys(f"{end:.0f}" for end in (min(single), max(single))))
+    survives = 100 * max(share(results, kind).high for kind in (*INDEPENDENT, *ONE_RUN))
+    return (
+        f"{most} independent members leave {ends} % of one’s change under turns, {most} snapshots of one run "
+        f"{left('snapshots'):.0f} %, {most} boosting stages {left('boosted'):.0f} %",
+        "The source asks whether equivariance emerges in ensembles other than plain averages. With augmentation, "
+        f"averaging {most} independent members of any of {len(INDEPENDENT)} kinds leaves {ends} % of the change of one "
+        f"(1/√{most} is {100 / most**0.5:.0f} %), and ever more members or runs at most {survives:.2g} % of its mean "
+        f"square (upper ends of 95 % intervals) for all {len(INDEPENDENT) + len(ONE_RUN)} kinds, against "
+        f"{100 * share(results, control).value:.0f} % without augmentation.",
+    )
 
 
 def _sizes(settings: Settings, results: Results, folder: RunFolder) -> Figure:

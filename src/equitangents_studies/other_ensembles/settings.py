@@ -12,14 +12,15 @@ INDEPENDENT = {
     "bagged-copies": "bagging of augmented copies",
 }
 ONE_RUN = {"snapshots": "snapshots of one run", "boosted": "boosting"}
-TITLES = {**INDEPENDENT, **ONE_RUN}
+CONTROL = {"unaugmented": "plain averaging, not augmented"}
+TITLES = {**INDEPENDENT, **ONE_RUN, **CONTROL}
 BAGGED = {kind: TITLES[kind] for kind in ("bagged", "bagged-copies")}
 CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior", **BAGGED}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Energies of the Ising model on a torus under turns by 90°, all four in the data.
+    """Energies of the Ising model on a torus under turns by 90°, all four in the data of all kinds but the control's.
 
     `noise` is the variance of the posteriors' noise; `sizes` are numbers of members, snapshots or stages; `members` are
     independent ones of each kind, `runs` those of snapshots and of boosting; snapshots are taken every `every` epochs
@@ -49,6 +50,9 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
+    "desk": Settings(
+        lattice=6, train_spins=16, test_spins=32, members=1024, runs=256, sizes=(1, 2, 4, 8, 16, 32), resamples=100
+    ),
     "paper": Settings(
         lattice=8,
         train_spins=64,

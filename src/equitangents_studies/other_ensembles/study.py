@@ -26,7 +26,7 @@ from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.other_ensembles.claims import claims
 from equitangents_studies.other_ensembles.results import DRAWS, Results
-from equitangents_studies.other_ensembles.settings import INDEPENDENT, PRESETS, TITLES, Settings
+from equitangents_studies.other_ensembles.settings import CONTROL, INDEPENDENT, PRESETS, TITLES, Settings
 
 _FEW = 8  # test inputs of the closed forms
 
@@ -55,7 +55,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Closed forms, then ensembles of independent members, then those of one run."""
     problem = _Problem(settings)
-    trained = (*INDEPENDENT, "snapshots")
+    trained = (*INDEPENDENT, "snapshots", *CONTROL)
     found = folder.stages(
         {
             "closed-forms": Stage("closed-forms", "Closed forms", partial(_closed, problem)),
@@ -169,7 +169,7 @@ def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
         problem.net,
         problem.train,
         problem.y,
-        augmentation=problem.action,
+        augmentation=None if kind in CONTROL else problem.action,
         record={"test": problem.test},
         orbits=problem.action,
         keep=changes,

@@ -11,7 +11,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from equitangents.report import Figure, Section, Widget, figures, format_number, palette, time_slider
 from equitangents.statistics import Estimate, bootstrap, surviving_share
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
-from equitangents_studies.toy.study import REGIONS, Results, Settings, Trained, plane_rotations, violations
+from equitangents_studies.framework.wording import after
+from equitangents_studies.toy.results import Results, Trained, largest_change, mean_size, member_sizes, violations
+from equitangents_studies.toy.settings import REGIONS, Settings
+from equitangents_studies.toy.study import plane_rotations
 
 _COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
 _TITLES = ("On the training disc", "Beyond the training disc")
@@ -24,20 +27,22 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     turn = f"{360 / settings.rotations:.4g}°"
     sections = [
         Section(
-            "Through training time",
+            "Members and their mean",
             [
                 f"An ensemble of {settings.members} networks learns a function that does not change under turns by "
                 f"{turn}, from {settings.train_points} points on the disc of radius 1, each shown to the networks in "
-                f"all {settings.rotations} orientations; a second one saw each point in one orientation only. Move the "
-                "slider: below every map stands how much a turn changes it. The networks are shown on the whole "
-                "square, most of which no training point reaches."
+                f"all {settings.rotations} orientations. The networks are shown on the whole square, most of which no "
+                "training point reaches."
             ],
-            [_slider(settings, results)],
+            [_snapshots(settings, results, folder)],
         ),
         Section(
-            "The same at fixed times",
-            [],
-            [_snapshots(settings, results, folder)],
+            "Through training time",
+            [
+                "The report of a run shows every time by a slider, beside an ensemble that saw each point in one "
+                "orientation only. Below every map stands how much a turn changes it."
+            ],
+            [_slider(settings, results)],
         ),
         Section(
             "How much a turn changes the prediction",
@@ -56,7 +61,26 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Network": f"{settings.hidden_layers} hidden layers of {settings.width}, ReLU",
         "Training": f"full-batch gradient descent, step {results.learning_rate:.3g}",
     }
-    return Presentation(tables, sections, facts)
+    return Presentation(tables, sections, facts, *_in_words(settings, results))
+
+
+def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and one sentence with the source's claim beside it."""
+    first, last = min(settings.steps), max(settings.steps)
+    cells = [(region, step) for region in range(len(REGIONS)) for step in settings.steps]
+    exact = max(largest_change(results, results.augmented, *cell).value for cell in cells)
+    turn, many = f"{360 / settings.rotations:.4g}°", f"the mean of {settings.members:,}"
+    percent = lambda x: f"{100 * x:.0f} %" if x >= 0.1 else f"{100 * x:.2g} %"
+    one = lambda *at: percent(member_sizes(results, *at).mean())
+    mean = lambda *at: percent(mean_size(results, *at))
+    return (
+        f"{after(last).capitalize()} a turn changes one augmented network by {one(0, last)}, {many} by {mean(0, last)}",
+        f"{after(last).capitalize()} a turn by {turn} changes one network by {one(0, last)} of the true function’s "
+        f"standard deviation and {many} by {mean(0, last)}, beyond the data by {one(1, last)} and {mean(1, last)}; "
+        f"{after(first)} by {one(0, first)} and {mean(0, first)}; the infinitely wide ensemble changes by at most "
+        f"{format_number(exact)} of it at any step. The source’s slides show members that change and a mean that does "
+        "not, without numbers.",
+    )
 
 
 def _mean_squares(trained: Trained, region: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -163,7 +187,7 @@ def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figur
         "snapshots",
         titles=titles + [""] * across * (len(rows) - 1),
         rows=len(rows),
-        size=(8.6, 8.6 / across * len(rows) * 1.04),
+        size=(8.2, 8.2 / across * len(rows) * 1.04),
         caption="Two members, the mean of all members and the infinitely wide ensemble at the steps of the claims. The "
         "true function carries the augmented training points (dots) on their disc (dashed). Nothing is averaged over "
         "turns.",
