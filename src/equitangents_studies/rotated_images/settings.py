@@ -12,7 +12,7 @@ from equitangents_studies.common.images import load_images
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.framework.settings import at_least, check
 
-STATED = "stated in arXiv 2403.03103"
+SOURCE = "arXiv 2403.03103"
 STATED_AGREEMENT = {  # of rotated Fashion-MNIST, out of distribution: an ensemble, one augmented network
     "C4": "3.85 ± 0.12 of 4 for an ensemble, 3.41 ± 0.18 for one network",
     "C8": "7.72 ± 0.34 of 8 for an ensemble, 6.73 ± 0.24 for one network",
@@ -123,6 +123,11 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def ensemble_sizes(settings: Settings) -> list[int]:
     """Powers of 2, and all members."""
     return powers_of_two(settings.members)
+
+
+def experiment(settings: Settings) -> str:
+    """Where in the source the experiment stands that this is a copy of."""
+    return "experiment on histological images" if settings.data in TISSUE else "experiment on rotated FashionMNIST"
 
 
 def stated_agreement(settings: Settings) -> str:

@@ -119,7 +119,7 @@ def _infinite(settings: Settings, images: Images, epochs: np.ndarray, rate: floa
         mean = model.predict(orbit_batch(action, x.astype(np.float64)), time=times)
         each = by_element(action, mean)  # (E, |G|, N, K)
         arrays[name] = each.argmax(axis=-1).astype(np.int16)
-        arrays[f"deviation_{name}"], arrays[f"margin_{name}"] = _margins(action, each)
+        arrays[f"deviation_{name}"], arrays[f"margin_{name}"] = margins(action, each)
         if action.exact and settings.loss == "mse" and count == len(images.train_x):
             statistics = model.orbit_statistics(
                 action, x[:PREDICTED].astype(np.float64), ensemble_sizes(settings), time=float(times[-1]), draws=DRAWS
@@ -129,7 +129,7 @@ def _infinite(settings: Settings, images: Images, epochs: np.ndarray, rate: floa
     return arrays
 
 
-def _margins(action: actions.Action, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def margins(action: actions.Action, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(E,) each: the largest |μ(ρ(g)x) − μ(x)| and the smallest lead of the largest output of (E, |G|, N, K).
 
     Both relative to the root mean square of the outputs; where all outputs are 0, before training, both are 0.
