@@ -137,9 +137,9 @@ def invariant(settings: Settings, results: Results) -> Claim:
         statement,
         Records.over(moved, lambda name, epoch: _words(results, name, epoch), name=names, epoch=epochs),
         measure="Largest change of the infinitely wide ensemble’s mean μ_t under any rotation of any input, in units "
-        "of the root mean square of its outputs, at all recorded times but the first: before training μ_t is 0, "
-        "whatever the network. The classes are not equal for want of a difference: in the same units the largest output "
-        f"leads the second by {format_number(margin)} at least.",
+        "of the root mean square of its outputs, at all recorded times but the first: before training it is 0, "
+        "whatever the network. The classes are not equal for want of a difference: the largest output leads the second "
+        f"by {format_number(margin)} at least, in the same units.",
         covers=EXACT,
         at_most=_ROUNDING,
         origin="source",
