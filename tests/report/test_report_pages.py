@@ -125,10 +125,41 @@ class TestVerdict:
 
 class TestPage:
     def test_wording_comes_from_the_verdict(self):
-        for verdict, word in ((HOLDS, "Holds"), (FAILS, "Fails"), (UNDECIDED, "Not decidable at this size")):
-            html = render(_page(verdicts=[_verdict(verdict)]))
-            badges = re.findall(r'class="badge [^>]*><b[^>]*>.</b>([^<]*)<', html)
-            assert badges == [word]
+        badge = r'class="badge [^>]*><b[^>]*>.</b>([^<]*)<'
+        for verdict, word in ((HOLDS, "holds"), (FAILS, "fails"), (UNDECIDED, "undecided")):
+            html = render(_page(verdicts=[_verdict(verdict, origin="source")]))
+            assert re.findall(badge, html) == [word, word]  # in the table, and in full
+            assert re.findall(badge, render(_page(verdicts=[_verdict(verdict)]))) == []  # a question of ours
+
+    def test_the_sources_claims_stand_open_and_all_else_folds(self):
+        kinds = [_verdict(origin=origin, claim=f"By {origin}", meaning="So.") for origin in ("check", "ours", "source")]
+        opened, *folded = render(_page(verdicts=kinds)).split("<details>")
+        assert "By source" in opened
+        assert "By ours" not in opened
+        assert "By check" not in opened
+        besides, checks, full, run = folded[:4]
+        assert "By ours" in besides
+        assert "So." in besides
+        assert "By check" in checks
+        assert all(f"By {v.origin}" in full for v in kinds)
+        assert "equitangents reproduce x" in run
+
+    def test_without_claims_of_a_source_what_was_found_stands_open(self):
+        opened, *_ = render(_page(verdicts=[_verdict(meaning="So.")])).split("<details>")
+        assert "So." in opened
+
+    def test_says_what_would_decide_a_claim_and_why_one_fails(self):
+        undecided = _verdict(UNDECIDED, origin="source", covers="splits", repeated=5, further=12)
+        html = render(_page(verdicts=[undecided, _verdict(FAILS, origin="source", why="So it is.")], seconds=600.0))
+        assert html.count("Undecided after 5 (splits): 12 more, about 24 min, would decide it") == 2
+        assert html.count("So it is.") == 2
+
+    def test_its_first_figure_stands_before_the_claims_and_once(self, tmp_path):
+        one, other = (Figure(name, f"Caption of {name}.", "<svg></svg>") for name in ("one", "other"))
+        html = render(_page(sections=[Section("Seen", ["Text."], [one, other])]))
+        assert [html.count(f"Caption of {name}.") for name in ("one", "other")] == [1, 1]
+        places = [html.index(x) for x in ("Caption of one", 'id="claims"', "Text.", "Caption of other")]
+        assert places == sorted(places)
 
     def test_is_complete_in_itself(self, tmp_path):
         figure = Figure("curve", "A caption.", _draw(tmp_path))

@@ -55,7 +55,7 @@ class Small:
         return folder.stage("second", "Second stage", second)["y"]
 
     def claims(self, settings, y):
-        how = {"measure": "Mean.", "covers": "draws", "source": "test"}
+        how = {"measure": "Mean.", "covers": "draws", "source": "test", "origin": "source", "place": "here"}
         how |= {"holds": "Rely on it.", "fails": "Do not rely on it."}
         return [claim("The mean exceeds 0.5", {"all": bootstrap(y)}, at_least=0.5, **how)]
 

@@ -15,12 +15,13 @@ import pytest
 from tools.results import overview, small
 from tools.results.__main__ import ROOT, main
 from tools.results.markup import parse
-from tools.results.page import counts, outcome
+from tools.results.page import counts
 from tools.results.record import Record
 
 from equitangents import studies
-from equitangents.report import Section, Table
+from equitangents.report import Section, Table, Verdict
 from equitangents_studies.comparison.page import HEADER
+from equitangents_studies.framework.claims import lead
 from equitangents_studies.framework.panels import panels
 from equitangents_studies.framework.study import Presentation
 from studies.small import Small
@@ -95,16 +96,48 @@ class TestThePageOfARun:
         assert len(claims) > 0
         for claim in claims:
             assert f"### {claim['claim']}" in page
-            for part in ("verdict", "number", "uncertainty", "meaning", "criterion", "measure"):
+            assert Verdict.from_dict(claim).mark in page
+            for part in ("number", "uncertainty", "meaning", "criterion", "measure", "place"):
                 assert claim[part] in page.replace("\\", ""), part
 
     def test_begins_with_how_many_claims_hold(self, root, folder, finished):
         main([str(folder)], root)
-        first = published(root).splitlines()[2]
-        assert first.startswith(finished.summary.split(" claim")[0])
-        for verdict, word in (("holds", "hold"), ("not decidable at this size", "not decided"), ("fails", "fail")):
-            count = sum(claim.verdict == verdict for claim in finished.claims)
-            assert count == 0 or re.search(rf"{count} (of \d+ claims |is |are )?{word}", first), (first, verdict)
+        assert published(root).splitlines()[2] == lead(finished.claims, named=False)
+
+    def test_begins_with_the_finding_and_its_sentence_where_there_are_any(self, root, folder):
+        path = folder / "report.html"
+        html = path.read_text().replace(">A drawn study</h1>", ">Draws are 1 on average</h1>")
+        path.write_text(re.sub(r'(<p class="summary">)[^<]*', r"\1The mean is 1.0, the source’s 0.9.", html))
+        main([str(folder)], root)
+        first = published(root).splitlines()[:5:2]
+        picture = "![Numbers in their order](drawn/draws.svg)"
+        assert first == ["# Draws are 1 on average", "The mean is 1.0, the source’s 0.9.", picture]
+        assert "| Draws are 1 on average |" in (root / "docs/results/index.md").read_text()
+        said = "Draws are 1 on average. The mean is 1.0, the source’s 0.9."
+        assert said in (root / "docs/gallery.md").read_text()
+
+    def test_the_sources_claims_stand_open_and_all_else_folds(self, root, folder):
+        claims = json.loads((folder / "verdicts.json").read_text())
+        ours = {**claims[0], "claim": "Draws are fair", "origin": "ours", "verdict": "fails"}
+        check = {**claims[0], "claim": "Draws are numbers", "origin": "check"}
+        (folder / "verdicts.json").write_text(json.dumps([ours, *claims, check]))
+        main([str(folder)], root)
+        opened, besides, checks, full, *_ = published(root).split("<details markdown")
+        assert f"| {claims[0]['claim']} | here | ✓ holds |" in opened
+        assert "Draws are" not in opened
+        assert "| Draws are fair |" in besides
+        assert "fails" not in besides
+        assert "| Draws are numbers |" in checks
+        assert full.count("### ") == 3
+        index = (root / "docs/results/index.md").read_text()
+        assert "| 1 | 0 | 0 |" in index
+
+    def test_one_whose_claims_were_judged_anew_says_when(self, root, folder):
+        main([str(folder)], root)
+        path = root / "docs" / "results" / NAME / "run.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "judged": "2026-11-24"}))
+        main([], root)
+        assert "Claims were judged anew from this run’s numbers on 2026-11-24." in published(root)
 
     def test_has_all_settings_versions_the_machine_and_the_command(self, root, folder):
         main([str(folder)], root)
@@ -131,8 +164,10 @@ class TestThePageOfARun:
     def test_shows_the_tables_of_the_report(self, root, folder):
         main([str(folder)], root)
         page = published(root)
-        assert "## Numbers &lt; 4\n\nDrawn for \\$1.\n\n![Numbers in their order](drawn/draws.svg)\n" in page
-        assert "*Draws \\* of y.*\n\n|  | OSP |\n| --- | ---: |\n| ensemble \\| mean | 3.9 |\n\n*Of 4.*" in page
+        assert (
+            "## Numbers &lt; 4\n\nDrawn for \\$1.\n\n|  | OSP |\n| --- | ---: |\n| ensemble \\| mean | 3.9 |\n\n*Of 4.*"
+            in page
+        )
 
     def test_says_how_often_the_run_was_interrupted(self, root, folder):
         path = folder / "config.json"
@@ -165,17 +200,18 @@ class TestTheOutcome:
     @pytest.mark.parametrize(
         ("holding", "undecided", "failing", "words"),
         [
-            (2, 0, 0, "2 of 2 claims hold."),
-            (1, 1, 0, "1 of 2 claims holds and 1 is not decided by a run of this size."),
-            (0, 2, 3, "0 of 5 claims hold, 2 are not decided by a run of this size and 3 fail."),
-            (1, 0, 1, "1 of 2 claims holds and 1 fails."),
+            (2, 0, 0, "2 of 2 claims of the source hold."),
+            (1, 1, 0, "1 of 2 claims of the source holds, 1 is undecided."),
+            (0, 2, 3, "0 of 5 claims of the source hold, 2 are undecided, 3 do not."),
+            (1, 0, 1, "1 of 2 claims of the source holds, 1 does not."),
         ],
     )
-    def test_counts_every_claim_once(self, holding, undecided, failing, words):
-        verdicts = ["holds"] * holding + ["not decidable at this size"] * undecided + ["fails"] * failing
-        record = SimpleNamespace(claims=[{"verdict": verdict} for verdict in verdicts])
-        assert outcome(record) == words
-        assert list(counts(record).values()) == [holding, undecided, failing]
+    def test_counts_every_claim_of_the_source_once_and_no_other(self, holding, undecided, failing, words):
+        kinds = ["holds"] * holding + ["not decidable at this size"] * undecided + ["fails"] * failing
+        verdicts = [Verdict("c", kind, "m", "k", 1.0, (1.0, 1.0), "s", origin="source") for kind in kinds]
+        others = [Verdict("c", "fails", "m", "k", 1.0, (1.0, 1.0), "s", origin="ours")] * 3
+        assert lead(verdicts + others, named=False) == words
+        assert list(counts(SimpleNamespace(verdicts=verdicts + others)).values()) == [holding, undecided, failing]
 
 
 class TestPublishing:
@@ -208,7 +244,7 @@ class TestPublishing:
         gallery = (root / "docs/gallery.md").read_text()
         assert f"`{NAME}`" not in unpublished()
         assert unpublished().count("\n- `") == len(studies.registry) - 1
-        assert outcome(Record.from_json((root / "docs/results" / NAME / "run.json").read_text())) in gallery
+        assert Record.from_json((root / "docs/results" / NAME / "run.json").read_text()).sentence in gallery
         assert f"](results/{NAME}/draws.svg)" in gallery
         assert f"](results/{NAME}.md)" in gallery
         assert all(info.name in gallery for info in studies.registry.values())

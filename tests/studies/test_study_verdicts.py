@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.verdict import Verdict, format_number, with_interval
 from equitangents.statistics import Estimate, exactly
-from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, agreement, claim, lead, meaning
+from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, agreement, claim, lead
 from equitangents_studies.framework.records import Records
 
 MEANS = {"holds": "Take it.", "fails": "Leave it.", "undecided": "Measure more."}
@@ -50,7 +50,11 @@ class TestLead:
         assert lead([{"h": self.holds, "u": self.undecided, "f": self.fails}[v] for v in verdicts]) == said
 
     def test_what_it_means_is_the_sentence_of_each_verdict(self):
-        assert meaning([self.holds, self.undecided, self.fails]) == ["Take it.", "Measure more.", "Leave it."]
+        assert [v.meaning for v in (self.holds, self.undecided, self.fails)] == [
+            "Take it.",
+            "Measure more.",
+            "Leave it.",
+        ]
 
     def test_an_undecided_claim_without_words_of_its_own_says_that_it_is_undecided(self):
         said = judged("B", Estimate(0, -1, 1), at_most=0.5, means={"holds": "Take it.", "fails": "Leave it."}).meaning
@@ -75,11 +79,10 @@ class TestLead:
         assert lead(ours) == "Leave it."
         assert "0 of 0" not in lead([])
 
-    def test_the_sources_claims_come_first_with_why_they_fail(self):
-        ours = judged("A", Estimate(0, -1, 1), at_most=2, origin="ours", place="")
-        fails = judged("C", Estimate(0, -1, 1), at_least=2, why="At width 64 it is 3.1.")
-        holds = judged("A", Estimate(0, -1, 1), at_most=2, why="Not said.")
-        assert meaning([ours, fails, holds]) == ["Leave it. At width 64 it is 3.1.", "Take it.", "Take it."]
+    def test_why_a_claim_fails_is_said_of_one_that_does(self):
+        why = {"why": "At width 64 it is 3.1."}
+        assert judged("C", Estimate(0, -1, 1), at_least=2, **why).why == why["why"]
+        assert judged("A", Estimate(0, -1, 1), at_most=2, **why).why == ""
 
     @pytest.mark.parametrize(
         ("changes", "named"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import registry
 from equitangents_studies.framework.catalogue import StudyInfo
-from tools.results.page import counts, figure, outcome, page, plain, table, variant
+from tools.results.page import counts, figure, page, plain, table, variant
 from tools.results.record import Record
 
 README_COLUMNS = (
@@ -76,15 +76,19 @@ def index(published: list[Record]) -> str:
         rows = [
             (
                 f"[{r.name}]({r.name}.md)",
-                plain(_question(r)),
+                plain(r.finding or _question(r)),
                 *(str(number) for number in counts(r).values()),
             )
             for r in published
         ]
-        header, sides = ("study", "question", "hold", "undecided", "fail"), ("---", "---", "---:", "---:", "---:")
+        header, sides = (
+            ("study", "what was found, or asked", "hold", "undecided", "fail"),
+            ("---", "---", "---:", "---:", "---:"),
+        )
         lines.append(
-            "*Hold*, *undecided* and *fail* count a study’s claims. A claim holds or fails only where its whole "
-            "interval meets or misses the criterion on its page; where the run was too small to tell, it is undecided."
+            "*Hold*, *undecided* and *fail* count the claims of the works that a study reproduces; questions of our "
+            "own and checks of the code do not count. A claim holds or fails only where its whole interval meets or "
+            "misses the criterion on its page; where the run was too small to tell, it is undecided."
         )
         lines.append("\n".join("| " + " | ".join(row) + " |" for row in (header, sides, *rows)))
     else:
@@ -103,7 +107,7 @@ def _setting(record: Record) -> str:
 
 
 def gallery(published: list[Record]) -> str:
-    """The gallery's part on studies: of each its main figure and how its claims came out; then those without a run."""
+    """The gallery's part on studies: of each its main figure and what it found; then those without a run."""
     parts, without = [], []
     for info in registry.values():
         runs = [r for r in published if r.study == info.name]
@@ -122,7 +126,7 @@ def _shown(info: StudyInfo, runs: list[Record]) -> str:
         f"### {plain(info.title)}",
         f"`equitangents reproduce {info.name}`: {plain(info.summary)}",
         *(figure(item, main, f"results/{main.name}") for item in main.figures[:1]),
-        outcome(main),
+        " ".join(plain(part) for part in (f"{main.finding}." if main.finding else "", main.sentence) if part),
         f"Every claim with its number: {', '.join(_link(run) for run in runs)}.",
     ]
     return "\n\n".join(part for part in parts if part)

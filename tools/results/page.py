@@ -1,4 +1,4 @@
-"""The page of one published run, in Markdown: first what came out, then every claim, then what it was made with."""
+"""The page of a published run, in Markdown: what was found, the figure, the source's claims, then all the rest."""
 
 from __future__ import annotations
 
@@ -10,41 +10,56 @@ from pathlib import Path
 from typing import Any
 
 from equitangents.formatting import exact_duration, memory_size
+from equitangents.report import FAILS, HOLDS, Verdict, with_interval
 from equitangents_studies import registry
 from tools.results.record import Json, Record
 
-_MARKS = {"holds": "✓ holds", "fails": "✗ fails"}
 _SPECIAL = re.compile(r"([\\`*$<|])")
 _NAME = re.compile(r"(`[\w. =-]+`)")
 _ROWS, _COLUMNS = 24, 10  # of a table of numbers that stands in the page; larger ones are linked
-_SAID = "What it means"  # stands with each claim
+_SAID = "What it means"  # stands with each claim; reports of earlier versions had it as a section
 _NOT_RECORDED = "not recorded"
 
 
 def page(record: Record, folder: Path) -> str:
     """The whole page; `folder` holds the record's files."""
+    verdicts = {origin: [v for v in record.verdicts if v.origin == origin] for origin in ("source", "ours", "check")}
+    found = _answers(verdicts["ours"])
     parts = [
         f"# {plain(record.title)}" + (f": {plain(variant(record))}" if record.variant else ""),
-        outcome(record),
-        table(
-            ("", ""), [*record.facts.items(), ("Source", registry[record.study].source), ("Run time", run_time(record))]
-        ),
-        "## Claims",
-        _claims_in_short(record.claims),
-        *(_claim(claim) for claim in record.claims),
+        plain(record.sentence),
+        *(figure(item, record, record.name) for item in record.figures[:1]),
+        *(["## What the source claims", _claims(verdicts["source"], record)] if verdicts["source"] else []),
+        *(["## What we found", found] if found and not verdicts["source"] else []),
+        *_judged_anew(record),
+        table(("", ""), [*record.facts.items(), ("Source", registry[record.study].source)]),
         *(_section(section, record) for section in record.sections if section["title"] != _SAID),
-        *_numbers(record, folder),
-        "## The run",
-        table(("", ""), _run(record)),
-        "To repeat it:",
-        f"```\n{record.command}\n```",
-        "Data sets in files are read from `--data-dir FOLDER`, or from the folder that `EQUITANGENTS_DATA` names.",
-        "### Settings",
-        table(("setting", "value"), record.settings.items()),
-        "### Versions",
-        table(("", "version"), record.versions.items()),
+        "## Details",
+        *_folded("What we found besides", [found] if verdicts["source"] else []),
+        *_folded("Checks of the code", [_answers(verdicts["check"])]),
+        *_folded("Each claim in full", [_claim(v, record) for v in record.verdicts]),
+        *_folded("All numbers", _numbers(record, folder)),
+        *_folded(
+            "The run",
+            [
+                table(("", ""), _run(record)),
+                "To repeat it:",
+                f"```\n{record.command}\n```",
+                "Data sets in files are read from `--data-dir FOLDER`, or the folder that `EQUITANGENTS_DATA` names.",
+                "### Settings",
+                table(("setting", "value"), record.settings.items()),
+                "### Versions",
+                table(("", "version"), record.versions.items()),
+            ],
+        ),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _folded(title: str, parts: Iterable[str]) -> list[str]:
+    """What a reader opens; nothing where there is nothing inside."""
+    inside = [part for part in parts if part]
+    return [f'<details markdown="1">\n<summary>{title}</summary>', *inside, "</details>"] if inside else []
 
 
 def variant(record: Record) -> str:
@@ -53,24 +68,10 @@ def variant(record: Record) -> str:
 
 
 def counts(record: Record) -> dict[str, int]:
-    """How many claims hold, are undecided and fail."""
-    verdicts = [claim["verdict"] for claim in record.claims]
-    holding, failing = verdicts.count("holds"), verdicts.count("fails")
+    """How many of the source's claims hold or agree, are undecided, and fail or differ."""
+    verdicts = [v.verdict for v in record.verdicts if v.origin == "source"]
+    holding, failing = verdicts.count(HOLDS), verdicts.count(FAILS)
     return {"holds": holding, "undecided": len(verdicts) - holding - failing, "fails": failing}
-
-
-def outcome(record: Record) -> str:
-    """All verdicts in one sentence, as numbers: the claims themselves stand in a table below it."""
-    number = counts(record)
-    verb = "holds" if number["holds"] == 1 else "hold"
-    said = [f"{number['holds']} of {len(record.claims)} claims {verb}"]
-    if number["undecided"]:
-        said.append(
-            f"{number['undecided']} {'is' if number['undecided'] == 1 else 'are'} not decided by a run of this size"
-        )
-    if number["fails"]:
-        said.append(f"{number['fails']} {'fails' if number['fails'] == 1 else 'fail'}")
-    return ", ".join(said[:-1]) + (" and " if len(said) > 1 else "") + said[-1] + "."
 
 
 def plain(text: str) -> str:
@@ -86,9 +87,13 @@ def plain(text: str) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False) -> str:
     """A table; where its cells are `numbers`, all columns but the first are right-aligned."""
+    return _lines([plain(cell) for cell in header], ([plain(cell) for cell in row] for row in rows), numbers)
+
+
+def _lines(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False) -> str:
+    """A table of cells that are Markdown already."""
     sides = ["---", *(["---:" if numbers else "---"] * (len(header) - 1))]
-    lines = [[plain(cell) for cell in header], sides, *([plain(cell) for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (header, sides, *rows))
 
 
 def figure(item: Json, record: Record, folder: str) -> str:
@@ -100,16 +105,6 @@ def figure(item: Json, record: Record, folder: str) -> str:
     return f"![{alt}]({folder}/{name})\n\n*{plain(item['caption'])}*"
 
 
-def mark(claim: Json) -> str:
-    """A verdict in a word."""
-    return _MARKS.get(claim["verdict"], f"? {claim['verdict']}")
-
-
-def measured(claim: Json) -> str:
-    """The number and its uncertainty."""
-    return f"{claim['number']} ({claim['uncertainty']})"
-
-
 def run_time(record: Record) -> str:
     """By the clock and of processors."""
     processors = "processor time not recorded"
@@ -118,30 +113,49 @@ def run_time(record: Record) -> str:
     return f"{exact_duration(record.seconds)}; {processors}"
 
 
-def _claims_in_short(claims: Sequence[Json]) -> str:
-    rows = [(c["claim"], mark(c), c["number"], c["criterion"], c["stated"] or "–") for c in claims]
-    return table(("claim", "verdict", "number", "criterion", "the source’s number"), rows)
+def _judged_anew(record: Record) -> list[str]:
+    return [f"Claims were judged anew from this run’s numbers on {record.judged}."] if record.judged else []
 
 
-def _claim(claim: Json) -> str:
-    stated = f" Its number: {claim['stated']}." if claim["stated"] else ""
+def _claims(verdicts: Sequence[Verdict], record: Record) -> str:
+    """The source's claims: what each says, where, and our number beside its own."""
+    rows = []
+    for v in verdicts:
+        said = "".join(f"<br><small>{plain(words)}</small>" for words in (v.why, v.remedy(record.seconds)) if words)
+        cells = (v.place or v.source, v.mark, f"{v.number} ({v.uncertainty})", v.stated or "–")
+        rows.append((plain(v.claim) + said, *map(plain, cells)))
+    return _lines(("claim", "where", "verdict", "our number", "the source’s"), rows)
+
+
+def _answers(verdicts: Sequence[Verdict]) -> str:
+    """Questions with their numbers and what follows; nothing where there are none."""
+    rows = [(v.claim, f"{v.number} ({v.uncertainty})", f"{v.mark} {v.meaning}".strip()) for v in verdicts]
+    return table(("asked", "number", "answer"), rows) if rows else ""
+
+
+def _claim(v: Verdict, record: Record) -> str:
+    mark = f"**{plain(v.mark).capitalize()}**: " if v.mark else ""
+    stated = f" Its number: {v.stated}." if v.stated else ""
+    family = [(label, with_interval(e.value, e.interval, v.bounds)) for label, e in v.numbers.items()]
     lines = [
-        f"### {plain(claim['claim'])}",
-        f"**{mark(claim).capitalize()}**: {plain(measured(claim))}, criterion: {plain(claim['criterion'])}.",
-        plain(f"{claim['measure']} {claim['note']}"),
-        plain(claim.get("meaning", "")),
-        plain(f"Source: {claim['source']}.{stated}"),
+        f"### {plain(v.claim)}",
+        f"{mark}{plain(f'{v.number} ({v.uncertainty})')}, criterion: {plain(v.criterion)}.",
+        plain(f"{v.measure} {v.note}"),
+        *map(plain, (v.meaning, v.why, v.remedy(record.seconds))),
+        plain(f"Source: {v.source}{f', {v.place}' if v.place else ''}.{stated}"),
+        table(("", "number"), family) if 1 < len(family) <= _ROWS or v.aggregate else "",
     ]
     return "\n\n".join(line for line in lines if line)
 
 
 def _section(section: Json, record: Record) -> str:
-    parts = [f"## {plain(section['title'])}", *map(plain, section["text"])]
+    """A section of the report without the figure that stands before all else."""
+    parts = [f"## {plain(section['title'])}" if section["title"] else "", *map(plain, section["text"])]
     for item in section["shown"]:
-        if item["kind"] == "figure":
-            parts.append(figure(item, record, record.name))
-        else:
+        if item["kind"] == "table":
             parts += [table(item["header"], item["rows"], numbers=True), f"*{plain(item['caption'])}*"]
+        elif item != record.figures[0]:
+            parts.append(figure(item, record, record.name))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -150,7 +164,7 @@ def _numbers(record: Record, folder: Path) -> list[str]:
     files = [file for file in record.files if file["name"].endswith(".csv")]
     if not files:
         return []
-    parts = ["## Numbers", "Every number behind the figures, one row per measurement:"]
+    parts = ["Every number behind the figures, one row per measurement:"]
     note = lambda file: f": {file['thinned']}; a run of one’s own has all of it" if file["thinned"] else ""
     parts.append("\n".join(f"- [{f['name']}]({record.name}/{f['name']}){note(f)}" for f in files))
     if not record.tables:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.report import Verdict
 from equitangents_studies import registry
+from equitangents_studies.framework.claims import lead
 from tools.results.markup import Node, parse
 
 Json = dict[str, Any]
 
 _NEEDED = ("config.json", "verdicts.json", "report.html")
-_OWN_SECTIONS = ("claims", "reproduce", "cite")  # those that every report has
+_OWN_SECTIONS = ("claims", "besides", "checks", "in-full", "reproduce", "cite")  # those that every report has
+_LEAD = re.compile(r"\d+ of \d+ (claims?|numbers?)\b")  # what is a count of verdicts
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Record:
     `name` is that of its page: the study's, with the variant's behind it if there is one. `sections` are those of the
     report: a title, paragraphs, and what is shown, figures and tables. `files` are the tables and drawings beside the
     page: a name and what was left out to make it small. What a folder of an earlier version does not know is None.
+    `judged` is the day on which claims were judged anew from the run's numbers, where that is not the run's own.
     """
 
     name: str
@@ -44,6 +49,22 @@ class Record:
     date: str | None
     machines: list[Json]
     files: list[Json]
+    judged: str | None = None
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """All claims."""
+        return [Verdict.from_dict(claim) for claim in self.claims]
+
+    @property
+    def finding(self) -> str:
+        """What was found, where the page has that for its title; else nothing."""
+        return "" if self.title == registry[self.study].title else self.title
+
+    @property
+    def sentence(self) -> str:
+        """What the page says first: of runs without a sentence of their own how the source's claims came out."""
+        return lead(self.verdicts, named=False) if _LEAD.match(self.summary) or not self.summary else self.summary
 
     @property
     def figures(self) -> list[Json]:
@@ -121,7 +142,7 @@ def _pairs(table: Node) -> dict[str, str]:
 def _section(node: Node) -> Json:
     shown = [_shown(child) for child in node.elements if child.tag == "figure"]
     return {
-        "title": node.first("h2").text,
+        "title": node.first("h2").text,  # none of the figure that stands before all else
         "text": [child.text for child in node.elements if child.tag == "p"],
         "shown": [item for item in shown if item is not None],
     }

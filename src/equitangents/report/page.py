@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from equitangents.report.verdict import Verdict
+from equitangents.report.verdict import Origin, Verdict
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """All that a report shows: title, sections, figures and sources."""
+    """All that a report shows: title, sections, figures and sources; `seconds` is what the run took."""
 
     title: str
     kicker: str
@@ -61,3 +62,14 @@ class Page:
     rerun: str
     citations: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = math.nan
+
+    @property
+    def figure(self) -> Figure | None:
+        """The first of the first section, which stands before all else."""
+        shown = self.sections[0].shown if self.sections else ()
+        return next((item for item in shown if isinstance(item, Figure)), None)
+
+    def of(self, origin: Origin) -> list[Verdict]:
+        """The verdicts on claims of one origin."""
+        return [v for v in self.verdicts if v.origin == origin]

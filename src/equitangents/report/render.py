@@ -10,13 +10,9 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, se
 from equitangents.files import whole_file
 from equitangents.report.page import Figure, Page, Section, Table, Widget
 from equitangents.report.palette import COLOURS
-from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED
+from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, with_interval
 
-_BADGES = {
-    HOLDS: ("holds", "✓", "Holds"),
-    FAILS: ("fails", "✗", "Fails"),
-    UNDECIDED: ("undecided", "?", "Not decidable at this size"),
-}
+_BADGES = {HOLDS: "holds", FAILS: "fails", UNDECIDED: "undecided"}
 _RESOURCE = re.compile(
     r"""<(?:script|img|iframe|source|video|audio|embed|object|image|use)\b[^>]*\s(?:src|href|data)\s*=\s*["']?+(?!data:|\#)
         |<link\b(?![^>]*href=["']data:)|@import|url\(\s*["']?+(?!data:|\#)""",
@@ -29,7 +25,13 @@ def render(page: Page) -> str:
     return (
         environment()
         .get_template("page.html.jinja")
-        .render(page=page, badges=_BADGES, colours=COLOURS, version=page.versions.get("equitangents", ""))
+        .render(
+            page=page,
+            badges=_BADGES,
+            with_interval=with_interval,
+            colours=COLOURS,
+            version=page.versions.get("equitangents", ""),
+        )
     )
 
 

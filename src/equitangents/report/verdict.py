@@ -134,13 +134,15 @@ class Verdict:
         earliest = ("level", "note", "unit", "covers", "stated", "bounds")
         names = [f.name for f in fields(Verdict)]
         found = {name: kept[name] for name in names[:7] + [n for n in names[7:] if n in earliest or n in kept]}
-        estimate = lambda e: Estimate(*map(read_number, (e["value"], *e["interval"])), kept["level"])
-        found["value"], found["interval"] = read_number(kept["value"]), tuple(map(read_number, kept["interval"]))
+        ends = lambda pair: (read_number(pair[0]), read_number(pair[1]))
+        estimate = lambda e: Estimate(read_number(e["value"]), *ends(e["interval"]), kept["level"])
+        found["value"], found["interval"] = read_number(kept["value"]), ends(kept["interval"])
         low, high = kept["bounds"]
         found["bounds"] = (-math.inf if low is None else low, math.inf if high is None else high)
         found["numbers"] = {label: estimate(e) for label, e in kept.get("numbers", {}).items()}
         found["difference"] = None if kept.get("difference") is None else estimate(kept["difference"])
-        found.setdefault("origin", origin_of(kept["source"]))
+        if found.setdefault("origin", origin_of(kept["source"])) not in ORIGINS:
+            raise ValueError(f"origin is {found['origin']!r}; it is one of {', '.join(ORIGINS)}")
         return Verdict(**found)
 
 

@@ -64,6 +64,7 @@ def reproduce(
     from rich.table import Table
 
     import equitangents_studies as studies
+    from equitangents.report import ORIGINS
 
     if workers is not None and scheduler is not None:
         raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
@@ -79,8 +80,8 @@ def reproduce(
         print(f"equitangents: {stop}", file=sys.stderr, flush=True)
         sys.exit(130)
     table = Table("claim", "number", "uncertainty", "verdict", title=f"{study}, preset {preset}", title_justify="left")
-    for claim in result.claims:
-        table.add_row(claim.claim, claim.number, claim.uncertainty, claim.verdict)
+    for claim in sorted(result.claims, key=lambda claim: ORIGINS.index(claim.origin)):
+        table.add_row(claim.claim, claim.number, claim.uncertainty, claim.mark or "found")
     console = Console()
     console.print(table)
     console.print(result.summary)

@@ -1,8 +1,7 @@
 """From numbers to verdicts. A claim holds if its whole interval meets the criterion, fails if all of it misses.
 
-Everything that a report says of its outcome follows from here: `claim` joins a statement with its numbers, its bound
-and what each verdict would mean, `agreement` a number of ours with the source's own; `lead` and `meaning` are read off
-the verdicts of all claims.
+All that a report says of its outcome follows from here: `claim` joins a statement with its numbers, its bound and what
+each verdict would mean, `agreement` a number of ours with the source's own; `lead` is read off all verdicts.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from equitangents_studies.framework.wording import after
 
 __all__ = [
     "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "Claim", "Records", "after", "agreement", "claim", "decide", "lead",
-    "meaning",
 ]  # fmt: skip
 
 Claim = Verdict
@@ -124,7 +122,7 @@ def claim(
 
 
 def lead(verdicts: Sequence[Verdict], named: bool = True) -> str:
-    """One sentence on how the source's claims came out: how many hold or agree, and, `named`, which do not.
+    """One sentence on how the source's claims came out: how many hold or agree; `named`, which do not, else how many.
 
     Where no claim is a source's, it is what the first answer to a question of ours means. A check that fails is always
     named.
@@ -138,35 +136,29 @@ def lead(verdicts: Sequence[Verdict], named: bool = True) -> str:
         '1 of 2 claims of the source holds; fails: “It is large”.'
     """
     theirs = [v for v in verdicts if v.origin == "source"]
-    if theirs:
-        counted = []
-        for kind, verb, members in (
-            ("claim", "hold", [v for v in theirs if v.difference is None]),
-            ("number", "agree", [v for v in theirs if v.difference is not None]),
-        ):
-            met = sum(v.verdict == HOLDS for v in members)
-            of = f"{kind}{'' if len(members) == 1 else 's'} of the source {verb}{'s' if met == 1 else ''}"
-            counted += [f"{met} of {len(members)} {of}"] if members else []
-        parts = [", ".join(counted)]
-        if named:
-            outcomes = dict.fromkeys(v.outcome for v in sorted(theirs, key=lambda v: v.verdict == FAILS))
-            parts += [
-                f"{outcome}: " + ", ".join(f"“{v.claim}”" for v in theirs if v.outcome == outcome)
-                for outcome in outcomes
-                if outcome not in ("holds", "agrees")
-            ]
-        said = "; ".join(parts) + "."
+    met = [_met(theirs, kind) for kind in ("claim", "number")]
+    missed = sorted((v for v in theirs if v.verdict != HOLDS), key=lambda v: v.verdict == FAILS)
+    if theirs and named:
+        each = {v.outcome: [f"“{w.claim}”" for w in missed if w.outcome == v.outcome] for v in missed}
+        rest = "".join(f"; {outcome}: {', '.join(claims)}" for outcome, claims in each.items())
     else:
-        answers = [v.meaning for v in verdicts if v.origin == "ours" and v.meaning]
-        said = answers[0] if answers else "This run tests no claim of a source."
+        failing = sum(v.verdict == FAILS for v in missed)
+        open_ = len(missed) - failing
+        rest = f", {open_} {'is' if open_ == 1 else 'are'} undecided" if open_ else ""
+        rest += f", {failing} {'does' if failing == 1 else 'do'} not" if failing else ""
+    answers = [v.meaning for v in verdicts if v.origin == "ours" and v.meaning]
+    without = answers[0] if answers else "This run tests no claim of a source."
+    said = ", ".join(part for part in met if part) + rest + "." if theirs else without
     broken = [f"“{v.claim}”" for v in verdicts if v.origin == "check" and v.verdict == FAILS]
     return said + (f" A check of the code fails: {', '.join(broken)}." if broken else "")
 
 
-def meaning(verdicts: Sequence[Verdict]) -> list[str]:
-    """What the verdicts mean, a paragraph each: the source's claims, with why one fails; then questions of ours."""
-    ordered = sorted((v for v in verdicts if v.origin != "check"), key=lambda v: v.origin != "source")
-    return [f"{v.meaning} {v.why}".strip() for v in ordered if v.meaning]
+def _met(theirs: Sequence[Verdict], kind: str) -> str:
+    """How many of the source's claims hold, or of its numbers agree with ours; nothing where there are none."""
+    members = [v for v in theirs if (v.difference is None) == (kind == "claim")]
+    count, verb = sum(v.verdict == HOLDS for v in members), "hold" if kind == "claim" else "agree"
+    of = f"{len(members)} {kind}{'' if len(members) == 1 else 's'} of the source"
+    return f"{count} of {of} {verb}{'s' if count == 1 else ''}" if members else ""
 
 
 def _margin(estimate: Estimate, at_least: float, at_most: float) -> float:

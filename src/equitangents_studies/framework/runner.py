@@ -81,7 +81,6 @@ def run(
     check_spread(executor)
     study, present = load(info)
     from equitangents_studies.framework import settings as reading
-    from equitangents_studies.framework.claims import lead
     from equitangents_studies.framework.finished import finished
     from equitangents_studies.framework.folder import RunFolder
     from equitangents_studies.framework.lock import only_run
@@ -102,8 +101,7 @@ def run(
     RunFolder.examine(path, config, resume=resume, force=force)
     if resume and not may_write(path) and (there := finished(path)) is not None:
         logger.info("%s may not be written: its finished run is shown as it is", path)
-        verdicts, seconds = there
-        return StudyResult(info.name, preset, path, path / "report.html", lead(verdicts), verdicts, seconds)
+        return StudyResult(info.name, preset, path, path / "report.html", *there)
     bars = Progress(shown=progress, executor=executor)
     with only_run(path):
         folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=bars)
@@ -131,8 +129,8 @@ def _report(
     rerun: str,
 ) -> StudyResult:
     """Verdicts, tables, figures and the page; then the run is complete."""
-    from equitangents.report import Page, Section, write
-    from equitangents_studies.framework.claims import lead, meaning
+    from equitangents.report import Page, write
+    from equitangents_studies.framework.claims import lead
     from equitangents_studies.framework.folder import write_json
     from equitangents_studies.framework.settings import as_text
 
@@ -141,19 +139,20 @@ def _report(
     for table, columns in shown.tables.items():
         folder.write_table(table, columns)
     write_json(folder.path / "verdicts.json", [verdict.to_dict() for verdict in verdicts])
-    seconds, means, chosen = folder.seconds, meaning(verdicts), as_text(settings)
+    seconds, chosen = folder.seconds, as_text(settings)
     seed = {"Seed": chosen["seed"]} if "seed" in chosen else {}
     page = Page(
         title=shown.finding or info.title,
         kicker=f"Study {info.name}, preset {preset}. Source: {info.source}",
         summary=shown.sentence or lead(verdicts),
         verdicts=verdicts,
-        sections=[*shown.sections, *([Section("What it means", means)] if means else [])],
+        sections=shown.sections,
         settings=chosen,
         versions=installed_versions(),
         rerun=rerun,
         citations=study.citations,
         facts={**shown.facts, **seed, "Run time": exact_duration(seconds)},
+        seconds=seconds,
     )
     write(page, folder.path / "report.html")
     folder.finish()
