@@ -83,6 +83,10 @@ class Results:
         low, high = self.bounds(measure)
         return table_mean(self.score(a, measure) - self.score(b, measure), (low - high, high - low), level)
 
+    def least(self, labels: dict[str, np.ndarray]) -> float:
+        """Orbit same predictions on the worst input of all sets and repetitions."""
+        return float(min(self.agreement(y).min() for y in labels.values()))
+
     def on(self, labels: dict[str, np.ndarray], name: str, level: float = 0.95) -> Estimate:
         """Orbit same predictions on one set."""
         return table_mean(self.agreement(labels[name]), self.bounds("outside"), level)
