@@ -45,7 +45,7 @@ def sections(settings: Settings, results: Results, folder: RunFolder) -> list[Se
             "Agreement over orientations out of distribution",
             [
                 f"Orbit same predictions count the orientations, of {results.order}, with the class of the image as it "
-                "is, on images unlike the training data. Which images the source’s numbers are over is not known to us; "
+                "is, on images unlike the training data. Which images the source’s numbers are over we do not know; "
                 "ours are shown set by set."
             ],
             [_figure(found, group, results.order, over, folder), _by_set(results, found, group, over)],
