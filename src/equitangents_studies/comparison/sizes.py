@@ -219,8 +219,8 @@ def claims(settings: Settings, results: SizesResults) -> Sequence[Claim]:
 
     return [
         claim(
-            "Over all sizes and difficulties one group-convolutional network is at least as accurate on rotated images as "
-            "augmented ensembles of small networks of no more cost",
+            "Over all sizes and difficulties one group-convolutional network is at least as accurate on rotated images "
+            "as augmented ensembles of small networks of no more cost",
             gains,
             aggregate=(f"the mean over {len(gains.rows)} sizes, difficulties and kinds of small networks", mean),
             repeated=settings.repetitions,
