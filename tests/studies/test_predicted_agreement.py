@@ -118,7 +118,19 @@ class TestClaimsOverWidth:
         assert self._verdicts((0.6, 0.7, 0.78))[0] == "holds"
 
     def test_networks_that_move_away_fail(self):
-        assert self._verdicts((0.75, 0.7, 0.6)) == ["fails", "fails", "fails"]
+        assert self._verdicts((0.75, 0.7, 0.6)) == ["fails"] * 4
+
+    @pytest.mark.parametrize(
+        ("shares", "verdict"),
+        [
+            ((0.4, 0.7, 0.775), "holds"),
+            ((0.4, 0.6, 0.7), "fails"),
+            ((0.8, 0.8, 0.8), "not decidable at this size"),
+        ],
+    )
+    def test_the_order_of_theory_is_tested_against_minus_one(self, shares, verdict):
+        found = agreement.claims(self.settings, self._results(shares))[2]
+        assert (found.verdict, found.origin, found.stated) == (verdict, "ours", "−1")
 
     def test_a_difference_that_halves_with_four_times_the_width_has_exponent_minus_one_half(self):
         e = self._results((0.4, 0.6, 0.7)).exponent("test", 5)

@@ -133,7 +133,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             unit="%",
             origin="source",
             source=EXACT_AT_ANY_WIDTH,
-            place="main theorem",
+            place="arXiv 2410.01452, main theorem",
             stated="0",
             holds=f"With all group elements in the data, more {nouns} remove the violation at any of these widths: "
             "that takes no wide networks.",
