@@ -138,7 +138,7 @@ def margins(action: actions.Action, outputs: np.ndarray) -> tuple[np.ndarray, np
     moved = np.abs(outputs - outputs[:, action.group.identity, None]).max(axis=(1, 2, 3))
     second, first = np.moveaxis(np.partition(outputs, -2, axis=-1)[..., -2:], -1, 0)
     lead = (first - second).min(axis=(1, 2))
-    return tuple(np.divide(found, size, out=np.zeros_like(size), where=size != 0) for found in (moved, lead))  # type: ignore[return-value]
+    return tuple(np.divide(found, size, out=np.zeros_like(size), where=size != 0) for found in (moved, lead))
 
 
 def _last_classes(recorded: Arrays) -> Arrays:
