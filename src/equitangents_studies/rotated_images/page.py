@@ -186,8 +186,10 @@ def _through_training(axes: Axes, settings: Settings, results: Results, name: st
     axes.fill_between(results.epochs, low, high, color=palette.BLUE.light, alpha=0.2, lw=0)
     axes.plot(results.epochs, [e.value for e in means], color=palette.BLUE.light, lw=2.2, label="their mean")
     if results.infinite:
-        exact = score(results.infinite[name]).mean(axis=-1)
-        axes.plot(results.epochs, exact, color=palette.VERMILLION.light, lw=2.2, clip_on=False, label="infinite width")
+        later = results.epochs > 0  # before training all outputs are 0, and every class is as good as another
+        exact = score(results.infinite[name]).mean(axis=-1)[later]
+        look = {"color": palette.VERMILLION.light, "lw": 2.2, "clip_on": False, "label": "infinite width"}
+        axes.plot(results.epochs[later], exact, **look)
     axes.set_xlim(0, settings.epochs)
     axes.set_xlabel("epoch")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
