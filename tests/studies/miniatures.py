@@ -158,7 +158,12 @@ FIGURES = {
     "ising": {"predictions", "distance-to-ntk", "orbit-spread", "spread-for-every-size", "spread-ratio"},
     "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images", "inputs"},
     "histology": {"agreement-over-training", "accuracy-and-size", "single-images", "inputs"},
-    "comparison": {"accuracy-and-invariance-against-cost", "many-small-or-one-equivariant", "inputs"},
+    "comparison": {
+        "accuracy-and-invariance-against-cost",
+        "many-small-or-one-equivariant",
+        "beside-the-source",
+        "inputs",
+    },
     "mlp-to-gcnn": {"difference-over-time", "difference-over-depth", "convergence"},
     "admissible": {"agreement-over-members", "violation-over-members"},
     "predicted-agreement": {"agreement-over-members", "difference-over-width", "inputs"},
@@ -230,6 +235,8 @@ TABLES = {
     "orientations": {"turns", "rotations", "factors", "times"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
+    "rotated-images": (1,),
+    "histology": (1,),
     "mlp-to-gcnn": (0, 5, 6, 7),
     "augmented-cnn-to-gcnn": (0,),
     "cross-product": (0, 1),
