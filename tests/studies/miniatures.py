@@ -18,12 +18,12 @@ TINY = {
     },
     "rotated-images": {
         "train_images": "24", "test_images": "10", "foreign_images": "6", "members": "4", "channels": "4",
-        "epochs": "5", "recorded_epochs": "0,1,3", "infinite_train": "16",
+        "narrow": "2", "epochs": "5", "recorded_epochs": "0,1,3", "infinite_train": "24",
     },
     "histology": {
         "data": "digits", "foreign": "photographs", "pixels": "4", "train_images": "16", "test_images": "6",
         "foreign_images": "5", "members": "3", "channels": "2", "epochs": "2", "recorded_epochs": "0,1",
-        "infinite_train": "8",
+        "infinite_train": "16",
     },
     "comparison": {
         "contenders": "plain,augmented,gcnn", "shrink": "2", "repetitions": "2", "train_images": "24",
@@ -159,7 +159,12 @@ FIGURES = {
     "ising": {"predictions", "distance-to-ntk", "orbit-spread", "spread-for-every-size", "spread-ratio"},
     "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images", "inputs"},
     "histology": {"agreement-over-training", "accuracy-and-size", "single-images", "inputs"},
-    "comparison": {"accuracy-and-invariance-against-cost", "many-small-or-one-equivariant", "inputs"},
+    "comparison": {
+        "accuracy-and-invariance-against-cost",
+        "many-small-or-one-equivariant",
+        "beside-the-source",
+        "inputs",
+    },
     "mlp-to-gcnn": {"difference-over-time", "difference-over-depth", "convergence"},
     "admissible": {"agreement-over-members", "violation-over-members"},
     "predicted-agreement": {"agreement-over-members", "difference-over-width", "inputs"},
@@ -198,8 +203,8 @@ FIGURES = {
 TABLES = {
     "toy": {"violation", "ensemble_size"},
     "ising": {"distance", "spread", "predictions", "every_size"},
-    "rotated-images": {"agreement", "accuracy", "ensemble_size", "expected"},
-    "histology": {"agreement", "accuracy", "ensemble_size", "expected"},
+    "rotated-images": {"agreement", "accuracy", "ensemble_size", "expected", "closed_form"},
+    "histology": {"agreement", "accuracy", "ensemble_size", "expected", "closed_form"},
     "comparison": {"contenders", "costs", "by_set", "pairs", "small_networks"},
     "mlp-to-gcnn": {"distance", "independent", "trained", "depth"},
     "admissible": {"members", "limits"},
@@ -231,6 +236,8 @@ TABLES = {
     "orientations": {"turns", "rotations", "factors", "times"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
+    "rotated-images": (1,),
+    "histology": (1,),
     "mlp-to-gcnn": (0, 5, 6, 7),
     "augmented-cnn-to-gcnn": (0,),
     "cross-product": (0, 1, 2, 8, 9),

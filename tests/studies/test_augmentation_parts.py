@@ -229,7 +229,7 @@ class TestFiniteWidthClaims:
         for kind in finite_width.KINDS:
             shift = bias if kind == "partial" else common
             changes[kind] = {
-                n: np.sqrt(1 + excess(n)) * rng.normal(size=(1, 256, 100)) + shift * np.ones(100)
+                n: np.sqrt(1 + excess(n)) * rng.normal(size=(1, 256, 500)) + shift * np.ones(500)
                 for n in self.settings.widths
             }
         one = dict.fromkeys(finite_width.KINDS, np.ones(1))

@@ -87,7 +87,7 @@ CLAIMS = {"sampling": sampled, "finite-width": finite, "continuous": turned, "ml
 
 @pytest.mark.parametrize("name", CLAIMS)
 class TestEverySentence:
-    def test_each_outcome_has_words_of_its_own(self, name):
+    def test_each_outcome_has_words(self, name):
         for claim in CLAIMS[name]():
             assert claim.meaning.endswith((".", "”."))
 

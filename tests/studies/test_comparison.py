@@ -9,8 +9,9 @@ import pytest
 from equitangents import contenders, data, studies
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.report.verdict import with_interval
+from equitangents.statistics import Estimate
 from equitangents_studies.common.scores import table_mean
-from equitangents_studies.comparison.claims import claims
+from equitangents_studies.comparison.claims import claims, why_by_set
 from equitangents_studies.comparison.page import _not_run, _resampled, _too_dear
 from equitangents_studies.comparison.recommendation import good_enough, lag, recommendation
 from equitangents_studies.comparison.results import Results, pairs
@@ -297,3 +298,52 @@ def test_settings_that_make_no_comparison_are_named(settings, message, tmp_path)
     with pytest.raises(InvalidArgumentError, match=message):
         studies.run("comparison", out=tmp_path / "run", settings=settings, progress=False)
     assert not (tmp_path / "run").exists()
+
+
+def agreeing(share, off=0.0):
+    """(R, 4, N) labels whose orientations keep the class with probability `share`; repetitions differ by `off`."""
+    kept = RNG.random((5, 4, 200)) < (share + off * np.linspace(-1, 1, 5))[:, None, None]
+    kept[:, 0] = True
+    return np.where(kept, 0, 1)
+
+
+class TestAsTheSourceStatesThem:
+    settings = Settings(data="fashion_mnist", contenders=("ensemble", "augmented", "gcnn"), repetitions=5)
+
+    def _judged(self, ensemble, augmented=0.8, gcnn=None, **further):
+        y = np.zeros((5, 4, 200), int)
+        tables = {"ensemble": ensemble, "augmented": agreeing(augmented, 0.02), "gcnn": y if gcnn is None else gcnn}
+        results = made({name: (y, labels) for name, labels in (tables | further).items()})
+        return {c.claim: c for c in claims(self.settings, results)}
+
+    @pytest.mark.parametrize(
+        ("share", "off", "outcome"), [(0.95, 0.01, "agrees"), (0.7, 0.01, "differs"), (0.9, 0.1, "undecided")]
+    )
+    def test_a_number_agrees_differs_or_is_not_told(self, share, off, outcome):
+        found = self._judged(agreeing(share, off))["Orbit same predictions out of distribution: ensemble"]
+        assert found.outcome.startswith(outcome)
+        assert (found.origin, found.stated) == ("source", "3.85 ± 0.12")
+        assert found.repeated == 5
+        assert list(found.numbers) == ["noise"]
+
+    def test_exactness_agrees_with_exactness_alone(self):
+        name = "Orbit same predictions out of distribution: gcnn"
+        assert self._judged(agreeing(0.95))[name].outcome == "agrees"
+        broken = np.zeros((5, 4, 200), int)
+        broken[0, 1, 0] = 1
+        assert self._judged(agreeing(0.95), gcnn=broken)[name].outcome.startswith("differs by −0.001")
+
+    def test_networks_trained_on_turned_images_stand_for_the_sources(self):
+        y = np.zeros((5, 4, 200), int)
+        found = self._judged(agreeing(0.95), **{"gcnn-augmented": y})
+        assert "Orbit same predictions out of distribution: gcnn-augmented" in found
+        assert "Orbit same predictions out of distribution: gcnn" not in found
+        assert "as they are" not in found["Orbit same predictions out of distribution: gcnn-augmented"].measure
+        assert "as they are" in self._judged(agreeing(0.95))["Orbit same predictions out of distribution: gcnn"].measure
+
+    def test_why_a_number_differs_is_asked_set_by_set(self):
+        e = lambda value: Estimate(value, value - 0.1, value + 0.1)
+        said = why_by_set({"a": e(7.9), "b": e(7.3), "c": e(5.8)}, 7.72)
+        assert said.startswith("Set by set it is 7.90 on a, 7.30 on b, 5.80 on c; without c it is 7.60, nearer to")
+        assert "no nearer to" in why_by_set({"a": e(7.6), "b": e(8.0)}, 7.8)
+        assert why_by_set({"a": e(7.9)}, 7.72) == ""

@@ -65,7 +65,8 @@ class TestClaims:
         ("leads", "verdicts"),
         [
             ((0.4, 0.2), ["holds", "holds", "holds"]),
-            ((-0.25, 0.2), ["fails", "fails", "holds"]),
+            ((-0.25, 0.0), ["fails", "fails", "holds"]),
+            ((0.4, -0.1), ["holds", "holds", "holds"]),  # on average
             ((0.0, 0.0), ["not decidable at this size", "not decidable at this size", "holds"]),
         ],
     )

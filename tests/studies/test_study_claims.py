@@ -3,7 +3,9 @@
 import dataclasses
 
 import numpy as np
+import pytest
 
+from equitangents_studies.framework.claims import lead
 from equitangents_studies.ising import study as ising
 from equitangents_studies.kernel_convergence import study as kernel_convergence
 from equitangents_studies.rotated_images import study as rotated_images
@@ -131,6 +133,7 @@ class TestRotatedImagesClaims:
             labels = np.broadcast_to(base, (2, settings.members, 4, len(x)))
             members[name] = np.where(rng.random(labels.shape) < 0.25, (labels + 1) % 10, labels)
             mean[name] = np.array(labels[:, 0])
+            mean[name][0] = members[name][0, 0]  # untrained, it is like one of them
             mean[name][1, 1:, :mean_errors] += 1
             infinite[name] = np.array(labels[:, 0])
             infinite[name][1, 1:, :infinite_errors] += 1
@@ -139,37 +142,66 @@ class TestRotatedImagesClaims:
 
     settings = rotated_images.Settings(members=12, train_images=20, test_images=60, foreign_images=60)
 
-    def test_true(self):
-        assert _verdicts(rotated_images.claims(self.settings, self._results(self.settings))) == ["holds"] * 3
+    def _judged(self, results, part):
+        (found,) = [c for c in rotated_images.claims(self.settings, results) if part in c.claim]
+        return found
 
-    def test_a_mean_that_agrees_less_before_training_is_said_to_fail_there_alone(self):
+    def test_true(self):
+        judged = rotated_images.claims(self.settings, self._results(self.settings))
+        assert _verdicts(judged) == ["holds"] * 4
+        assert [c.origin for c in judged] == ["source", "source", "ours", "check"]
+
+    def test_an_untrained_mean_unlike_its_members_fails_the_check_alone(self):
         results = self._results(self.settings)
         for name in results.mean:
             results.mean[name][0, 1:] += 1
         verdicts = rotated_images.claims(self.settings, results)
-        assert _verdicts(verdicts) == ["holds", "fails", "holds"]
-        assert verdicts[1].claim.startswith("Before training")
-
-    def test_members_that_agree_less_than_infinitely_wide_ones_fail_that_claim(self):
-        results = self._results(self.settings)
-        members = {name: np.concatenate([labels] * 5, axis=1) for name, labels in results.members.items()}
-        results = dataclasses.replace(results, members=members)  # 20 of them, enough for an interval
-        scores = {name: results.agreement(labels[-1]).mean() for name, labels in results.members.items()}
-        for off, verdict in ((0.0, "holds"), (1.0, "fails")):
-            predicted = {name: np.full((3, 3), score + off) for name, score in scores.items()}
-            claim = rotated_images.claims(self.settings, dataclasses.replace(results, predicted=predicted))[2]
-            assert claim.verdict == verdict
-        assert "−1.0" in claim.meaning
+        assert _verdicts(verdicts) == ["holds", "holds", "holds", "fails"]
+        assert "A check of the code fails: “Before training" in lead(verdicts)
 
     def test_an_ensemble_behind_its_members_fails(self):
         results = self._results(self.settings, mean_errors=50)
-        assert _verdicts(rotated_images.claims(self.settings, results))[0] == "fails"
+        for part in ("than its members do", "best of its 12 members"):
+            assert self._judged(results, part).verdict == "fails"
+
+    def test_a_mean_ahead_of_its_members_but_not_of_the_best_fails_our_question_alone(self):
+        results = self._results(self.settings, mean_errors=2)
+        for labels in results.members.values():
+            labels[1, 0] = labels[1, 0, 0]  # one member that no turn changes
+        assert self._judged(results, "than its members do").verdict == "holds"
+        assert self._judged(results, "best of its 12 members").verdict != "holds"
+
+    def test_the_verdict_is_on_the_mean_over_sets_and_the_least_favourable_one_is_named(self):
+        results = self._results(self.settings)
+        results.mean["noise"][1, 1:, :50] += 1
+        found = self._judged(results, "than its members do")
+        assert found.numbers["noise after epoch 1"].high < 0
+        assert "noise after epoch 1" in found.note
+        assert found.value == pytest.approx(np.mean([e.value for e in found.numbers.values()]))
 
     def test_one_input_is_enough_to_fail_exactness(self):
-        results = self._results(self.settings, infinite_errors=1)
-        verdict = rotated_images.claims(self.settings, results)[-1]
+        verdict = self._judged(self._results(self.settings, infinite_errors=1), "At infinite width")
         assert verdict.verdict == "fails"
         assert verdict.value == 1.0
+
+    @pytest.mark.parametrize(
+        ("moved", "verdict"), [(1e-14, "holds"), (1e-8, "fails"), (np.nan, "not decidable at this size")]
+    )
+    def test_infinite_width_that_moves_fails_and_nan_decides_nothing(self, moved, verdict):
+        results = self._results(self.settings)
+        of = lambda last: {name: np.array([0.0, last]) for name in results.mean}
+        found = self._judged(dataclasses.replace(results, deviation=of(moved), margin=of(0.02)), "At infinite width")
+        assert found.verdict == verdict
+        assert "leads the second by 0.0200 at least" in found.measure
+
+    def test_changes_and_leads_are_relative_to_the_size_of_outputs_and_0_before_training(self):
+        outputs = np.zeros((2, 4, 1, 3))  # (times, |G|, inputs, classes)
+        outputs[1] = [[3.0, 1.0, 2.0]]
+        outputs[1, 2] = [[3.0, 1.0, 2.5]]
+        moved, least = rotated_images.margins(rotated_images.actions.image_rotations(4), outputs)
+        size = np.sqrt((outputs[1] ** 2).mean())
+        assert (moved[0], least[0]) == (0, 0)
+        assert (moved[1], least[1]) == pytest.approx((0.5 / size, 0.5 / size))
 
     def test_without_the_closed_form_there_is_no_claim_about_it(self):
         results = dataclasses.replace(self._results(self.settings), infinite={})

@@ -55,8 +55,9 @@ def patch_cnn(
     patch: int = 2,
     padding: Literal["circular", "zero"] = "circular",
     output_std: float = 0.2,
+    pooled: bool = False,
 ) -> nn.Sequential:
-    """Patches without overlap, then 3×3 convolutions, with ReLU; then all positions into one dense layer.
+    """Patches without overlap, then 3×3 convolutions, with ReLU; then all positions, or their mean, into a dense layer.
 
     Where the patches fill the image, quarter turns carry windows to windows.
     """
@@ -65,7 +66,7 @@ def patch_cnn(
     layers: list[nn.Layer] = [nn.Conv(first, (patch, patch), stride=patch, **std), nn.Relu()]
     for width in others:
         layers += [nn.Conv(width, (3, 3), **std), nn.Relu()]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Dense(outputs, W_std=output_std))
+    return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten(), nn.Dense(outputs, W_std=output_std))
 
 
 def wallpaper_gcnn(

@@ -13,6 +13,7 @@ from equitangents_studies.common.foreign_inputs import why_foreign
 from equitangents_studies.common.images import is_own
 from equitangents_studies.common.input_pictures import corners, input_pictures
 from equitangents_studies.common.resampling_floor import DEFINITION, control
+from equitangents_studies.comparison import beside_source
 from equitangents_studies.comparison.claims import stated_text
 from equitangents_studies.comparison.recommendation import lag_table, recommendation
 from equitangents_studies.comparison.results import COSTS, MEASURES, Results, pairs
@@ -44,6 +45,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         tables["small_networks"] = curve_table(results)
     over, foreign = covers(settings), ", ".join(results.images.titles[name] for name in results.foreign)
     sections = [
+        *beside_source.sections(settings, results, folder),
         Section("What to use", recommendation(settings, results), [lag_table(settings, results)]),
         Section(
             "All contenders",
@@ -91,7 +93,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{' and '.join(map(str, settings.channels))} channels, Adam, step {settings.learning_rate:g}",
         "Intervals": f"95 %, over {over}",
     }
-    return Presentation(tables, sections, facts)
+    said = {of.__name__: of(settings, results) for of in (beside_source.finding, beside_source.sentence)}
+    return Presentation(tables, sections, facts, **said)
 
 
 def _resampled(settings: Settings) -> str:

@@ -83,6 +83,19 @@ class Results:
         low, high = self.bounds(measure)
         return table_mean(self.score(a, measure) - self.score(b, measure), (low - high, high - low), level)
 
+    def least(self, labels: dict[str, np.ndarray]) -> float:
+        """Orbit same predictions on the worst input of all sets and repetitions."""
+        return float(min(self.agreement(y).min() for y in labels.values()))
+
+    def on(self, labels: dict[str, np.ndarray], name: str, level: float = 0.95) -> Estimate:
+        """Orbit same predictions on one set."""
+        return table_mean(self.agreement(labels[name]), self.bounds("outside"), level)
+
+    def ahead(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray], name: str, level: float = 0.95) -> Estimate:
+        """Orbit same predictions of a minus those of b on one set, paired."""
+        most = self.order - 1.0
+        return table_mean(self.agreement(a[name]) - self.agreement(b[name]), (-most, most), level)
+
 
 def pairs(results: Results, measure: str) -> Records:
     """Differences between any two contenders, paired, with intervals that all hold together."""

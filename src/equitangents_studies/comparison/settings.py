@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from equitangents.statistics import FEWEST
 from equitangents_studies.common.scores import covered
 
 
@@ -68,7 +69,8 @@ _DESK = Settings(
 # ensembles of group-convolutional networks would take 24 min (C8) and 48 min (C16) more.
 _RESAMPLED = replace(
     _DESK,
-    contenders=tuple(name for name in _DESK.contenders if name != "gcnn-ensemble"),
+    # The source trains all of its networks on turned images, the group-convolutional ones too.
+    contenders=tuple("gcnn-augmented" if name == "gcnn-ensemble" else name for name in _DESK.contenders),
     shrink=(),
     zero="border",
 )
@@ -99,6 +101,11 @@ PRESETS = {
 def covers(settings: Settings) -> str:
     """What intervals are over."""
     return covered(settings.repetitions, "repetitions")
+
+
+def repeated(settings: Settings) -> int | None:
+    """How many repetitions intervals are over, None where they are over inputs."""
+    return settings.repetitions if settings.repetitions >= FEWEST else None
 
 
 def small_channels(settings: Settings, shrink: int) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ _BUILT_IN = (
     "augmented",
     "ensemble",
     "gcnn",
+    "gcnn-augmented",
     "gcnn-ensemble",
     "canonicalisation",
     "test-time",

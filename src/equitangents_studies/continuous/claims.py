@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
-from equitangents_studies.continuous.image_claims import STATED, image_claims
+from equitangents_studies.continuous.image_claims import SOURCE, image_claims
 from equitangents_studies.continuous.results import Results, bound_share, finite_violation
 from equitangents_studies.continuous.settings import Settings
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim
@@ -42,7 +42,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "differences.",
             covers=EXACT,
             at_most=1,
-            source=STATED + ", Lemma 6.2",
+            origin="source",
+            source=SOURCE,
+            place="Lemma 6.2",
             stated="at most 1",
             holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
             f"{share.max():.0%} of it here.".replace("%", " %"),
@@ -54,7 +56,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="On rings: largest change under C_k, relative to the root mean square prediction.",
             covers=EXACT,
             at_most=1e-8,
-            source=STATED,
+            origin="source",
+            source=SOURCE,
+            place="main theorem",
             stated="0",
             holds="If only finitely many orientations occur in use, show exactly those: the infinitely wide "
             "ensemble is then invariant under them.",
@@ -67,6 +71,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="On rings: exponent of the root mean square change against κ.",
             covers="inputs",
             at_least=1,
+            origin="ours",
             source="expected from the lemma, which bounds the change by κ",
             stated="at least 1",
             holds="Each further doubling of the orientations shown at least halves the change under all rotations, "
@@ -82,6 +87,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Root mean square change when pixels are rotated, over that when they are rotated there and back.",
             covers="inputs",
             at_most=2,
+            origin="ours",
             source="our question; the bound is our choice",
             holds=f"On pixels more than {finest} orientations would gain little: resampling sets the limit (the "
             f"change is {pixels.span()} times its error).",
@@ -97,6 +103,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Root mean square relative change on rings over the floor of resampled pixels.",
             covers="inputs",
             at_most=0.5,
+            origin="ours",
             source="our question; the bound is our choice",
             holds="Where invariance below the error of resampling is needed, use a representation that can "
             "be rotated exactly, such as rings.",
@@ -121,6 +128,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 covers="members",
                 at_least=0.5,
                 at_most=2,
+                origin="ours",
                 source="expected; the bounds are our choice",
                 holds="The number of orientations can be chosen in closed form, before any network is trained: "
                 f"measured over predicted is {finite.span()}.",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from equitangents.statistics import Estimate, shared_level
+import numpy as np
+
+from equitangents.report import with_interval
+from equitangents.statistics import Estimate, shared_level, t_interval
 from equitangents_studies.common.scores import covered
 from equitangents_studies.continuous.image_results import ImageEnsembles
 from equitangents_studies.continuous.settings import Settings
 from equitangents_studies.framework.claims import Claim, Records, claim
 
-STATED = "stated in arXiv 2403.03103"
+SOURCE, _PLACE = "arXiv 2403.03103", "experiments on rotated FashionMNIST: emergent continuous invariance"
 _OF_FLOOR, _GAIN = 0.02, 0.01  # shares of the angles
 
 
@@ -37,6 +40,9 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
     short = Records.over(
         lambda name: found.difference(found.floor(last, name)[-1], found.agreement(last, name)[-1], each), on, name=sets
     )
+    rises = [found.agreement(last, name)[-1] - found.agreement(first, name)[-1] for name in sets]
+    leads = [found.agreement(k, name)[-1] - found.of_members(k, name)[-1] for k in found.orders for name in sets]
+    over_sets = lambda tables: t_interval(np.mean([one.mean(axis=-1) for one in tables], axis=0), 0.95, (-1.0, 1.0))
     error = {"test": found.difference(found.error(first)[-1], found.error(last)[-1])}
     before = found.orders[-2]
     gain = rise(last, before, each)
@@ -47,7 +53,11 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             more,
             measure=f"{agreement}; C{last} minus C{first}, after {found.epochs[-1]} epochs each.",
             at_least=0,
-            source=STATED + ", of any rotation",
+            aggregate=(f"the mean over {len(sets)} sets of inputs", over_sets(rises)),
+            repeated=found.recipe.ensembles,
+            origin="source",
+            source=SOURCE,
+            place=_PLACE,
             stated="emergent invariance under SO(2), up to the discretisation",
             holds=f"More orientations steady predictions between them too: from C{first} to C{last} agreement over all "
             f"angles rises by {_points(more)} at {dearer}.",
@@ -58,12 +68,15 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             **how,
         ),
         claim(
-            "Over all angles an image ensemble agrees with itself more often than its members do on average, at every "
-            "number of orientations",
+            "Over all angles image ensembles agree with themselves more often than their members do",
             members,
             measure=f"{agreement}; the mean of {found.recipe.members} networks minus its members’ mean.",
             at_least=0,
-            source=STATED,
+            aggregate=(f"the mean over {len(found.orders)} groups and {len(sets)} sets of inputs", over_sets(leads)),
+            repeated=found.recipe.ensembles,
+            origin="source",
+            source=SOURCE,
+            place=_PLACE,
             holds=f"Averaging steadies predictions also at angles that training did not show: by {_points(members)}.",
             fails="Averaging does not steady predictions at all angles for every number of orientations and set: the "
             f"lead of the mean is {_points(members)}.",
@@ -77,6 +90,7 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             measure=f"Share of {found.angles} angles at which test images are given a wrong class; C{first} minus "
             f"C{last}, after {found.epochs[-1]} epochs each.",
             at_least=0,
+            origin="ours",
             source="ours: the error over all angles",
             holds=f"Where images come at any angle, C{last} in place of C{first} lowers the error by "
             f"{100 * error['test'].value:.3g} percentage points, at {dearer}.",
@@ -92,6 +106,7 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             measure=f"{agreement}; that of images turned there and back, the floor of resampling, minus that of images "
             "turned once.",
             at_most=_OF_FLOOR,
+            origin="ours",
             source="our question; the bound is our choice",
             holds=f"Further orientations would gain little: agreement lies {_points(short)} below what resampling "
             "allows.",
@@ -106,6 +121,7 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             gain,
             measure=f"{agreement}; C{last} minus C{before}, after {found.epochs[-1]} epochs each.",
             at_most=_GAIN,
+            origin="ours",
             source="our question; the bound is our choice",
             holds=f"C{before} is enough: C{last} costs {last / before:g} times as much and changes agreement by "
             f"{_points(gain)}.",
@@ -117,6 +133,35 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
         ),
     ]
     return [*judged, *_at_equal_cost(found, agreement, how)]
+
+
+def finding(found: ImageEnsembles) -> str:
+    """The page's title."""
+    ends = [100 * _mean_over_sets(found, k, found.agreement).value for k in (found.orders[0], found.orders[-1])]
+    return (
+        f"Shown C{found.orders[-1]} in place of C{found.orders[0]}, an ensemble keeps its class at {ends[1]:.1f} in "
+        f"place of {ends[0]:.1f} % of all angles"
+    )
+
+
+def sentence(found: ImageEnsembles) -> str:
+    """Our numbers beside what the source says."""
+    last = found.orders[-1]
+    mean, member, floor = (
+        _mean_over_sets(found, last, of).times(100) for of in (found.agreement, found.of_members, found.floor)
+    )
+    return (
+        f"The source says that ensembles become invariant under SO(2) up to the discretisation; ours, trained with "
+        f"C{last}, keep their class at {with_interval(mean.value, mean.interval)} % of {found.angles} angles on "
+        f"average over {len(found.sets)} sets of inputs, single networks at {member.value:.1f} %, and resampling alone "
+        f"leaves {floor.value:.1f} %."
+    )
+
+
+def _mean_over_sets(found: ImageEnsembles, k: int, of: Callable[[int, str], np.ndarray]) -> Estimate:
+    """The mean over sets, each with the same weight, of a share after the last epoch."""
+    each = [of(k, name)[-1].mean(axis=-1) for name in found.sets]
+    return t_interval(np.mean(each, axis=0), 0.95, (0.0, 1.0))
 
 
 def _at_equal_cost(found: ImageEnsembles, agreement: str, how: dict[str, Any]) -> list[Claim]:
@@ -150,6 +195,7 @@ def _at_equal_cost(found: ImageEnsembles, agreement: str, how: dict[str, Any]) -
             measure=f"{agreement}; the larger group for fewer epochs minus the smaller one for {epochs[-1]}, at equal "
             "cost.",
             at_least=0,
+            origin="ours",
             source="our question",
             holds="Spend training time on orientations before epochs: at equal cost agreement changes by "
             f"{_points(lead)} with the larger group.",

@@ -6,6 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, palette
 from equitangents.statistics import Estimate, bootstrap
+from equitangents_studies.continuous.image_claims import finding, sentence
 from equitangents_studies.continuous.image_page import image_facts, image_sections, image_tables
 from equitangents_studies.continuous.results import WAYS, Results, bound_share, finite_violation
 from equitangents_studies.continuous.settings import Settings
@@ -52,8 +53,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     if results.images is not None:
         tables |= image_tables(results.images)
-        sections += image_sections(results.images, folder)
+        sections = [*image_sections(results.images, folder), *sections]
         facts |= image_facts(results.images)
+        said = {"finding": finding(results.images), "sentence": sentence(results.images)}
+        return Presentation(tables, sections, facts, **said)
     return Presentation(tables, sections, facts)
 
 

@@ -98,7 +98,7 @@ registry: dict[str, StudyInfo] = {
             name="histology",
             title="Predictions on rotated tissue",
             source=_EMERGENT,
-            presets=_WITH_DESK,
+            presets=("quick", "desk", "desk-pooled", "paper"),
             summary="CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
             "infinitely wide ensemble predict the same for all rotations, on tissue and on foreign images.",
             module="equitangents_studies.rotated_images.histology",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette
+from equitangents.report import Figure, Section, palette, with_interval
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.frozen_kernel.claims import exponents
 from equitangents_studies.frozen_kernel.parametrisations import PARAMETRISATIONS, TITLES
@@ -54,7 +54,31 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Training": f"{settings.train_images} images, odd or even class, full-batch gradient descent",
         "Training loss at the end": f"{low} to {high}, means over networks of a kind and width",
     }
-    return Presentation({"movement": movement_table(results), "exponents": slopes.table("exponent")}, sections, facts)
+    tables = {"movement": movement_table(results), "exponents": slopes.table("exponent")}
+    return Presentation(
+        tables, sections, facts, finding=finding(settings, results), sentence=sentence(settings, results)
+    )
+
+
+def finding(settings: Settings, results: Results) -> str:
+    """The page's title."""
+    narrow, wide, last = int(results.widths[0]), int(results.widths[-1]), int(results.steps[-1])
+    moved = [100 * results.size((settings.smooth, "ntk"), width, last).value for width in (narrow, wide)]
+    return (
+        f"In {last:,} steps the tangent kernel moves by {moved[0]:.2g} % at width {narrow} and by {moved[1]:.2g} % at "
+        f"width {wide}"
+    )
+
+
+def sentence(settings: Settings, results: Results) -> str:
+    """Our exponents beside those of theory."""
+    last = int(results.steps[-1])
+    e = results.exponent((settings.smooth, "ntk"), last)
+    return (
+        "Theory bounds the movement of tangent kernels in training by the width to the power −1/2 and expects −1; with "
+        f"{NAMES[settings.smooth]} it falls as the width to the power {with_interval(e.value, e.interval)} after "
+        f"{last:,} steps."
+    )
 
 
 def _final(results: Results) -> np.ndarray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette
-from equitangents_studies.common.expected_agreement import SEVERAL
+from equitangents.report import Figure, Section, Table, palette, with_interval
+from equitangents_studies.common.expected_agreement import SEVERAL, mean_estimate
 from equitangents_studies.common.foreign_inputs import why_foreign
 from equitangents_studies.common.input_pictures import input_pictures
 from equitangents_studies.framework.claims import after
@@ -47,7 +47,35 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Group": settings.group,
         "Networks": f"{settings.members} of each width, {settings.hidden_layers} layers, {last} steps",
     }
-    return Presentation({"agreement": agreement, "exponents": exponents}, sections, facts)
+    tables = {"agreement": agreement, "exponents": exponents}
+    return Presentation(tables, sections, facts, finding=finding(results), sentence=sentence(results))
+
+
+def _off(results: Results, width: int) -> float:
+    """|trained − expected| of single networks after the last step, mean over sets."""
+    last = results.steps[-1]
+    found = [results.trained(width, name, last, 1) for name in results.images.sets]
+    return float(np.mean([abs(t.scores.mean() - t.expected) for t in found]))
+
+
+def finding(results: Results) -> str:
+    """The page's title."""
+    narrow, wide = min(results.outputs), max(results.outputs)
+    return (
+        f"Networks of {wide} channels agree with themselves to within {_off(results, wide):.2f} of "
+        f"{results.action.group.order} as infinite width predicts, those of {narrow} to within "
+        f"{_off(results, narrow):.2f}"
+    )
+
+
+def sentence(results: Results) -> str:
+    """Our number beside what the source says."""
+    every = mean_estimate([results.exponent(name, results.steps[-1]) for name in results.images.sets])
+    return (
+        "The source says that agreement over orbits converges to the prediction of infinite width; ours approaches it "
+        f"as the width to the power {with_interval(every.value, every.interval)}, on average over "
+        f"{len(results.images.sets)} sets of inputs, where the leading order of theory is −1."
+    )
 
 
 def agreement_table(results: Results) -> Columns:

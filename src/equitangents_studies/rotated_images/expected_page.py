@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from equitangents.report import Section, Table, with_interval
+from equitangents.report import Section, Table, format_number, with_interval
 from equitangents_studies.common.resampling_floor import DEFINITION
 from equitangents_studies.framework.page import Columns, columns, table
 from equitangents_studies.rotated_images.floor import INPUTS, MEMBERS, floor_rows
-from equitangents_studies.rotated_images.predicted import DRAWS, PREDICTED, judged_sets, trained
+from equitangents_studies.rotated_images.predicted import DRAWS, PREDICTED, distance, judged_sets, last_members, trained
 from equitangents_studies.rotated_images.results import Results
 from equitangents_studies.rotated_images.settings import Settings, ensemble_sizes, stated_agreement
 
@@ -32,19 +32,68 @@ def expected_section(settings: Settings, results: Results) -> Section:
         [title, f"{m}", f"{count}", f"{score:.3f}", with_interval(mean, (low, high)), f"{inside:.0%}"]
         for title, m, count, score, mean, low, high, inside in zip(*(table[k] for k in keys), strict=True)
     ]
-    images = min(settings.infinite_train, len(results.images.train_x))
     return Section(
         "What infinite width expects of M members",
         [
             "Ensembles of M trained members, each member in one of them, and what GP(μ, Σ/M) of infinitely wide "
             f"networks expects, from {DRAWS} ensembles drawn, on {PREDICTED} inputs of each set after the last epoch. "
-            f"The infinitely wide ones are trained on {images:,} images, the others on {len(results.images.train_x):,}."
+            f"Both are trained on the same {len(results.images.train_x):,} images in all orientations, for as long; "
+            "where the others take random batches, the infinitely wide ones follow the gradient of all samples.",
+            *_by_width(settings, results),
         ],
         [
             Table(
                 f"Orbit same predictions, of {settings.order}; in brackets the range that holds 95 % of infinitely "
                 "wide ensembles, and the share of the trained ones that lie in it.",
                 ["inputs", "members", "ensembles", "trained, mean", "expected", "in the range"],
+                rows,
+            )
+        ],
+    )
+
+
+def _by_width(settings: Settings, results: Results) -> list[str]:
+    if not results.narrow:
+        return []
+    near, far = distance(results, last_members(results)), distance(results, results.narrow)
+    return [
+        f"The table has networks of {settings.channels[-1]} channels. Single ones are on average {near.value:.2f} "
+        f"rotations away from what is expected, networks of {settings.narrow[-1]} channels {far.value:.2f}."
+    ]
+
+
+def closed_form_table(results: Results) -> Columns:
+    """What moves of the infinitely wide mean under any rotation, and the smallest lead of one output, by time."""
+    rows = [
+        (results.images.titles[name], int(epoch), float(results.deviation[name][i]), float(results.margin[name][i]))
+        for name in results.deviation
+        for i, epoch in enumerate(results.epochs)
+    ]
+    return columns(("inputs", "epoch", "largest_change", "smallest_lead"), rows)
+
+
+def closed_form_section(results: Results) -> Section:
+    """That the classes of infinite width do not agree for want of a difference between outputs."""
+    later = results.epochs > 0
+    rows = [
+        [
+            results.images.titles[name],
+            format_number(float(results.deviation[name][later].max())),
+            format_number(float(results.margin[name][later].min())),
+        ]
+        for name in results.deviation
+    ]
+    return Section(
+        "Infinite width, at every time",
+        [
+            "The mean μ_t of infinitely wide networks, computed for every orientation of every input by itself. Before "
+            "training it is 0 and every class is as good as any other; at all later recorded times it moves by no more "
+            "than rounding, while the largest output leads the second by far more."
+        ],
+        [
+            table(
+                "In units of the root mean square of all outputs, over all times after the first.",
+                ["inputs", "largest change of μ_t under a rotation", "smallest lead of the largest output"],
                 rows,
             )
         ],

@@ -66,6 +66,7 @@ def floor_claim(settings: Settings, results: Results) -> Claim:
         f"first {INPUTS} inputs of each set, in rotations out of {settings.order}.",
         covers="inputs",
         at_least=least,
+        origin="ours",
         source="ours: the source states no floor",
         holds="What is left of the violation is due to the pixels: neither more members nor more training would help "
         "much.",

@@ -8,12 +8,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from equitangents.report import Figure, Section, Table, figures, palette, with_interval
+from equitangents.report import Figure, Section, Table, figures, format_number, palette, with_interval
 from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents_studies.common.foreign_inputs import why_foreign
 from equitangents_studies.common.input_pictures import corners, input_pictures, visible
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents_studies.rotated_images.claims import central
 from equitangents_studies.rotated_images.expected_page import (
+    closed_form_section,
+    closed_form_table,
     expected_section,
     expected_table,
     floor_section,
@@ -33,6 +36,9 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     sizes = ensemble_size_table(settings, results)
     tables = {"agreement": agreement_table(results), "accuracy": accuracy_table(results), "ensemble_size": sizes}
     further = []
+    if results.deviation and results.action.exact:
+        tables["closed_form"] = closed_form_table(results)
+        further.append(closed_form_section(results))
     if judged_sets(results):
         tables["expected"] = expected_table(settings, results)
         further.append(expected_section(settings, results))
@@ -84,7 +90,43 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Members": f"{settings.members} CNNs, {' and '.join(map(str, settings.channels))} channels",
         "Training": f"{settings.epochs} epochs, {settings.optimizer}, step {results.learning_rate:.3g}",
     }
-    return Presentation(tables, sections, facts)
+    return Presentation(
+        tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
+    )
+
+
+def _last_scores(results: Results, name: str) -> tuple[float, float]:
+    """Orbit same predictions of the mean and of a member, mean over members, after the last epoch."""
+    return tuple(float(results.agreement(of[name][-1]).mean()) for of in (results.mean, results.members))  # type: ignore[return-value]
+
+
+def _finding(settings: Settings, results: Results) -> str:
+    mean, member = np.mean([_last_scores(results, name) for name in results.images.sets], axis=0)
+    return (
+        f"Of {settings.order} turned copies of an image, the mean of {settings.members} networks gives {mean:.2f} the "
+        f"class of the original, one network {member:.2f}"
+    )
+
+
+def _sentence(settings: Settings, results: Results) -> str:
+    """Whether the central claim is met, by which numbers, and the source's own."""
+    foreign = [name for name in results.images.sets if name != "test"]
+    mean, member = np.mean([_last_scores(results, name) for name in foreign], axis=0) if foreign else (np.nan, np.nan)
+    inside = _last_scores(results, "test")
+    numbers = f"on {results.images.titles['test']} {inside[0]:.2f} against {inside[1]:.2f}"
+    if foreign:
+        numbers += f", on images unlike the training data {mean:.2f} against {member:.2f}"
+    exact = ""
+    if results.deviation and results.action.exact:
+        moved = max(float(of.max()) for of in results.deviation.values())
+        exact = f"; at infinite width no rotation moves the mean by more than {format_number(moved)} of its size"
+    stated = stated_agreement(settings)
+    return (
+        f"The source’s central claim, that ensembles trained on all turned copies become invariant while their members "
+        f"do not, is {central(settings, results)} here: of {settings.order} orientations the mean keeps, "
+        f"after {settings.epochs} epochs, {numbers} of a single network{exact}."
+        + (f" The source has {stated}." if stated else "")
+    )
 
 
 def _models(results: Results, name: str) -> dict[str, np.ndarray]:
@@ -144,8 +186,10 @@ def _through_training(axes: Axes, settings: Settings, results: Results, name: st
     axes.fill_between(results.epochs, low, high, color=palette.BLUE.light, alpha=0.2, lw=0)
     axes.plot(results.epochs, [e.value for e in means], color=palette.BLUE.light, lw=2.2, label="their mean")
     if results.infinite:
-        exact = score(results.infinite[name]).mean(axis=-1)
-        axes.plot(results.epochs, exact, color=palette.VERMILLION.light, lw=2.2, clip_on=False, label="infinite width")
+        later = results.epochs > 0  # before training all outputs are 0, and every class is as good as another
+        exact = score(results.infinite[name]).mean(axis=-1)[later]
+        look = {"color": palette.VERMILLION.light, "lw": 2.2, "clip_on": False, "label": "infinite width"}
+        axes.plot(results.epochs[later], exact, **look)
     axes.set_xlim(0, settings.epochs)
     axes.set_xlabel("epoch")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))

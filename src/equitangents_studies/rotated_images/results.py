@@ -19,9 +19,13 @@ class Results:
 
     `members[set]` (E, M, |G|, N), `mean[set]` and `infinite[set]` (E, |G|, N) at the E epochs of `epochs`;
     `outputs[set]` (M, |G|, N, K) are the members' outputs after the last epoch. `infinite` is empty where it was left
-    out. `predicted[set]` (sizes, 3) are the orbit same predictions that theory expects of M members after the last
-    epoch, with the interval that holds 95 % of ensembles, for exact actions and squared loss. `floor[set]` (|G|, n) are
-    classes from an invariant function on the first n inputs, for actions that resample.
+    out; of the mean that it predicts classes by, `deviation[set]` (E,) is the largest change under any element and
+    `margin[set]` (E,) the smallest lead of the largest output over the second, both relative to the root mean square
+    of the outputs. `predicted[set]` (sizes, 3) are the orbit same predictions that theory expects of M members after
+    the last epoch, with the interval that holds 95 % of ensembles, for exact actions, squared loss and an infinitely
+    wide ensemble with the same training images. `narrow[set]` (M, |G|, N) are classes from narrower members after the
+    last epoch. `floor[set]` (|G|, n) are classes from an invariant function on the first n inputs, for actions that
+    resample.
     """
 
     images: Images
@@ -34,6 +38,9 @@ class Results:
     outputs: dict[str, np.ndarray]
     predicted: dict[str, np.ndarray] = field(default_factory=dict)
     floor: dict[str, np.ndarray] = field(default_factory=dict)
+    narrow: dict[str, np.ndarray] = field(default_factory=dict)
+    deviation: dict[str, np.ndarray] = field(default_factory=dict)
+    margin: dict[str, np.ndarray] = field(default_factory=dict)
 
     def agreement(self, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
         """Orbit same predictions of every input."""

@@ -12,7 +12,7 @@ from equitangents_studies.common.images import load_images
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.framework.settings import at_least, check
 
-STATED = "stated in arXiv 2403.03103"
+SOURCE = "arXiv 2403.03103"
 STATED_AGREEMENT = {  # of rotated Fashion-MNIST, out of distribution: an ensemble, one augmented network
     "C4": "3.85 ± 0.12 of 4 for an ensemble, 3.41 ± 0.18 for one network",
     "C8": "7.72 ± 0.34 of 8 for an ensemble, 6.73 ± 0.24 for one network",
@@ -27,8 +27,10 @@ class Settings:
     "photographs", "noise" or data sets.
 
     The first layer cuts the image into 2×2 patches, each further one is a 3×3 convolution; `channels` has one entry a
-    layer. `rate` is a fraction of the largest stable learning rate; `infinite_train` images train the infinitely wide
-    ensemble (0: leave it out). Architecture, sizes and rates are our choice.
+    layer, and `narrow` those of a second ensemble, trained likewise, that shows what width does (empty: leave it out).
+    The `readout` takes all positions or their mean. `rate` is a fraction of the largest stable learning rate;
+    `infinite_train` of the images train the infinitely wide ensemble (0: leave it out); with all of them it tells what
+    to expect of the trained one. Architecture, sizes and rates are our choice.
     """
 
     data: str = "digits"
@@ -40,6 +42,8 @@ class Settings:
     pixels: int | None = None
     members: int = 64
     channels: tuple[int, ...] = (32, 32)
+    narrow: tuple[int, ...] = ()
+    readout: Literal["flatten", "pool"] = "flatten"
     padding: Literal["circular", "zero"] = "circular"
     loss: Literal["mse", "cross_entropy"] = "mse"
     optimizer: Literal["sgd", "momentum", "adam"] = "sgd"
@@ -75,15 +79,16 @@ PRESETS = {
     "desk": Settings(
         data="fashion_mnist",
         foreign=("mnist", "cifar10", "noise"),
-        train_images=6000,
+        train_images=2000,
         test_images=500,
         foreign_images=300,
         members=64,
         channels=(16, 16),
+        narrow=(4, 4),
         batch=32,
         epochs=12,
         recorded_epochs=(0, 1, 2, 4, 6, 8, 10, 12),
-        infinite_train=1000,
+        infinite_train=2000,
     ),
     "paper": _PAPER,
     # resampled turns have no irreps to solve by: these kernel matrices have 8,000 rows
@@ -95,12 +100,18 @@ PRESETS = {
 def network(settings: Settings, outputs: int) -> nn.Sequential:
     """The CNN: its windows are carried to windows by quarter turns, so its kernel is invariant under them."""
     # On images of even size the first windows never meet the border, and keeping its kind keeps the kernel cheap.
-    return patch_cnn(settings.channels, outputs, padding=settings.padding, output_std=settings.output_std)
+    pooled = settings.readout == "pool"
+    return patch_cnn(
+        settings.channels, outputs, padding=settings.padding, output_std=settings.output_std, pooled=pooled
+    )
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Sizes and epochs that fit each other, and images that are there."""
     at_least(settings, members=2)
+    deep = len(settings.narrow) in (0, len(settings.channels))
+    check(deep, "narrow", settings.narrow, "empty, or as many layers as channels has")
+    check(settings.narrow[-1:] < settings.channels[-1:], "narrow", settings.narrow, "narrower than channels")
     check(len(settings.channels) >= 1, "channels", settings.channels, "a list with an entry per layer")
     distinct = len(settings.foreign) == len(set(settings.foreign))
     check(distinct, "foreign", settings.foreign, "a list without repetitions")
@@ -112,6 +123,11 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def ensemble_sizes(settings: Settings) -> list[int]:
     """Powers of 2, and all members."""
     return powers_of_two(settings.members)
+
+
+def experiment(settings: Settings) -> str:
+    """Where in the source the experiment stands that this is a copy of."""
+    return "experiment on histological images" if settings.data in TISSUE else "experiment on rotated FashionMNIST"
 
 
 def stated_agreement(settings: Settings) -> str:

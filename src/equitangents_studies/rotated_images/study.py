@@ -69,6 +69,19 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         orbits=action,
         keep=partial(_kept, settings),
     )
+    narrow: Arrays = {}
+    if settings.narrow:
+        narrow = train_stage(
+            folder,
+            "narrow",
+            f"Training {settings.members} narrower CNNs together",
+            **training | {"net": network(replace(settings, channels=settings.narrow), images.classes)},
+            members=settings.members,
+            record=images.sets,
+            record_at=[settings.epochs],
+            orbits=action,
+            keep=_last_classes,
+        )
     results = Results(
         images=images,
         action=action,
@@ -76,6 +89,9 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         learning_rate=rate,
         infinite={name: infinite[name] for name in names} if infinite else {},
         predicted={name: infinite[f"predicted_{name}"] for name in names if f"predicted_{name}" in infinite},
+        deviation={name: infinite[f"deviation_{name}"] for name in names if infinite},
+        margin={name: infinite[f"margin_{name}"] for name in names if infinite},
+        narrow=narrow,
         **{of: {name: finite[f"{of}_{name}"] for name in names} for of in ("members", "mean", "outputs")},
     )
     if action.exact:
@@ -101,14 +117,32 @@ def _infinite(settings: Settings, images: Images, epochs: np.ndarray, rate: floa
     arrays: Arrays = {}
     for i, (name, x) in enumerate(images.sets.items()):
         mean = model.predict(orbit_batch(action, x.astype(np.float64)), time=times)
-        arrays[name] = by_element(action, mean).argmax(axis=-1).astype(np.int16)
-        if action.exact and settings.loss == "mse":
+        each = by_element(action, mean)  # (E, |G|, N, K)
+        arrays[name] = each.argmax(axis=-1).astype(np.int16)
+        arrays[f"deviation_{name}"], arrays[f"margin_{name}"] = margins(action, each)
+        if action.exact and settings.loss == "mse" and count == len(images.train_x):
             statistics = model.orbit_statistics(
                 action, x[:PREDICTED].astype(np.float64), ensemble_sizes(settings), time=float(times[-1]), draws=DRAWS
             )
             arrays[f"predicted_{name}"] = np.column_stack([statistics.osp.expected, statistics.osp.interval])
         task.step(i + 1, len(images.sets))
     return arrays
+
+
+def margins(action: actions.Action, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(E,) each: the largest |μ(ρ(g)x) − μ(x)| and the smallest lead of the largest output of (E, |G|, N, K).
+
+    Both relative to the root mean square of the outputs; where all outputs are 0, before training, both are 0.
+    """
+    size = np.sqrt((outputs**2).mean(axis=(1, 2, 3)))
+    moved = np.abs(outputs - outputs[:, action.group.identity, None]).max(axis=(1, 2, 3))
+    second, first = np.moveaxis(np.partition(outputs, -2, axis=-1)[..., -2:], -1, 0)
+    lead = (first - second).min(axis=(1, 2))
+    return tuple(np.divide(found, size, out=np.zeros_like(size), where=size != 0) for found in (moved, lead))
+
+
+def _last_classes(recorded: Arrays) -> Arrays:
+    return {name: outputs[-1].argmax(axis=-1).astype(np.int16) for name, outputs in recorded.items()}
 
 
 def _kept(settings: Settings, recorded: Arrays) -> Arrays:

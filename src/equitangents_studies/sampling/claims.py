@@ -52,7 +52,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Root mean square change over orbits, relative to the prediction.",
             covers=EXACT,
             at_most=1e-8,
+            origin="source",
             source="arXiv 2403.03103",
+            place="main theorem",
             stated="exactly invariant",
             holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
             "training time.",
@@ -66,6 +68,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=ratio,
             covers="draws of elements",
             at_most=1,
+            origin="ours",
             source=OPEN,
             holds=f"Draw elements anew for every input, not once for all: the violation is {own.span()} times as "
             "large.",
@@ -81,8 +84,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=ratio + " The subgroup is not random.",
             covers="draws of elements",
             at_most=1,
-            source="arXiv 2403.03103, on systematic and random elements",
-            stated="no notable difference",
+            origin="ours",
+            source="ours: the source compares random elements with all of them",
             holds=f"With {largest} of {settings.order} elements to spend, take evenly spaced ones: the violation "
             f"is {subgroup.span()} times that of random ones.",
             fails=f"{largest} evenly spaced elements are not better than random ones at every time: the violation "
@@ -97,6 +100,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=ratio + " Both with replacement, the first with weights that make the loss unbiased.",
             covers="draws of elements",
             at_most=1,
+            origin="ours",
             source=OPEN,
             holds="Importance sampling by distance pays at all budgets and times tried: the violation is "
             f"{important.span()} times that of uniform sampling.",
@@ -113,6 +117,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="draws of elements",
             at_least=-0.6,
             at_most=-0.4,
+            origin="ours",
             source="theory of unbiased estimates of the gradient; the bounds are our choice",
             stated="−1/2",
             holds="Early in training four times the budget roughly halves the distance from complete augmentation.",
@@ -128,6 +133,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Violation {when[late]} over that {when[0]}; geometric means over draws.",
             covers="draws of elements",
             at_least=1,
+            origin="ours",
             source=OPEN,
             holds="Where augmentation is incomplete, stopping early keeps the violation smaller: from the first to "
             f"the last time it grows {growth.span()} times.",

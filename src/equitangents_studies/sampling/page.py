@@ -13,6 +13,7 @@ from equitangents_studies.common.sampled_groups import RANDOM, STRATEGIES
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.sampling.results import SETS, Results
 from equitangents_studies.sampling.settings import Settings
+from equitangents_studies.sampling.trained_claims import finding, sentence
 from equitangents_studies.sampling.trained_page import trained_facts, trained_section, trained_tables
 
 _COLOURS = dict(
@@ -59,8 +60,14 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     tables = {"choices": choices_table(settings, results)}
     if results.trained is not None:
         tables |= trained_tables(results.trained)
-        sections.append(trained_section(results.trained, folder))
         facts |= trained_facts(results.trained)
+        return Presentation(
+            tables,
+            [trained_section(results.trained, folder), *sections],
+            facts,
+            finding=finding(results.trained),
+            sentence=sentence(results.trained),
+        )
     return Presentation(tables, sections, facts)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.actions import Action
-from equitangents.statistics import Estimate
+from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.image_ensembles import Recipe, floor_predictions
 from equitangents_studies.common.images import Images
 from equitangents_studies.common.orbits import same_predictions
@@ -91,3 +91,9 @@ class TrainedEnsembles:
         """Orbit same predictions of one way minus those of another, likewise."""
         most = self.order - 1.0
         return table_mean(self.agreement(a, name) - self.agreement(b, name), (-most, most), level)
+
+    def steadier_overall(self, a: str, b: str, level: float = 0.95) -> Estimate:
+        """The mean of these differences over all sets, each with the same weight."""
+        each = [(self.agreement(a, name) - self.agreement(b, name)).mean(axis=1) for name in self.sets]
+        most = self.order - 1.0
+        return t_interval(np.mean(each, axis=0), level, (-most, most))
