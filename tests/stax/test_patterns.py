@@ -30,7 +30,7 @@ def kernel(x, y):
     return x.reshape((len(x), -1)) @ y.reshape((len(y), -1)).T / x[0].size
 
 
-@pytest.mark.parametrize("along", [(0, 1), (0,), (1,)])
+@pytest.mark.parametrize("along", [(0, 1), (0,), pytest.param((1,), marks=pytest.mark.slow)])
 def test_heads_receive_what_their_tails_have(along):
     """By kernel_fn and by apply_fn, whose last layer has a weight for each output."""
     x, z = RNG.standard_normal((2, 2, 3, 2, 2))
@@ -96,6 +96,7 @@ def test_kernels_of_kernels_end_on_vectors(end):
     assert (k.shape1, k.batch_axis, k.channel_axis) == (whole.shape1, whole.batch_axis, whole.channel_axis)
 
 
+@pytest.mark.slow
 def test_graphs_are_cut_with_the_inputs_of_networks_that_are_drawn():
     x, pattern = RNG.standard_normal((2, 3, 2)).astype(np.float32), RNG.standard_normal((2, 3, 3)).astype(np.float32)
     init_fn, apply_fn, _ = stax.serial(stax.Dense(3), stax.Aggregate(), stax.GlobalAvgPool())
