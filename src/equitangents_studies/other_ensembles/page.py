@@ -63,8 +63,9 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         Section(
             "As ensembles grow",
             [
-                "All learn the energy of spins on a torus from configurations in all four orientations. What is shown "
-                "is the change of the prediction on new spins when they are turned, against the number of independent "
+                "All learn the energy of spins on a torus from configurations in all four orientations, the control "
+                "from one orientation of each. What is shown is the change of the prediction on new spins when they "
+                "are turned, against the number of independent "
                 "members, of snapshots of one run, or of boosting stages.",
             ],
             [_sizes(settings, results, folder)],
