@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -188,7 +189,12 @@ def _through_training(axes: Axes, settings: Settings, results: Results, name: st
     if results.infinite:
         later = results.epochs > 0  # before training all outputs are 0, and every class is as good as another
         exact = score(results.infinite[name]).mean(axis=-1)[later]
-        look = {"color": palette.VERMILLION.light, "lw": 2.2, "clip_on": False, "label": "infinite width"}
+        look: dict[str, Any] = {
+            "color": palette.VERMILLION.light,
+            "lw": 2.2,
+            "clip_on": False,
+            "label": "infinite width",
+        }
         axes.plot(results.epochs[later], exact, **look)
     axes.set_xlim(0, settings.epochs)
     axes.set_xlabel("epoch")
