@@ -222,14 +222,15 @@ class TestKernelConvergenceClaims:
         return kernel_convergence.Results(each(exact), each(means), each(errors))
 
     def test_true(self):
-        assert _verdicts(kernel_convergence.claims(self.settings, self._results())) == ["holds"] * 2
+        assert _verdicts(kernel_convergence.claims(self.settings, self._results())) == ["holds"] * 3
 
     def test_a_slow_or_a_fast_approach_fails(self):
         for rate in (-0.05, -1.0):
-            assert _verdicts(kernel_convergence.claims(self.settings, self._results(rate=rate)))[0] == "fails"
+            assert _verdicts(kernel_convergence.claims(self.settings, self._results(rate=rate)))[1] == "fails"
+        assert _verdicts(kernel_convergence.claims(self.settings, self._results(rate=0.3)))[0] == "fails"
 
     def test_a_mean_that_is_five_standard_errors_away_fails(self):
-        assert _verdicts(kernel_convergence.claims(self.settings, self._results(off=5.0)))[1] == "fails"
+        assert _verdicts(kernel_convergence.claims(self.settings, self._results(off=5.0)))[2] == "fails"
 
     def test_what_falls_as_one_over_the_width_is_not_in_the_limit(self):
         results = self._results()
