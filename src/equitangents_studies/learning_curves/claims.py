@@ -16,7 +16,7 @@ SETS = "training and test sets from the same images"
 OURS = "our question"
 SOURCE = {"GAP": 77.0, "VEC": 67.0}  # per cent, infinite width, 45,000 images of CIFAR-10
 FULL = 45_000
-_GROWTH = 0.05  # of an exponent, which counts as none
+GROWTH = 0.05  # of an exponent, which counts as none
 _CLEAN, _FROM = 5.0, 80  # per cent off one power law, and from how many images on
 _WITHIN = 10.0  # per cent that predictions may be off
 
@@ -95,22 +95,23 @@ def _predictions(settings: Settings, results: Results) -> list[Claim]:
 
 
 def _growth(settings: Settings, results: Results) -> Claim:
-    numbers = {f"{m}, {g}": law.grows.difference for (m, g), law in results.laws.items() if g == "I"}
-    errors = [row for (m, g), row in results.half_growths().items() if g == "I"]
-    mean = t_interval(np.mean(errors, axis=0))
+    fitted = "; ".join(f"{m} {signed(law.grows.difference)}" for (m, g), law in results.laws.items() if g == "I")
+    numbers = {m: t_interval(row) for (m, g), row in results.half_growths().items() if g == "I"}
+    said = "; ".join(f"{m} {signed(e)}" for m, e in numbers.items())
+    growing = [m for m, e in numbers.items() if e.low > 0]
+    small = f" Not 0, if small: {', '.join(growing)}." if growing else ""
     return claim(
         "Data do not improve the data efficiency of the NTK: its exponent does not grow",
-        {m: t_interval(row) for (m, g), row in results.half_growths().items() if g == "I"},
+        numbers,
         measure="Exponent of the classification error over the upper half of training sizes (in logarithms) minus that "
-        f"over the lower half, by repetition; a growth below {_GROWTH:g}, our margin, counts as none.",
-        covers=SETS, at_most=_GROWTH, origin="source", source=WORK, place="§6.1, Figure 4",
-        stated="the effect disappears", aggregate=("the mean over architectures", mean), repeated=settings.repetitions,
-        holds=f"One power law does for the NTK: the exponent changes by {_signed(mean.value)} "
-        f"({mean.low:.3f} to {mean.high:.3f}).".replace("-", "−"),
-        fails=f"The NTK’s exponent grows, too: by {_signed(mean.value)}.",
-        undecided=f"The NTK’s exponent changes by {_signed(mean.value)}, which the margin does not decide.",
-        why="Fitted growths at a free cusp: "
-        + "; ".join(f"{label} {_signed(e.value)}" for label, e in numbers.items()) + ".",
+        f"over the lower half, by repetition; a growth below {GROWTH:g}, our margin, counts as none.",
+        covers=SETS, at_most=GROWTH, origin="source", source=WORK, place="§6.1, Figure 4",
+        stated="the effect disappears", repeated=settings.repetitions,
+        holds=f"One power law nearly does for the NTK: exponents change by {said}.{small} Across a fitted cusp: "
+        f"{fitted}.",
+        fails=f"The NTK’s exponent grows, too: by {said}.",
+        undecided=f"The NTK’s exponents change by {said}, which the margin does not decide.",
+        why=f"Across a fitted cusp exponents grow by {fitted}: these curves bend.",
     )  # fmt: skip
 
 
@@ -175,8 +176,9 @@ def share(right: np.ndarray) -> Estimate:
     return t_interval(100.0 * right, bounds=(0, 100))
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
+def signed(e: Estimate) -> str:
+    """A change with its sign and interval."""
+    return f"{e.value:+.3f} ({e.low:.3f} to {e.high:.3f})".replace("-", "−")
 
 
 def _symmetries(settings: Settings, results: Results) -> list[Claim]:

@@ -40,10 +40,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 
 def _ranks(settings: Settings, results: Results) -> list[Claim]:
-    shared = {
-        "covers": TRAINED, "at_least": 0.0, "unit": _POINTS, "source": WORK, "place": FIGURE,
-        "repeated": settings.repetitions,
-    }  # fmt: skip
     kinds = (
         (
             "Accuracy falls with the group that moves the data",
@@ -64,13 +60,14 @@ def _ranks(settings: Settings, results: Results) -> list[Claim]:
             {"all architectures and inferences": e},
             measure=f"Accuracy minus accuracy with a larger group, mean over pairs along {ORDER}, architectures and "
             f"inferences, by repetition. {_counts(test)}",
-            origin="source", **shared,
+            covers=TRAINED, at_least=0, unit=_POINTS, origin="source", source=WORK, place=FIGURE,
+            repeated=settings.repetitions,
             holds=f"{larger}, the lower is accuracy: by {e.value:.1f} percentage points a pair of groups.",
             fails="Accuracies rise along the order of groups.",
             undecided=f"Accuracies change by {e.value:.1f} percentage points a pair of groups, within errors.",
         )
         for statement, e, test, larger in kinds
-    ]  # type: ignore[arg-type]  # fmt: skip
+    ]  # fmt: skip
 
 
 def _counts(test: RankTest) -> str:
@@ -91,13 +88,13 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
         ("GAP", "VEC", lead(gap, vec), gap.most, pixels, "77 against 67 % with 45,000 images"),
         ("VEC", "FCN", lead(wide, flat), wide.most, beside, "VEC 67 % with 45,000 images"),
     )
-    shared = {"covers": FOLDS, "at_least": 0.0, "unit": _POINTS, "source": WORK, "place": FIGURE, "repeated": s.folds}
     return [
         claim(
             "Infinitely wide GAP loses accuracy when the data are moved by groups that it is not symmetric under",
             {f"{group}, {s.small_images:,} images of {s.small_pixels} pixels": e for group, e in falls.items()},
             measure="Accuracy of the NTK on images as they are minus that on moved images, same folds.",
-            origin="source", **shared, aggregate=("the mean over groups", mean),
+            covers=FOLDS, at_least=0, unit=_POINTS, origin="source", source=WORK, place=FIGURE,
+            repeated=s.folds, aggregate=("the mean over groups", mean),
             holds=f"Spurious symmetries of the data cost infinitely wide GAP {mean.value:.1f} percentage points.",
             fails="Infinitely wide GAP is better on moved images.",
             undecided=f"The moves cost {mean.value:.1f} percentage points, within errors.",
@@ -107,7 +104,8 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
                 f"At infinite width {better} classifies better than {worse}",
                 {f"{most:,} training images of {side}×{side} pixels": e},
                 measure="Difference of accuracies of NTKs after the same training images on the same test images.",
-                origin="source", **shared, stated=stated,
+                covers=FOLDS, at_least=0, unit=_POINTS, origin="source", source=WORK, place=FIGURE,
+                repeated=s.folds, stated=stated,
                 holds=f"With fewer symmetries that images lack, {better} is {e.value:.1f} percentage points ahead of "
                 f"{worse}.",
                 fails=f"At this size {worse} is ahead.",
@@ -115,7 +113,7 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
             )
             for better, worse, e, most, side, stated in orders
         ),
-    ]  # type: ignore[arg-type]  # fmt: skip
+    ]  # fmt: skip
 
 
 def _signed(e: Estimate, under: bool) -> Estimate:

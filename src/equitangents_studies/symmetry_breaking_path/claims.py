@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -58,7 +59,7 @@ def _along(settings: Settings, results: Results, other: str) -> Claim:
         f"images, it changes by {signed(change(results, other, [w], times).value)}."
         for w in left
     )
-    wanted = {"at_most": 0.0} if other == "VEC" else {"at_least": 0.0}
+    at_least, at_most = (-math.inf, 0.0) if other == "VEC" else (0.0, math.inf)
     statement, holds, fails = {
         "VEC": (
             "VEC of finite width comes nearer to infinitely wide VEC along the path",
@@ -82,7 +83,7 @@ def _along(settings: Settings, results: Results, other: str) -> Claim:
         holds=f"{holds}: S-Dist changes by {signed(e.value)}.{rest}",
         fails=f"{fails}: S-Dist changes by {signed(e.value)}.{rest}",
         undecided=f"The change of the distance is within its errors.{rest}",
-        why=_sizes(settings, results, other), **wanted,
+        why=_sizes(settings, results, other), at_least=at_least, at_most=at_most,
     )  # fmt: skip
 
 

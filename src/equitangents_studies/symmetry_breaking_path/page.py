@@ -94,7 +94,7 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             right = [drawing.drawable(results.accuracy(width, t)) for t in settings.times]
             drawing.estimates(drawn[2], settings.times, right, colour)
             drawn[2].axhline(results.gap_accuracy(width).value, color=colour, lw=0.9, ls=":")
-        for axes in drawn[:2]:
+        for axes in (drawn[0], drawn[1]):
             axes.axhline(0, color=palette.MUTED.light, lw=0.8)
         drawn[2].axhline(results.limit_accuracy, color=palette.MUTED.light, lw=0.9, ls=(0, (4, 2)))
         drawn.legend()
