@@ -152,7 +152,7 @@ def _shift(settings: Settings, name: str, rate: float, task: Task) -> Arrays:
     matrices = functions_of_kernels(ntk, nngp, rate, int(_steps(settings)[-1]))
     task.step(1, 2)
     shuffled = np.random.default_rng(settings.seed).permutation(len(ntk))[None]
-    moved = {"shift": shifts(cast(groups.Group, inputs.group), len(x)), "shuffled": shuffled}
+    moved = {"shift": shifts(inputs.group, len(x)), "shuffled": shuffled}
     return {key: largest_change(matrices, permutations) for key, permutations in moved.items()}
 
 
