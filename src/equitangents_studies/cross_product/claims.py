@@ -125,7 +125,7 @@ def _trained(settings: Settings, results: Results) -> list[Claim]:
         claim(
             "The mean of ever more members is equivariant, at initialisation and at every later step, to within 3 % of "
             "one member’s violation",
-            each(lambda *cell: mean_share(*cell, level=level).times(100)),
+            each(lambda of, name, pairs, time: mean_share(of, name, pairs, time, level).times(100)),
             measure="Share of the members’ mean square violation that " + share,
             covers="members",
             repeated=settings.members,
@@ -143,7 +143,7 @@ def _trained(settings: Settings, results: Results) -> list[Claim]:
         claim(
             "The covariance of ever more members is equivariant, at initialisation and at every later step, to within "
             "3 % of one member’s violation",
-            each(lambda *cell: covariance_share(*cell, level=level).times(100)),
+            each(lambda of, name, pairs, time: covariance_share(of, name, pairs, time, level).times(100)),
             measure="For products of outputs f(gx) f(gx′)ᵀ, whose mean is the second moment: share of their mean "
             "square violation that " + share,
             covers="members",
