@@ -125,11 +125,7 @@ def _trained(settings: Settings, results: Results) -> list[Claim]:
         claim(
             "The mean of ever more members is equivariant, at initialisation and at every later step, to within 3 % of "
             "one member’s violation",
-<<<<<<< HEAD
-            each(lambda of, name, pairs, at: mean_share(of, name, pairs, at, level).times(100)),
-=======
             each(lambda of, name, pairs, time: mean_share(of, name, pairs, time, level).times(100)),
->>>>>>> ens
             measure="Share of the members’ mean square violation that " + share,
             covers="members",
             repeated=settings.members,
@@ -147,11 +143,7 @@ def _trained(settings: Settings, results: Results) -> list[Claim]:
         claim(
             "The covariance of ever more members is equivariant, at initialisation and at every later step, to within "
             "3 % of one member’s violation",
-<<<<<<< HEAD
-            each(lambda of, name, pairs, at: covariance_share(of, name, pairs, at, level).times(100)),
-=======
             each(lambda of, name, pairs, time: covariance_share(of, name, pairs, time, level).times(100)),
->>>>>>> ens
             measure="For products of outputs f(gx) f(gx′)ᵀ, whose mean is the second moment: share of their mean "
             "square violation that " + share,
             covers="members",
