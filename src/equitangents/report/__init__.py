@@ -16,7 +16,6 @@ from equitangents.report.verdict import (
     Origin,
     Verdict,
     format_number,
-    origin_of,
     plain_number,
     with_interval,
 )
@@ -41,7 +40,6 @@ __all__ = [
     "environment",
     "figures",
     "format_number",
-    "origin_of",
     "outside_resources",
     "palette",
     "plain_number",

@@ -141,15 +141,15 @@ class Verdict:
         found["bounds"] = (-math.inf if low is None else low, math.inf if high is None else high)
         found["numbers"] = {label: estimate(e) for label, e in kept.get("numbers", {}).items()}
         found["difference"] = None if kept.get("difference") is None else estimate(kept["difference"])
-        if found.setdefault("origin", origin_of(kept["source"])) not in ORIGINS:
+        if found.setdefault("origin", _origin_of(kept["source"])) not in ORIGINS:
             raise ValueError(f"origin is {found['origin']!r}; it is one of {', '.join(ORIGINS)}")
         return Verdict(**found)
 
 
-def origin_of(source: str) -> Origin:
+def _origin_of(source: str) -> Origin:
     """Whose claim it is, by what earlier versions wrote of its source.
 
-    >>> origin_of("stated in arXiv 2403.03103; the bound is our choice"), origin_of("open question of arXiv 2403.03103")
+    >>> _origin_of("stated in arXiv 2403.03103; the bound is ours"), _origin_of("open question of arXiv 2403.03103")
     ('source', 'ours')
     """
     if re.match(r"check|construction|by construction|our test of", source):

@@ -22,7 +22,6 @@ from equitangents.report import (
     Origin,
     Verdict,
     format_number,
-    origin_of,
 )
 from equitangents.statistics import Estimate
 from equitangents_studies.framework.agreement import agreement
@@ -43,11 +42,11 @@ def claim(
     *,
     measure: str,
     covers: str,
+    origin: Origin,
     source: str,
     holds: str,
     fails: str,
     undecided: str = "",
-    origin: Origin | None = None,
     place: str = "",
     stated: str = "",
     at_least: float = -math.inf,
@@ -110,7 +109,7 @@ def claim(
         covers=covers,
         stated=stated,
         bounds=(at_least, at_most),
-        origin=origin or origin_of(source),
+        origin=origin,
         place=place,
         meaning=meaning_of(verdict, statement, (holds, fails, undecided)),
         why=why if verdict == FAILS else "",

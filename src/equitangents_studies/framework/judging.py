@@ -32,11 +32,11 @@ def decide(estimate: Estimate, *, at_least: float = -math.inf, at_most: float = 
     return UNDECIDED
 
 
-def checked(covers: str, origin: Origin | None, place: str, repeated: int | None) -> None:
+def checked(covers: str, origin: Origin, place: str, repeated: int | None) -> None:
     """Raise InvalidArgumentError for a claim that does not say what its intervals cover, or whose it is."""
     if not covers:
         raise InvalidArgumentError("covers is empty; a claim says what its interval is over, or EXACT, or SINGLE")
-    if origin is not None and origin not in ORIGINS:
+    if origin not in ORIGINS:
         raise InvalidArgumentError(f"origin is {origin!r}; it is one of {', '.join(map(repr, ORIGINS))}")
     if origin == "source" and not place:
         raise InvalidArgumentError('place is empty; a claim of a source says where it is made ("Table 1", "review")')
