@@ -298,7 +298,8 @@ class TestWhatWasFound:
         ]
         page = self.published(root, folder, claims=claims, title="Found.", summary="1, not 2.", seconds=600.0)
         assert "## Equivariant Neural Tangent Kernels (Misof, Kessel & Gerken 2024, arXiv 2406.06504)" in page
-        assert f"**[Found.]({NAME}.md)**: 1, not 2." in page
+        assert f"**[Found.]({NAME}.md)**\n" in page
+        assert "1, not 2." not in page
         assert page.count("Claims: 3. Hold, or agree with ours: 1; fail, or differ: 1; undecided: 1.") == 2
         assert "- ✗ fails: It is not (" in page
         assert "At width 64 it is 3." in page

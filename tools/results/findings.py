@@ -22,7 +22,8 @@ def findings(published: Sequence[Record]) -> str:
     parts = [
         "# What we found about these papers",
         "What published runs say of the works that the studies reproduce. Each run has its finding, and below it the "
-        "claims of the work that do not hold or are open; the rest hold. The links lead to all numbers and settings.",
+        "claims of the work that do not hold or are open; the rest hold. Its page begins with our number beside the "
+        "work’s, and has all others, and the settings.",
         _counted([v for record in shown for v in _claims(record)]),
     ]
     for work in (*_WORKS, ""):
@@ -62,9 +63,10 @@ def _counted(verdicts: Sequence[Verdict]) -> str:
 
 
 def _of_run(record: Record) -> str:
-    """A run's finding with its sentence, then the claims that do not hold; of a run without a finding all of them."""
+    """A run's finding, then the claims that do not hold; of a run without a finding its sentence and all claims."""
     claims = [v for v in _claims(record) if v.verdict != HOLDS or not record.finding]
-    lines = [f"**[{heading(record)}]({record.name}.md)**: {plain(record.sentence)}"]
+    said = "" if record.finding else f": {plain(record.sentence)}"
+    lines = [f"**[{heading(record)}]({record.name}.md)**{said}"]
     return "\n\n".join([*lines, *(["\n".join(_line(v, record) for v in claims)] if claims else [])])
 
 
