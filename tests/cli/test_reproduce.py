@@ -27,6 +27,8 @@ def calls(monkeypatch) -> list[tuple[tuple, dict]]:
                 value=value,
                 interval=(value - 0.05, value + 0.05),
                 source="here",
+                origin="source",
+                place="there",
             )
             for claim, verdict, value in (("the mean agrees", HOLDS, 3.75), ("members do not", FAILS, 2.25))
         )

@@ -374,18 +374,3 @@ class TestIsingForEveryNumberOfMembers:
         many = ising.predicted_sizes(ising.Settings(groups=(1, 70, 500), members=1000))
         assert set(range(1, 65)) | {70, 500} <= set(many.tolist())
         assert len(many) < 100
-
-    def test_share_below_the_median(self):
-        """Ensembles of the law itself lie on both sides of its median, wider ones above it."""
-        settings = ising.Settings(members=200, groups=(1, 8), widths=(8, 16), steps=(1,))
-        rng = np.random.default_rng(0)
-        mean = rng.normal(size=(1, 1, 6)) * np.ones((1, 4, 1)) + 5
-        draws = lambda n, spread: mean[0] + spread * rng.normal(size=(n, 4, 6))
-        predicted = {"test": np.stack([ising.relative_std(draws(4000, m**-0.5)) for m in (1, 8)])[None]}
-        share = {}
-        for spread in (1.0, 3.0):
-            members = {16: {"test": draws(200, spread)[None]}}
-            results = ising.Results(np.array([1]), 1.0, {}, {"test": mean}, {}, predicted, members)
-            share[spread] = [ising.typical_share(settings, results, 16, "test", 0, m) for m in (1, 8)]
-        assert all(e.low < 0.5 < e.high for e in share[1.0])
-        assert all(e.high < 0.2 for e in share[3.0])

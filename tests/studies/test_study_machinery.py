@@ -177,7 +177,7 @@ class TestRunner:
     def test_unknown_names(self, tmp_path):
         with pytest.raises(InvalidArgumentError, match="the studies are toy, ising, rotated-images"):
             studies.run("tory", out=tmp_path / "run")
-        with pytest.raises(InvalidArgumentError, match="it has quick, paper"):
+        with pytest.raises(InvalidArgumentError, match="it has quick, desk, paper"):
             studies.run("toy", preset="huge", out=tmp_path / "run")
         assert not (tmp_path / "run").exists()
 

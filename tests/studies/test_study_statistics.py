@@ -149,6 +149,7 @@ class TestJudge:
             family if estimates is None else estimates,
             measure="m",
             covers="samples",
+            origin="ours",
             source="s",
             holds="",
             fails="",
