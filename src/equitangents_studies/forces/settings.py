@@ -31,8 +31,8 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        molecule="ethanol", sizes=(5, 10, 20), test=20, bandlimit=2, ridge=1e-5, turns=8, water_sizes=(10, 25, 50, 100),
-        water_test=100,
+        molecule="ethanol", sizes=(5, 10, 20), test=20, bandlimit=2, tolerance=1e-7, ridge=1e-4, turns=8,
+        water_sizes=(10, 25, 50, 100), water_test=100,
     ),
     "paper": Settings(
         molecule="ethanol", sizes=(5, 10, 20, 50, 100), test=100, bandlimit=4, tolerance=1e-7, ridge=1e-6, turns=10,
