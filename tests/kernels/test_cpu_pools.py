@@ -204,7 +204,8 @@ def test_costs_of_networks_that_pool_are_literal_counts():
     assert cost.multiply_adds == 15 * 49 * 8**2 * 3  # inputs begin as a torus
 
 
-def test_a_pool_needs_no_more_memory_than_one_coarse_field_over_pairs():
+def test_a_pool_needs_no_more_memory_than_one_coarse_field_over_pairs(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")  # each thread has a field of its own
     conv = (Conv(1, 3, padding="zero"), Relu())
     net = Sequential(*conv, AvgPool(2), *conv, GlobalAvgPool(), Dense(1))
     held = CPU.steps(net.lower((32, 32, 3))[1]).pairs_of_positions
