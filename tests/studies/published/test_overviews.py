@@ -1,0 +1,101 @@
+"""What `python -m tools.results` makes of all published runs: findings, paper, the table of the README."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tools.results import overview
+from tools.results.__main__ import main
+from tools.results.record import Record
+
+from equitangents.report import UNDECIDED
+from equitangents_studies.comparison.page import HEADER
+from studies.published.drawn import NAME
+
+
+class TestWhatWasFound:
+    """docs/results/findings.md: by work, every run's finding and the claims that do not hold."""
+
+    def published(self, root, folder, **changes):
+        claims = json.loads((folder / "verdicts.json").read_text())
+        (folder / "verdicts.json").write_text(json.dumps([{**claims[0], **more} for more in changes.pop("claims")]))
+        assert main([str(folder)], root) == 0
+        path = root / "docs" / "results" / NAME / "run.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+        main([], root)
+        return (root / "docs" / "results" / "findings.md").read_text()
+
+    def test_a_work_has_its_runs_with_what_fails_why_and_what_decides(self, root, folder):
+        source = {"source": "arXiv 2406.06504"}
+        claims = [
+            {**source, "claim": "It is so"},
+            {**source, "claim": "It is not", "verdict": "fails", "why": "At width 64 it is 3."},
+            {**source, "claim": "It is open", "verdict": UNDECIDED, "repeated": 5, "further": 12},
+            {**source, "claim": "Ours", "origin": "ours", "verdict": "fails"},
+        ]
+        page = self.published(root, folder, claims=claims, title="Found.", summary="1, not 2.", seconds=600.0)
+        assert "## Equivariant Neural Tangent Kernels (Misof, Kessel & Gerken 2024, arXiv 2406.06504)" in page
+        assert f"**[Found.]({NAME}.md)**\n" in page
+        assert "1, not 2." not in page
+        assert page.count("Claims: 3. Hold, or agree with ours: 1; fail, or differ: 1; undecided: 1.") == 2
+        assert "- ✗ fails: It is not (" in page
+        assert "At width 64 it is 3." in page
+        assert "12 more, about 24 min, would decide it" in page
+        assert "It is so" not in page
+        assert "Ours" not in page
+
+    def test_a_run_without_a_finding_lists_its_claims_and_one_of_another_work_stands_last(self, root, folder):
+        page = self.published(root, folder, claims=[{"source": "arXiv 1910.01663", "claim": "It is so"}])
+        assert "## Other works" in page
+        assert "- ✓ holds: It is so (" in page
+
+
+class TestThePaper:
+    def test_has_the_finding_the_command_and_the_first_figure_of_a_works_run(self, root, folder, monkeypatch):
+        monkeypatch.setattr(overview, "_HEADLINES", {NAME: "somebody2024"})
+        assert main([str(folder)], root) == 0
+        text = (root / "paper" / "paper.md").read_text("utf-8")
+        assert "[@somebody2024]" in text
+        assert f"`equitangents reproduce {NAME}" in text
+        assert re.search(rf"!\[.*\]\(\.\./docs/results/{NAME}/.*\.svg\)", text)
+
+
+class TestTheTableOfTheReadme:
+    def comparison(self, root, header):
+        row = ["ensemble", *(str(i) for i in range(len(header) - 1))]
+        table = {"kind": "table", "caption": "Of 4.", "header": list(header), "rows": [row]}
+        section = {"title": "All contenders", "text": [], "shown": [table]}
+        words = {"study": "comparison", "variant": "", "preset": "desk", "title": "T", "summary": "S.", "date": None}
+        none = {"claims": [], "versions": {}, "machines": [], "files": []}
+        none["settings"] = {"kernel_images": "1200", "train_images": "10000"}
+        times = {"seconds": 1.0, "processor_seconds": None, "interruptions": None}
+        facts = {"Data": "Fashion-MNIST, 14×14", "Group": "C4, pixels move to pixels", "Seed": "0"}
+        record = Record(
+            name="comparison", facts=facts, sections=[section], command="equitangents …", **words, **none, **times
+        )
+        place = root / "docs" / "results" / "comparison"
+        place.mkdir(parents=True)
+        (place / "run.json").write_text(record.to_json())
+
+    def test_is_left_out_without_a_published_comparison(self, root, folder):
+        before = (root / "README.md").read_text()
+        main([str(folder)], root)
+        assert (root / "README.md").read_text() == before
+
+    def test_has_the_columns_that_the_study_writes(self, root):
+        self.comparison(root, HEADER)
+        assert main([], root) == 0
+        readme = (root / "README.md").read_text()
+        row = " | ".join(str(HEADER.index(name) - 1) for name in overview.README_COLUMNS)
+        assert f"|  | {' | '.join(overview.README_COLUMNS)} |" in readme
+        assert f"| ensemble | {row} |" in readme
+        assert "Fashion-MNIST, 14×14" in readme
+        assert "are trained on 1,200 of the 10,000 images" in readme
+        assert readme.startswith("before\n")
+        assert readme.endswith("\n\nafter\n")
+
+    def test_is_refused_where_the_run_has_no_such_columns(self, root, capsys):
+        self.comparison(root, HEADER[:3])
+        assert main([], root) == 1
+        assert "OSP, foreign images" in capsys.readouterr().err

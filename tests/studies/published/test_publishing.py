@@ -1,0 +1,132 @@
+"""`python -m tools.results` changes the documentation of a repository and nothing else, or refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+from tools.results import small
+from tools.results.__main__ import ROOT, main
+from tools.results.record import Record
+
+from equitangents import studies
+from studies.published.drawn import NAME, everything, published
+
+
+class TestPublishing:
+    def test_twice_changes_nothing(self, root, folder):
+        main([str(folder)], root)
+        first = everything(root)
+        main([str(folder)], root)
+        assert everything(root) == first
+        assert main(["--check"], root) == 0
+
+    def test_from_the_folder_alone(self, root, folder, tmp_path):
+        main([str(folder)], root)
+        first = everything(root)
+        moved = folder.rename(tmp_path / "elsewhere")
+        for part in ("stages", "checkpoints"):
+            shutil.rmtree(moved / part, ignore_errors=True)
+        main([str(moved)], root)
+        assert everything(root) == first
+
+    def test_brings_index_gallery_and_menu_up_to_date(self, root, folder):
+        main([], root)
+        assert "No run has been published yet" in (root / "docs/results/index.md").read_text()
+        unpublished = lambda: (root / "docs/gallery.md").read_text().split("### Not published yet")[1]
+        assert all(f"- `{name}`: " in unpublished() for name in studies.registry)
+        assert main([str(folder)], root) == 0
+        index = (root / "docs/results/index.md").read_text()
+        verdicts = [claim["verdict"] for claim in json.loads((folder / "verdicts.json").read_text())]
+        numbers = " | ".join(str(verdicts.count(v)) for v in ("holds", "not decidable at this size", "fails"))
+        assert f"| [{NAME}]({NAME}.md) | Is it &lt;large>? | {numbers} |" in index
+        gallery = (root / "docs/gallery.md").read_text()
+        assert f"`{NAME}`" not in unpublished()
+        assert unpublished().count("\n- `") == len(studies.registry) - 1
+        assert Record.from_json((root / "docs/results" / NAME / "run.json").read_text()).sentence in gallery
+        assert f"](results/{NAME}/draws.svg)" in gallery
+        assert f"](results/{NAME}.md)" in gallery
+        assert all(info.name in gallery for info in studies.registry.values())
+        nav = (root / "mkdocs.yml").read_text()
+        assert f"      - results/index.md\n      - results/findings.md\n      - results/{NAME}.md\n" in nav
+        assert nav.endswith("  - Last: last.md\n")
+
+    def test_a_variant_has_a_page_of_its_own(self, root, folder):
+        assert main([str(folder)], root) == 0
+        assert main([str(folder), "--variant", "C8"], root) == 0
+        assert published(root, f"{NAME}-C8").splitlines()[0].endswith(": C8")
+        assert f"| [{NAME}-C8]({NAME}-C8.md) | The same for C8. |" in (root / "docs/results/index.md").read_text()
+        assert f"[report](results/{NAME}.md), [C8](results/{NAME}-C8.md)" in (root / "docs/gallery.md").read_text()
+
+    def test_check_says_what_is_out_of_date_and_leaves_it(self, root, folder, capsys):
+        main([str(folder)], root)
+        page = root / "docs" / "results" / f"{NAME}.md"
+        page.write_text("by hand")
+        (page.parent / "gone.md").write_text("of a run that is not there")
+        assert main(["--check"], root) == 1
+        assert page.read_text() == "by hand"
+        said = capsys.readouterr().out
+        assert f"docs/results/{NAME}.md is out of date" in said
+        assert "docs/results/gone.md is out of date" in said
+        assert main([], root) == 0
+        assert not (page.parent / "gone.md").exists()
+        assert main(["--check"], root) == 0
+
+
+class TestRefused:
+    def refused(self, folder, root, capsys):
+        before = everything(root)
+        assert main([str(folder)], root) == 1
+        assert everything(root) == before
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    def test_is_a_run_that_is_not_finished(self, root, folder, capsys):
+        (folder / "report.html").unlink()
+        assert "report.html is missing" in self.refused(folder, root, capsys)
+
+    def test_is_a_study_that_is_not_in_the_registry(self, root, folder, capsys):
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "study": "mine"}))
+        assert "'mine'" in self.refused(folder, root, capsys)
+
+    def test_is_a_figure_that_is_too_large_also_as_pixels(self, root, folder, capsys):
+        for kind in ("svg", "png"):
+            (folder / "figures" / f"draws.{kind}").write_text("x" * (small.LIMIT + 1))
+        assert "draws.svg" in self.refused(folder, root, capsys)
+
+    def test_is_a_setting_that_is_a_path(self, root, folder, capsys):
+        path = folder / "report.html"
+        path.write_text(re.sub(r"(<th[^>]*>rate</th><td>)[^<]*", r"\1/home/me/x.npz", path.read_text()))
+        assert "rate /home/me/x.npz" in self.refused(folder, root, capsys)
+
+    def test_is_a_readme_without_a_place_for_the_table(self, root, folder, capsys):
+        (root / "README.md").write_text("nothing")
+        assert main([str(folder)], root) == 1
+        assert "README.md must have the lines" in capsys.readouterr().err
+
+
+class TestTheRepository:
+    def test_shows_what_follows_from_its_published_runs(self):
+        # in a process of its own: other tests add studies to the registry
+        done = subprocess.run(
+            [sys.executable, "-m", "tools.results", "--check"], cwd=ROOT, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+    def test_every_page_belongs_to_a_study_and_names_its_files(self):
+        results = ROOT / "docs" / "results"
+        pages = {path.stem: path.read_text() for path in results.glob("*.md") if path.stem not in ("index", "findings")}
+        assert set(pages) == {path.name for path in results.iterdir() if path.is_dir()}
+        for name, page in pages.items():
+            record = Record.from_json((results / name / "run.json").read_text())
+            assert record.study in studies.registry
+            assert name == "-".join(part for part in (record.study, record.variant) if part)
+            for path in (results / name).iterdir():
+                assert path.stat().st_size <= small.LIMIT
+                assert path.name == "run.json" or f"({name}/{path.name})" in page
+            for link in re.findall(r"\]\(([^)#:]+)\)", page):
+                assert (results / link).is_file()
