@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float
@@ -20,6 +21,7 @@ from equitangents.statistics.student import FEWEST, binomial_ends, student_inter
 RESAMPLES = 2000
 Bounds = tuple[float, float]
 _SAME = 1e-14  # values that differ by less, relative to their size, are equal
+_KEPT = 2_000_000  # weights, 16 MB: those of larger resamples are drawn anew
 
 
 @renamed(level="confidence")
@@ -156,8 +158,15 @@ def _ends(
 
 
 def resample(n: int, resamples: int, seed: int) -> Float[np.ndarray, "resamples n"]:
-    """How much each of n samples weighs in every resample; rows sum to 1."""
-    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples) / n
+    """How much each of n samples weighs in every resample; rows sum to 1. Not to be written to: calls share them."""
+    return _drawn(n, resamples, seed) if n * resamples <= _KEPT else _drawn.__wrapped__(n, resamples, seed)
+
+
+@lru_cache(maxsize=4)  # a table of intervals asks for the same ones row after row
+def _drawn(n: int, resamples: int, seed: int) -> np.ndarray:
+    weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples) / n
+    weights.setflags(write=False)
+    return weights
 
 
 def within(low: float, high: float, bounds: Bounds | None) -> Bounds:

@@ -7,7 +7,7 @@ theorem gives derivatives as expectations of derivatives of φ: F_k = G, F_q1 = 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -61,9 +61,8 @@ class Law:
 
     def kernels(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(F, G) by the closed forms of `kernels.duals`."""
-        with precision.scope(np.float64):
-            f, g = self.dual.covariance(*(jnp.asarray(v, np.float64) for v in (k, q1, q2)))
-            return np.asarray(f), np.asarray(g)
+        f, g = _entry_by_entry(_covariance(self.dual), k, q1, q2)
+        return f, g
 
     def jet(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> Jet:
         """F, G and their derivatives, for arrays of one dimension."""
@@ -76,20 +75,29 @@ class Law:
 
     def _derivative(self, order: int) -> Callable[[np.ndarray], np.ndarray]:
         run = _derivatives(self.layer, order)
-
-        def call(z: np.ndarray) -> np.ndarray:
-            with precision.scope(np.float64):
-                return np.asarray(run(jnp.asarray(z, np.float64)))
-
-        return call
+        return lambda z: _entry_by_entry(run, z)[0]
 
     def _smooth_jet(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, ...]:
-        with precision.scope(np.float64):
-            f_by, g_by, f_by_by, g_by_by = _closed_jet(_SMOOTH[type(self.dual)])(
-                *(jnp.asarray(v, np.float64) for v in (k, q1, q2))
-            )
-        parts = (np.stack(f_by), _square(f_by_by), np.stack(g_by), _square(g_by_by))
-        return tuple(np.array(part, np.float64) for part in parts)
+        found = np.stack(_entry_by_entry(_closed_jet(_SMOOTH[type(self.dual)]), k, q1, q2))
+        f_by, g_by, f_by_by, g_by_by = np.split(found, np.cumsum([3, 3, 9]))
+        square = lambda rows: rows.reshape((3, 3, *k.shape))
+        return f_by, square(f_by_by), g_by, square(g_by_by)
+
+
+def _entry_by_entry(run: Callable[..., Sequence[Any]], *arrays: np.ndarray) -> list[np.ndarray]:
+    """Results of a compiled function of entries, in float64. Padded to a power of 8 or, above 4,096, of 2, since a
+    program for a new size takes longer to compile than it runs."""
+    size = arrays[0].size
+    bits = (size - 1).bit_length()
+    pad = (0, (1 << (bits if bits > 12 else -(-bits // 3) * 3)) - size)
+    with precision.scope(np.float64):
+        found = run(*(jnp.asarray(np.pad(np.ravel(v), pad, mode="edge"), np.float64) for v in arrays))
+        return [np.array(v)[:size].reshape(arrays[0].shape) for v in found]
+
+
+@lru_cache
+def _covariance(dual: Any) -> Callable[..., Sequence[Any]]:
+    return jax.jit(dual.covariance)
 
 
 def _erf(k: Any, q1: Any, q2: Any) -> Any:
@@ -124,13 +132,9 @@ def _closed_jet(form: Callable[..., Any]) -> Any:
     def one(k: Any, q1: Any, q2: Any) -> Any:
         each = (form, tangent)
         by = [jax.grad(function, (0, 1, 2))(k, q1, q2) for function in each]
-        return (*by, *(jax.hessian(function, (0, 1, 2))(k, q1, q2) for function in each))
+        return jax.tree.leaves((by, [jax.hessian(function, (0, 1, 2))(k, q1, q2) for function in each]))
 
     return jax.jit(jax.vmap(one))
-
-
-def _square(rows: Any) -> np.ndarray:
-    return np.stack([np.stack(row) for row in rows])
 
 
 def gaussian_pairs(k: Any, q1: Any, q2: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -153,7 +157,7 @@ def _derivatives(layer: Any, order: int) -> Any:
     function = lambda z: layer.function(z)
     for _ in range(order):
         function = jax.grad(function)
-    return jax.jit(lambda z: jax.vmap(function)(z.ravel()).reshape(z.shape))
+    return jax.jit(lambda z: [jax.vmap(function)(z)])
 
 
 def _kink_jet(slope: float, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, ...]:
