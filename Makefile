@@ -36,7 +36,9 @@ demo: $(STAMP) ## the main job on real data, with a report
 
 # Compiling small programs takes most of the time, and without optimisation a third of it. The other targets compile as
 # users do. XLA reads its flags up to the first word that begins without a dash.
-test: XLA := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false $(XLA)
+test: export PYTHONDONTWRITEBYTECODE := # test processes, and those that they start, share what one of them compiled
+test: XLA := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false \
+	--xla_cpu_parallel_codegen_split_count=1 $(XLA)
 test: $(STAMP) ## all tests but the slow ones, and what they cost
 	$(PYTEST) -m "not slow" --memory-limit 1.5
 
