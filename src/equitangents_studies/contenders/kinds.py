@@ -89,7 +89,7 @@ def _canonicalisation(problem: Problem) -> TrainedNetworks:
 @_kind("test-time", "orbit average at test time")
 def _test_time(problem: Problem) -> Averaged:
     """Averages over the orbit, f̄(x) = (1/|G|) Σ_g f(ρ(g)x), f one augmented network."""
-    return Averaged(_augmented(problem), problem)
+    return Averaged(TrainedNetworks(cnn(problem), problem, augmented=True), problem)
 
 
 @_kind("infinite", "infinitely wide augmented networks")
