@@ -18,11 +18,11 @@ from benchmarks.escnn_contender import VARIABLE
 from benchmarks.peers import OUT, environment
 from equitangents import studies
 from equitangents.report.verdict import with_interval
-from equitangents_studies.contenders.kinds.gcnn import TITLE
+from equitangents_studies.contenders.kinds import KINDS
 
 CONTENDER = "benchmarks.escnn_contender:Escnn"
 SETTINGS = {"contenders": f"gcnn,{CONTENDER}", "shrink": ""}
-NAMES = {"gcnn": TITLE, CONTENDER: "escnn"}
+NAMES = {"gcnn": KINDS["gcnn"].title, CONTENDER: "escnn"}
 MEASURES = {
     "upright": "accuracy, upright",
     "rotated": "accuracy, all orientations",

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from equitangents_studies.contenders import Problem
-from equitangents_studies.contenders.kinds import gcnn
+from equitangents_studies.contenders.kinds import group_convolutional
 from equitangents_studies.contenders.networks import count_parameters
 from equitangents_studies.contenders.turned_filters import exact_on_filters
 
@@ -40,7 +40,7 @@ class Escnn:
             "classes": p.classes,
             "taps": 3 if exact_on_filters(p.group) else 5,
             "convolutions": len(p.channels) - 1,
-            "parameters": count_parameters(gcnn.network(p), p.shape),
+            "parameters": count_parameters(group_convolutional(p), p.shape),
             "epochs": p.epochs,
             "batch": p.batch,
             "seed": p.seed,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from equitangents_studies.contenders import Problem
-from equitangents_studies.contenders.kinds import gcnn
+from equitangents_studies.contenders.kinds import group_convolutional
 from equitangents_studies.contenders.networks import count_parameters
 
 PEER = """
@@ -49,7 +49,7 @@ def test_it_is_trained_and_asked_in_another_process(contender):
     x = rng.normal(0, 0.1, (20, 4, 4, 1)) + y[:, None, None, None]
     made = contender.Escnn(PROBLEM).fit(x, y)
     np.testing.assert_array_equal(made.predict(x).argmax(1), y)
-    assert made.parameters == count_parameters(gcnn.network(PROBLEM), PROBLEM.shape) + 1
+    assert made.parameters == count_parameters(group_convolutional(PROBLEM), PROBLEM.shape) + 1
 
 
 def test_it_is_told_the_sizes_of_our_network(contender):

@@ -6,8 +6,7 @@ import pytest
 
 from equitangents import contenders, nn
 from equitangents_studies.contenders import rings
-from equitangents_studies.contenders.canonical import Canonicalised
-from equitangents_studies.contenders.networks import cnn, count_multiplications, count_parameters
+from equitangents_studies.contenders.networks import Canonicalised, cnn, count_multiplications, count_parameters
 from equitangents_studies.contenders.turned_filters import TurnedFilters, turned_filters
 
 X = np.random.default_rng(0).normal(size=(5, 8, 8, 2)).astype(np.float32)

@@ -8,7 +8,7 @@ import pytest
 import equitangents as et
 from equitangents import contenders
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.contenders.registry import Entry
+from equitangents_studies.contenders.contender import Entry
 
 PROBLEM = contenders.Problem("C4", (4, 4, 1), 3)
 X = np.random.default_rng(0).normal(size=(9, 4, 4, 1)).astype(np.float32)

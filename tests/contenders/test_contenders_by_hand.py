@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 from equitangents import contenders, nn
-from equitangents_studies.contenders import kernel_machine, rings
-from equitangents_studies.contenders.canonical import Canonicalised
-from equitangents_studies.contenders.kernel_machine import KernelMachine
-from equitangents_studies.contenders.networks import B_STD, LAST_STD, W_STD, count_multiplications, count_parameters
-from equitangents_studies.contenders.trained import TrainedNetworks
+from equitangents_studies.contenders import machines, rings
+from equitangents_studies.contenders.machines import KernelMachine, TrainedNetworks
+from equitangents_studies.contenders.networks import (
+    B_STD,
+    LAST_STD,
+    W_STD,
+    Canonicalised,
+    count_multiplications,
+    count_parameters,
+)
 from equitangents_studies.contenders.turned_filters import TurnedFilters
 
 RNG = np.random.default_rng(0)
@@ -102,7 +107,7 @@ class TestKernelMachine:
     def test_predicts_some_images_at_a_time(self, monkeypatch):
         machine = self.fitted()
         whole = machine.predict(self.IMAGES)
-        monkeypatch.setattr(kernel_machine, "_ROWS", 5)
+        monkeypatch.setattr(machines, "_ROWS", 5)
         np.testing.assert_allclose(machine.predict(self.IMAGES), whole, rtol=1e-6, atol=1e-7)
 
 

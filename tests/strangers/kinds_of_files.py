@@ -31,8 +31,7 @@ from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
 from equitangents_studies.data.own import load_own
 from equitangents_studies.framework import stage_files
-from equitangents_studies.framework.finished import finished
-from equitangents_studies.framework.folder import _config, _put_in_place
+from equitangents_studies.framework.folder import _config, _put_in_place, finished
 
 RNG = np.random.default_rng(0)
 NET = nn.Sequential(nn.Flatten(), nn.Dense(4, W_std=1.5, b_std=0.1), nn.Relu(), nn.Residual(nn.Dense(4)), nn.Dense(1))

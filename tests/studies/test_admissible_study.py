@@ -5,7 +5,7 @@ import pytest
 
 from equitangents import actions, nn
 from equitangents_studies.admissible import study as admissible
-from equitangents_studies.common.expected_agreement import powers_of_two
+from equitangents_studies.common.scores import powers_of_two
 
 SETTINGS = admissible.Settings(members=60, train_images=10, test_images=40, foreign_images=40)
 NAMES = ("test", "photographs")

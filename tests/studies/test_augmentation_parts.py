@@ -10,10 +10,8 @@ from scipy.stats import special_ortho_group
 import equitangents as et
 from equitangents.kernels import kernel_invariance_error
 from equitangents.statistics import excess_exponent
-from equitangents_studies.common.dependent_ensembles import boosted, nested_means
-from equitangents_studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
+from equitangents_studies.common.infinite import predicted_parts, squares_of_means
 from equitangents_studies.common.networks import mlp, same_weights
-from equitangents_studies.common.orbit_spread import predicted_parts, squares_of_means
 from equitangents_studies.common.rotation_bound import (
     coarseness,
     covering_angle,
@@ -30,7 +28,9 @@ from equitangents_studies.framework.progress import Task
 from equitangents_studies.ising import study as ising
 from equitangents_studies.mlp_to_gcnn import pairs
 from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
+from equitangents_studies.mlp_to_gcnn.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents_studies.other_ensembles import study as other_ensembles
+from equitangents_studies.other_ensembles.dependent_ensembles import boosted, nested_means
 from equitangents_studies.other_ensembles.settings import CLOSED
 from equitangents_studies.sampling import study as sampling
 

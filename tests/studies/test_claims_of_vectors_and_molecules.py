@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from equitangents import studies
-from equitangents_studies.common.worst import largest
+from equitangents_studies.common.scores import largest
 from equitangents_studies.cross_product import study as cross_product
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.forces import study as forces

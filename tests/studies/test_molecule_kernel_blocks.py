@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from equitangents.molecules import Molecules
-from equitangents_studies.common import kernel_ridge, molecule_kernels
+from equitangents_studies.common import molecule_kernels
 from equitangents_studies.data import load_molecules
 from equitangents_studies.framework.progress import Task
+from equitangents_studies.molecules import kernel_ridge
 
 
 def test_interrupted_kernel_is_completed_to_the_same_bits(tmp_path):

@@ -24,9 +24,8 @@ from equitangents_studies.common.moving_outputs.kernels import (
     moved_kernels,
     moved_targets,
 )
-from equitangents_studies.common.moving_outputs.over_time import MODELS, over_time
 from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT, SETS, WRONG, Learning
-from equitangents_studies.common.moving_outputs.trained import Trained, Training, _kept
+from equitangents_studies.common.moving_outputs.trained import MODELS, Trained, Training, _kept, over_time
 from equitangents_studies.orientations import study as orientations
 from equitangents_studies.orientations.networks import plane_symmetries, space_symmetries
 from equitangents_studies.orientations.turned import angles_between, nearest_rotations, template, turned_signals

@@ -7,7 +7,7 @@ import pytest
 
 from equitangents import actions
 from equitangents_studies.common.orbits import same_predictions
-from equitangents_studies.common.resampling_floor import control, quarter_turns, twice_turned
+from equitangents_studies.common.scores import floor_control, quarter_turns, twice_turned
 from equitangents_studies.rotated_images import study as rotated_images
 from equitangents_studies.rotated_images.floor import ahead_of_floor, floor_rows
 
@@ -42,7 +42,7 @@ class TestTheInvariantFunction:
     def test_its_control_is_exact_and_resampling_alone_takes_from_it(self, order, rng):
         action, x = actions.image_rotations(order), rng.normal(size=(30, 8, 8, 1))
         labels = floor_labels(action, x, rng.normal(size=(64, 5)))
-        assert (control(action, labels) == 4).all()
+        assert (floor_control(action, labels) == 4).all()
         assert osp(action, labels).mean() < order
 
     def test_finer_pixels_of_the_same_scene_lose_less(self):
@@ -59,7 +59,7 @@ class TestTheInvariantFunction:
         labels = np.zeros((8, 2), int)
         labels[2, 1] = 1
         labels[1] = 1
-        assert control(actions.image_rotations(8), labels).tolist() == [4.0, 3.0]
+        assert floor_control(actions.image_rotations(8), labels).tolist() == [4.0, 3.0]
 
 
 class TestTheClaimAboutIt:

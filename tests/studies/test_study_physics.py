@@ -10,8 +10,8 @@ import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import kernel_invariance_error
 from equitangents_studies.common.images import load_images, standardise
+from equitangents_studies.common.infinite import expected_squares
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
-from equitangents_studies.common.orbit_spread import expected_squares
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
 from equitangents_studies.comparison.settings import Settings as ComparisonSettings
 from equitangents_studies.comparison.study import images_of

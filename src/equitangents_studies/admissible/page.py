@@ -6,7 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.admissible.study import SUPPORTS, Results, Settings
-from equitangents_studies.common.foreign_inputs import why_foreign
+from equitangents_studies.common.input_pictures import why_foreign
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 
 _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION)

@@ -17,10 +17,10 @@ import numpy as np
 
 from equitangents import actions, nn
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
-from equitangents_studies.common.expected_agreement import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.orbits import deviations, relative_std, same_predictions
+from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import BEYOND_THE_LIMIT, EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import EXACT, Claim, claim

@@ -20,7 +20,7 @@ from equitangents.statistics import Estimate, exactly, excess_exponent, shared_l
 from equitangents_studies.common import networks
 from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair, distance_share
 from equitangents_studies.common.images import Images, load_images
-from equitangents_studies.common.orbit_spread import squares_of_means
+from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim

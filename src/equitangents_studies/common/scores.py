@@ -1,11 +1,31 @@
-"""The mean of a table of scores, one row a repetition, one column an input, with its interval."""
+"""Scores of ensembles: means over repetitions, the worst of a few, what is expected, and the floor of resampling.
+
+How invariant a perfectly invariant function can look on resampled pixels.
+
+Pixels x stand for the continuous image c, the spline through them, zero outside the square; S samples at the places of
+pixels, so that ρ(g)x = S R_g c. For any classifier f the function
+
+    F[c] = (1/|G|) Σ_h f(S R_h c)
+
+is invariant, F[R_g c] = F[c], exactly. But a test shows it the pixels of S R_g c, and the spline through those is not
+R_g c: interpolation smooths, and corners are cut off. F(x) = (1/|G|) Σ_h f(ρ(h)x), and its orbit same predictions on
+{ρ(g)x} fall short of |G| by what resampling does, and by nothing else. It is the floor for this f: a function that
+ignores what resampling destroys has a higher one, a constant |G|. The control is F over quarter turns alone, which move
+pixels to pixels: there it must be invariant to rounding.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-from jaxtyping import Float
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+import scipy.stats
+from jaxtyping import Float, Int
+
+from equitangents.actions import Action
 from equitangents.statistics import FEWEST, Estimate, bootstrap, paired_mean
+from equitangents_studies.common.orbits import orbit_batch
 
 
 def table_mean(table: Float[np.ndarray, "repetitions n"], bounds: tuple[float, float], level: float = 0.95) -> Estimate:
@@ -32,3 +52,107 @@ def covered(repetitions: int, name: str) -> str:
     ('ensembles, on these inputs', 'inputs')
     """
     return f"{name}, on these inputs" if repetitions >= FEWEST else "inputs"
+
+
+def largest(values: Float[np.ndarray, " n"], level: float = 0.95) -> Estimate:
+    """The largest of independent positive values; the interval reaches up to where a further one may lie.
+
+    That upper end is Student's prediction limit of the logarithms, exp(mean + t s √(1 + 1/n)). The lower end is the
+    largest value itself: one violation that was seen is enough. One value, or one that is not positive, gives no
+    interval.
+
+    Example:
+        >>> found = largest(np.array([0.01, 0.02, 0.015, 0.01]))
+        >>> found.value == found.low, 0.02 < found.high < 0.1
+        (True, True)
+    """
+    values = np.asarray(values, dtype=np.float64).ravel()
+    top, n = float(values.max()), len(values)
+    if n < 2 or not (np.isfinite(values).all() and values.min() > 0):
+        return Estimate(top, np.nan, np.nan, level)
+    logs = np.log(values)
+    t = scipy.stats.t.ppf((1 + level) / 2, n - 1)
+    limit = logs.mean() + t * logs.std(ddof=1) * (1 + 1 / n) ** 0.5
+    return Estimate(top, top, max(top, float(np.exp(min(limit, 700.0)))), level)
+
+
+SEVERAL = 16  # ensembles of one size that tell their own spread
+COVERS = f"ensembles of M networks: over the trained ones, and of fewer than {SEVERAL} from the expected spread"
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Orbit same predictions of disjoint trained ensembles of M, means over inputs, and what is expected of them."""
+
+    scores: Float[np.ndarray, " ensembles"]
+    expected: float
+    low: float
+    high: float
+
+    @property
+    def inside(self) -> float:
+        """The share of trained ensembles in the range that holds 95 % of infinitely wide ones."""
+        return float(((self.low <= self.scores) & (self.scores <= self.high)).mean())
+
+    def difference(self, bounds: tuple[float, float], level: float = 0.95) -> Estimate:
+        """Trained minus expected. The interval is over the ensembles, or of the expected spread where they are few.
+
+        So too where all ensembles score alike.
+        """
+        off, count = float(self.scores.mean()) - self.expected, len(self.scores)
+        if count >= SEVERAL and np.ptp(self.scores) > 0:
+            e = bootstrap(self.scores, confidence=level, bounds=bounds)
+            return Estimate(off, e.low - self.expected, e.high - self.expected, level)
+        wider = float(scipy.stats.norm.ppf((1 + level) / 2) / scipy.stats.norm.ppf(0.975)) / np.sqrt(count)
+        return Estimate(off, off - wider * (self.high - self.expected), off + wider * (self.expected - self.low), level)
+
+
+def disjoint_scores(
+    outputs: Float[np.ndarray, "all order n k"], members: int, score: Callable[[np.ndarray], np.ndarray]
+) -> Float[np.ndarray, " ensembles"]:
+    """Mean over inputs of `score`, which takes disjoint ensembles (E, members, |G|, n, K) to (E, n)."""
+    groups = outputs[: len(outputs) // members * members].reshape(-1, members, *outputs.shape[1:])
+    return score(groups).mean(axis=-1)
+
+
+def powers_of_two(most: int) -> list[int]:
+    """1, 2, 4, … and `most`."""
+    sizes, size = {most}, 1
+    while size < most:
+        sizes.add(size)
+        size *= 2
+    return sorted(sizes)
+
+
+def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean of estimates that may depend on each other, as of the same networks on several sets of inputs.
+
+    Half widths are averaged, too: no dependence makes the mean's interval wider than that.
+    """
+    of = lambda end: float(np.mean([getattr(e, end) for e in estimates]))
+    return Estimate(of("value"), of("low"), of("high"), estimates[0].level)
+
+
+FLOOR = (
+    "The resampling floor is the orbit same predictions of a function that is exactly invariant on continuous images: "
+    "the mean of trained networks over all turns of the spline through an image’s pixels. It misses the perfect score "
+    "only because turned images were resampled, which smooths them and cuts their corners, before it sees them. It "
+    "belongs to these networks: a function that ignores what resampling destroys would do better. Control: over "
+    "quarter turns, which move pixels to pixels,"
+)
+
+
+def twice_turned(action: Action, x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "order_order_n ..."]:
+    """All ρ(h)ρ(g)x as one batch, h slowest, then g."""
+    return orbit_batch(action, orbit_batch(action, x))
+
+
+def quarter_turns(action: Action) -> list[int]:
+    """The elements of C_n that turn by multiples of 90°."""
+    order = int(action.group.order)
+    return [g for g in range(order) if (4 * g) % order == 0]
+
+
+def floor_control(action: Action, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
+    """For how many of the quarter turns the class is that of the image as it is."""
+    return (labels[..., quarter_turns(action), :] == labels[..., action.group.identity, None, :]).sum(axis=-2) * 1.0

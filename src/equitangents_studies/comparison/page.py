@@ -9,10 +9,9 @@ from equitangents.extending import duration
 from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate
 from equitangents_studies import contenders
-from equitangents_studies.common.foreign_inputs import why_foreign
 from equitangents_studies.common.images import is_own
-from equitangents_studies.common.input_pictures import corners, input_pictures
-from equitangents_studies.common.resampling_floor import DEFINITION, control
+from equitangents_studies.common.input_pictures import corners, input_pictures, why_foreign
+from equitangents_studies.common.scores import FLOOR, floor_control
 from equitangents_studies.comparison import beside_source
 from equitangents_studies.comparison.claims import stated_text
 from equitangents_studies.comparison.recommendation import lag_table, recommendation
@@ -114,9 +113,11 @@ def _notes(settings: Settings, results: Results) -> list[str]:
             "each turned as a function of the plane: invariance holds up to what pixels of filters and images lose."
         )
     if results.floor:
-        scores = np.mean([control(results.problem.action, results.floor[name]).mean() for name in results.images.sets])
+        scores = np.mean(
+            [floor_control(results.problem.action, results.floor[name]).mean() for name in results.images.sets]
+        )
         notes.append(
-            f"{DEFINITION} the same function reaches {scores:.4g} of 4. The networks are those of “"
+            f"{FLOOR} the same function reaches {scores:.4g} of 4. The networks are those of “"
             f"{results.titles[results.floor_of]}”."
         )
     if {"infinite", "invariant-kernel"} & results.labels.keys():

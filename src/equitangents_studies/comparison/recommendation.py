@@ -15,7 +15,7 @@ from equitangents.report import Table, with_interval
 from equitangents.statistics import Estimate, binomial_ends, bootstrap, no_interval, shared_level, t_interval
 from equitangents_studies.comparison.results import Results
 from equitangents_studies.comparison.settings import Settings
-from equitangents_studies.framework.tables import table
+from equitangents_studies.framework.records import table
 
 ACCURACY, AGREEMENT = "rotated", "outside"
 

@@ -21,9 +21,9 @@ from equitangents_studies.comparison.claims import claims
 from equitangents_studies.comparison.results import COSTS, Curve, Results
 from equitangents_studies.comparison.settings import PRESETS, Settings, small_channels
 from equitangents_studies.contenders import Problem
-from equitangents_studies.contenders.kinds import gcnn
+from equitangents_studies.contenders.kinds import group_convolutional
+from equitangents_studies.contenders.machines import TrainedNetworks
 from equitangents_studies.contenders.networks import cnn, count_multiplications
-from equitangents_studies.contenders.trained import TrainedNetworks
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.framework.settings import at_least, check
@@ -117,7 +117,7 @@ def measure(settings: Settings, folder: Stages) -> Results:
         floor_of=floor_of,
         left_out=left_out,
         curves={k: _curve(settings, folder, problem, k, sets) for k in affordable},
-        gcnn_multiplications=float(count_multiplications(gcnn.network(problem), problem.shape)),
+        gcnn_multiplications=float(count_multiplications(group_convolutional(problem), problem.shape)),
     )
 
 
@@ -156,7 +156,7 @@ def _contender(
 def _budget(settings: Settings, problem: Problem, shrink: int) -> int:
     """How many of the small networks cost as much as one group-convolutional one; 0 where one costs more."""
     each = count_multiplications(cnn(problem, small_channels(settings, shrink)), problem.shape)
-    return int(count_multiplications(gcnn.network(problem), problem.shape) // each)
+    return int(count_multiplications(group_convolutional(problem), problem.shape) // each)
 
 
 def _curve(settings: Settings, folder: Stages, problem: Problem, shrink: int, sets: Sequence[str]) -> Curve:

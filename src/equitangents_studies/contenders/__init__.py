@@ -1,11 +1,11 @@
 """Ways to make a classifier invariant, behind one interface, found by name."""
 
-from equitangents_studies.contenders.averaged import Averaged
-from equitangents_studies.contenders.canonical import Canonicalised
+from equitangents_studies.contenders.contender import Contender, Entry
+from equitangents_studies.contenders.machines import Averaged
+from equitangents_studies.contenders.networks import Canonicalised
 from equitangents_studies.contenders.outcome import Cost, Outcome, run
 from equitangents_studies.contenders.problem import Problem
-from equitangents_studies.contenders.protocol import Contender
-from equitangents_studies.contenders.registry import Entry, find, names, register
+from equitangents_studies.contenders.registry import find, names, register
 from equitangents_studies.contenders.turned_filters import TurnedFilters
 
 __all__ = [

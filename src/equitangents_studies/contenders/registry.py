@@ -1,61 +1,17 @@
-"""Contenders by name: those of `kinds/`, one file each, those that were registered, and "module:Name" of one's own."""
+"""Contenders by name: those of `kinds`, those that were registered, and "module:Name" of one's own."""
 
 from __future__ import annotations
 
-import copy
 import importlib
-import inspect
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.contenders.problem import Problem
-from equitangents_studies.contenders.protocol import Contender
+from equitangents_studies.contenders.contender import Entry, Factory, fits
+from equitangents_studies.contenders.kinds import KINDS
 
-_BUILT_IN = (
-    "plain",
-    "augmented",
-    "ensemble",
-    "gcnn",
-    "gcnn-augmented",
-    "gcnn-ensemble",
-    "canonicalisation",
-    "test-time",
-    "infinite",
-    "invariant-kernel",
-)
-Factory = Contender | Callable[..., Contender]
-"""What makes a contender: a function of nothing or of the `Problem`, a class, or a contender that is copied."""
 _registered: dict[str, Factory] = {}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A contender's name, what tables call it, how it is made, and why it cannot be where it cannot."""
-
-    name: str
-    title: str
-    factory: Factory
-    unavailable: Callable[[Problem], str] = lambda problem: ""
-
-    def make(self, problem: Problem) -> Contender:
-        """A new contender, not fitted. Raises InvalidArgumentError where it cannot be made, fit or predict."""
-        try:
-            made = _made(self.factory, problem)
-        except Exception as error:
-            raise InvalidArgumentError(
-                f"contender {self.name!r} could not be made: {type(error).__name__}: {error}"
-            ) from error
-        for method in ("fit", "predict"):
-            if not callable(getattr(made, method, None)):
-                raise InvalidArgumentError(
-                    f"contender {self.name!r} is {made!r}, which has no method {method!r}; a contender has fit(x, y) "
-                    "and predict(x)"
-                )
-        return made
 
 
 def register(name: str, factory: Factory) -> None:
@@ -68,7 +24,7 @@ def register(name: str, factory: Factory) -> None:
     """
     if not isinstance(name, str) or not name or "," in name or ":" in name:
         raise InvalidArgumentError(f"name is {name!r}; expected text without commas and colons")
-    if not callable(factory) and not _fits(factory):
+    if not callable(factory) and not fits(factory):
         raise InvalidArgumentError(
             f"factory is {factory!r}; expected something to call that returns an object with fit and predict, or such "
             "an object"
@@ -78,7 +34,7 @@ def register(name: str, factory: Factory) -> None:
 
 def names() -> tuple[str, ...]:
     """Every name that `find` knows."""
-    return (*_BUILT_IN, *(name for name in _registered if name not in _BUILT_IN))
+    return (*KINDS, *(name for name in _registered if name not in KINDS))
 
 
 def find(name: str) -> Entry:
@@ -88,9 +44,8 @@ def find(name: str) -> Entry:
     """
     if name in _registered:
         return Entry(name, name, _registered[name])
-    if name in _BUILT_IN:
-        kind = importlib.import_module(f"equitangents_studies.contenders.kinds.{name.replace('-', '_')}")
-        return Entry(name, kind.TITLE, kind.make, getattr(kind, "unavailable", lambda problem: ""))
+    if name in KINDS:
+        return KINDS[name]
     module, colon, attribute = name.partition(":")
     if not colon:
         raise InvalidArgumentError(
@@ -115,25 +70,6 @@ def _imported(name: str, module: str, attribute: str) -> Any:
         if not hasattr(found, part):
             raise InvalidArgumentError(f"contender {name!r}: {module!r} has no {attribute!r}")
         found = getattr(found, part)
-    if not callable(found) and not _fits(found):
+    if not callable(found) and not fits(found):
         raise InvalidArgumentError(f"contender {name!r} is {found!r}, which has no fit and predict")
     return found
-
-
-def _fits(thing: Any) -> bool:
-    return not inspect.isclass(thing) and all(callable(getattr(thing, method, None)) for method in ("fit", "predict"))
-
-
-def _made(factory: Any, problem: Problem) -> Any:
-    if _fits(factory):
-        return copy.deepcopy(factory)
-    try:
-        parameters = inspect.signature(factory).parameters.values()
-    except (TypeError, ValueError):
-        return factory()
-    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    wants = bool(needed) or any(p.name == "problem" for p in parameters)
-    if not wants:
-        return factory()
-    named = [p.name for p in parameters if p.name == "problem" and p.kind is p.KEYWORD_ONLY]
-    return factory(problem=problem) if named else factory(problem)

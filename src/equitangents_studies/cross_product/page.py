@@ -8,11 +8,11 @@ import numpy as np
 
 from equitangents.report import Figure, Section, format_number, palette
 from equitangents.statistics import bootstrap
-from equitangents_studies.common.permutation_shift import FUNCTIONS
+from equitangents_studies.cross_product.permutation_shift import FUNCTIONS
 from equitangents_studies.cross_product.results import Results
 from equitangents_studies.cross_product.settings import SETS, SOLIDS, TITLES, Settings
+from equitangents_studies.framework.claims import after
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.framework.wording import after
 
 _COLOURS = {"none": palette.MUTED, "T": palette.ORANGE, "O": palette.GREEN, "I": palette.BLUE}
 _PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}

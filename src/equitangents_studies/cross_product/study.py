@@ -19,10 +19,10 @@ from equitangents.groups import MatrixGroup
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import orbit_batch
-from equitangents_studies.common.permutation_shift import functions_of_kernels, largest_change, shifts
 from equitangents_studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.cross_product.claims import claims
+from equitangents_studies.cross_product.permutation_shift import functions_of_kernels, largest_change, shifts
 from equitangents_studies.cross_product.results import Results
 from equitangents_studies.cross_product.settings import PRESETS, SETS, SOLIDS, TITLES, Settings, check_settings
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE

@@ -16,7 +16,7 @@ from equitangents.statistics import (
     shared_level,
     surviving_share,
 )
-from equitangents_studies.common.orbit_spread import squares_of_means
+from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.finite_width.results import Cell, Results
 from equitangents_studies.finite_width.settings import ARCHITECTURES, KINDS, NOUNS, TITLES, Settings, width_name
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim

@@ -6,7 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, palette, with_interval
 from equitangents.statistics import bootstrap, surviving_share
-from equitangents_studies.common.orbit_spread import squares_of_means
+from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.finite_width.claims import width_exponent
 from equitangents_studies.finite_width.results import Results
 from equitangents_studies.finite_width.settings import ARCHITECTURES, KINDS, NOUNS, TITLES, Settings, width_name

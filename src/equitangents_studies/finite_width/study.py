@@ -16,8 +16,7 @@ import numpy as np
 from equitangents import actions
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import is_own
-from equitangents_studies.common.infinite import gradient_descent
-from equitangents_studies.common.orbit_spread import predicted_parts
+from equitangents_studies.common.infinite import gradient_descent, predicted_parts
 from equitangents_studies.common.orbits import deviations
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.finite_width.claims import claims

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.statistics import Estimate, bootstrap
-from equitangents_studies.common.orbit_spread import squares_of_means
+from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.finite_width.claims import group_change, members_exponent, width_exponent
 from equitangents_studies.finite_width.results import Results
 from equitangents_studies.finite_width.settings import KINDS, TITLES, Settings

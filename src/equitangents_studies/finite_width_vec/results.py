@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from equitangents.statistics import Estimate, no_interval, paired_mean
-from equitangents_studies.common.counted_runs import counting
+from equitangents_studies.common.system_runs import counting
 
 GROUPS = ("I", "O(3)^d")
 INFERENCES = ("NN", "NN+")

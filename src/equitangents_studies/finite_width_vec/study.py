@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from equitangents_studies.common.counted_runs import by_key, counted_runs
-from equitangents_studies.common.single_draws import draw_accuracies
 from equitangents_studies.common.system_images import SystemImages, repeated_images
+from equitangents_studies.common.system_runs import by_key, counted_runs, draw_accuracies
 from equitangents_studies.finite_width_vec.claims import claims
 from equitangents_studies.finite_width_vec.results import GROUPS, INFERENCES, Results, Settings
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, bootstrap, exactly
-from equitangents_studies.common.worst import largest
+from equitangents_studies.common.scores import largest
 from equitangents_studies.forces.results import TARGETS, Results, error_ratio, guessed
 from equitangents_studies.forces.settings import Settings
 from equitangents_studies.framework.claims import EXACT, Claim, claim

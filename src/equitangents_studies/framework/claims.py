@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import scipy.special
+
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import (
     EXACT,
     FAILS,
     HOLDS,
     IN_ERRORS,
+    ORIGINS,
     P_VALUE,
     SINGLE,
     UNDECIDED,
@@ -22,18 +25,17 @@ from equitangents.report import (
     Origin,
     Verdict,
     format_number,
+    with_interval,
 )
 from equitangents.statistics import Estimate
-from equitangents_studies.framework.agreement import agreement
-from equitangents_studies.framework.judging import checked, decide, further_of_all, in_words, meaning_of, plainly
 from equitangents_studies.framework.records import Records
-from equitangents_studies.framework.wording import after
 
 __all__ = [
     "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "Claim", "Records", "after", "agreement", "claim", "decide", "lead",
 ]  # fmt: skip
 
 Claim = Verdict
+_MOST = 1_000_000  # further repetitions that are still worth naming
 
 
 def claim(
@@ -175,3 +177,175 @@ def _criterion(at_least: float, at_most: float, unit: str) -> str:
     if math.isinf(at_least):
         return f"at most {high}{unit}"
     return f"between {low} and {high}{unit}"
+
+
+def agreement(
+    statement: str,
+    ours: Estimate,
+    *,
+    stated_value: float,
+    stated_spread: float,
+    measure: str,
+    covers: str,
+    source: str,
+    place: str,
+    agrees: str,
+    differs: str,
+    undecided: str = "",
+    unit: str = "",
+    numbers: Mapping[str, Estimate] | None = None,
+    repeated: int | None = None,
+    why: str = "",
+) -> Verdict:
+    """The verdict on a number of the source's, stated_value ± stated_spread, by the difference d = ours − stated_value.
+
+    The ends of d's interval are √(h² + s²) away from it, h those of `ours`, s the source's spread. They agree if that
+    interval contains 0 and reaches at most 2 s to either side, differ if it excludes 0; else it is undecided. `numbers`
+    is the family behind `ours`; the rest is as in `claim`.
+
+    Raises InvalidArgumentError as `claim` does, and for a spread that is negative or no number.
+    """
+    if not (stated_spread >= 0 and math.isfinite(stated_spread) and math.isfinite(stated_value)):
+        raise InvalidArgumentError(
+            f"stated_value ± stated_spread is {stated_value} ± {stated_spread}; both are finite, the spread at least 0"
+        )
+    checked(covers, "source", place, repeated)
+    d, s = ours.value - stated_value, stated_spread
+    below, above = math.hypot(ours.value - ours.low, s), math.hypot(ours.high - ours.value, s)
+    difference = Estimate(d, d - below, d + above, ours.level)
+    verdict, further = UNDECIDED, None
+    if covers != SINGLE and all(map(math.isfinite, (d, below, above))):
+        agreeing = (below + above) / 2 <= 2 * s
+        verdict = FAILS if difference.low > 0 or difference.high < 0 else HOLDS if agreeing else UNDECIDED
+        if verdict == UNDECIDED and repeated is not None:
+            enough = max(math.sqrt(3) * s, math.sqrt(max(d * d - s * s, 0.0)))  # of h: they agree, or differ
+            further = further_by(enough / ((ours.high - ours.low) / 2), repeated, ours.level)
+    family = dict(numbers or {})
+    note = ""
+    if family:
+        far = max(family, key=lambda name: _distance(family[name].value, stated_value))
+        note = f"Of {len(family)} the farthest from the source’s is {far}: {in_words(family[far])}."
+    stated = f"{plainly(stated_value)} ± {plainly(stated_spread)} {unit}".strip()
+    return Verdict(
+        claim=statement,
+        verdict=verdict,
+        measure=measure,
+        criterion="the difference contains 0 within both uncertainties, and reaches at most twice the source’s",
+        value=ours.value,
+        interval=ours.interval,
+        source=source,
+        level=ours.level,
+        note=note,
+        unit=unit,
+        covers=covers,
+        stated=stated,
+        origin="source",
+        place=place,
+        meaning=meaning_of(verdict, statement, (agrees, differs, undecided)),
+        why=why if verdict == FAILS else "",
+        numbers=family,
+        difference=difference,
+        repeated=repeated,
+        further=further,
+    )
+
+
+def _distance(value: float, stated: float) -> float:
+    return abs(value - stated) if math.isfinite(value) else math.inf
+
+
+def decide(estimate: Estimate, *, at_least: float = -math.inf, at_most: float = math.inf) -> Decision:
+    """Compare an interval with bounds. What is not finite, or has no interval, cannot be decided.
+
+    Example:
+        >>> decide(Estimate(0.5, 0.4, 0.6), at_least=0.3)
+        'holds'
+        >>> decide(Estimate(0.5, 0.4, 0.6), at_least=0.45)
+        'not decidable at this size'
+    """
+    if not all(map(math.isfinite, (estimate.value, estimate.low, estimate.high))):
+        return UNDECIDED
+    if at_least <= estimate.low and estimate.high <= at_most:
+        return HOLDS
+    if estimate.high < at_least or at_most < estimate.low:
+        return FAILS
+    return UNDECIDED
+
+
+def checked(covers: str, origin: Origin, place: str, repeated: int | None) -> None:
+    """Raise InvalidArgumentError for a claim that does not say what its intervals cover, or whose it is."""
+    if not covers:
+        raise InvalidArgumentError("covers is empty; a claim says what its interval is over, or EXACT, or SINGLE")
+    if origin not in ORIGINS:
+        raise InvalidArgumentError(f"origin is {origin!r}; it is one of {', '.join(map(repr, ORIGINS))}")
+    if origin == "source" and not place:
+        raise InvalidArgumentError('place is empty; a claim of a source says where it is made ("Table 1", "review")')
+    if repeated is not None and repeated < 1:
+        raise InvalidArgumentError(f"repeated is {repeated}; it is at least 1, or None where nothing was repeated")
+
+
+def meaning_of(verdict: Decision, statement: str, means: tuple[str, str, str]) -> str:
+    """The sentence that belongs to `verdict`, of those for what holds, fails and is undecided."""
+    holds, fails, undecided = means
+    unsaid = f"This run does not decide whether this is so: “{statement}”." if holds else ""
+    return {HOLDS: holds, FAILS: fails, UNDECIDED: undecided or unsaid}[verdict]
+
+
+def further_of_all(
+    numbers: Mapping[str, Estimate], at_least: float, at_most: float, repeated: int | None
+) -> int | None:
+    """How many more repetitions decide a claim about each of `numbers`: one that fails is enough, or all hold."""
+    if repeated is None:
+        return None
+    misses: list[int | None] = []
+    holds: list[int | None] = []
+    for e in numbers.values():
+        if decide(e, at_least=at_least, at_most=at_most) != UNDECIDED:
+            continue
+        below, above = e.value - e.low, e.high - e.value
+        shrink = lambda room, width: room / width if width > 0 else math.inf
+        if at_least <= e.value <= at_most:
+            ratio = min(shrink(e.value - at_least, below), shrink(at_most - e.value, above))
+            holds.append(further_by(ratio, repeated, e.level))
+        else:
+            ratio = shrink(at_least - e.value, above) if e.value < at_least else shrink(e.value - at_most, below)
+            misses.append(further_by(ratio, repeated, e.level))
+    failing = [count for count in misses if count is not None]
+    if failing or not holds:
+        return min(failing, default=None)
+    return None if None in holds else max(count for count in holds if count is not None)
+
+
+def further_by(ratio: float, repeated: int, level: float) -> int | None:
+    """How many repetitions beyond those there are make Student's interval shorter than `ratio` times what it is."""
+    if repeated < 2 or not 0 < ratio <= 1:
+        return None
+    length = lambda count: float(scipy.special.stdtrit(count - 1, (1 + level) / 2)) / math.sqrt(count)
+    asked = ratio * length(repeated)
+    enough, short = repeated + _MOST, repeated  # `short` are too few
+    if not length(enough) < asked:
+        return None
+    while enough - short > 1:
+        middle = (enough + short) // 2
+        enough, short = (middle, short) if length(middle) < asked else (enough, middle)
+    return enough - repeated
+
+
+def in_words(estimate: Estimate) -> str:
+    """A number with its interval."""
+    return with_interval(estimate.value, estimate.interval)
+
+
+def plainly(number: float) -> str:
+    """A bound as it was given, not rounded to an interval."""
+    return f"{number:g}".replace("-", "−")
+
+
+def after(step: int) -> str:
+    """A number of training steps.
+
+    Example:
+        >>> after(0), after(1), after(2000)
+        ('at initialisation', 'after 1 step', 'after 2,000 steps')
+    """
+    return "at initialisation" if step == 0 else f"after {step:,} step{'' if step == 1 else 's'}"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import html
 import json
 import math
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import LEFTOVER, read_json, whole_file
+from equitangents.extending import LEFTOVER, UNREADABLE, read_json, whole_file
+from equitangents.report import Verdict
 from equitangents_studies.framework import lock, stage_files
 from equitangents_studies.framework.progress import Progress, Task
 from equitangents_studies.framework.sessions import Ending, Sessions
@@ -318,3 +321,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return ""
     return repr(value) if isinstance(value, float) else value
+
+
+def finished(path: Path) -> tuple[str, tuple[Verdict, ...], float] | None:
+    """The summary and verdicts of the run in `path` and its seconds; None where no whole run is finished there."""
+    if not (path / "report.html").is_file() or (path / ".new").exists():
+        return None
+    try:
+        config, verdicts = (read_json((path / f"{n}.json").read_text(encoding="utf-8")) for n in ("config", "verdicts"))
+        if config["sessions"][-1]["ended"] != "finished":
+            return None
+        said = re.search(r'<p class="summary">(.*?)</p>', (path / "report.html").read_text(encoding="utf-8"), re.S)
+        summary = html.unescape(said[1]) if said else ""
+        return summary, tuple(map(Verdict.from_dict, verdicts)), float(config["seconds"])
+    except UNREADABLE:
+        return None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.folder import Columns, RunFolder
 from equitangents_studies.framework.panels import panels
-from equitangents_studies.framework.records import Records
+from equitangents_studies.framework.records import Records, columns, table
 from equitangents_studies.framework.study import Presentation
-from equitangents_studies.framework.tables import columns, table
 
 __all__ = ["Columns", "Presentation", "Records", "RunFolder", "columns", "drawing", "panels", "table"]

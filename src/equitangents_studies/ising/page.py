@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, palette
 from equitangents.statistics import geometric_mean, log_ratio, squared_mean
-from equitangents_studies.framework.judging import in_words
+from equitangents_studies.framework.claims import in_words
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 from equitangents_studies.ising.results import (
     Results,

@@ -27,12 +27,11 @@ from equitangents_studies import data
 from equitangents_studies.common import kernel_classification
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn
-from equitangents_studies.common.orbit_kernels import element_kernels, elements_of, subgroup_mean
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.common.tissue import Tissue, load_tissue
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue, subgroup_mean
 
 THEIRS = "arXiv 2406.06504"
 TITLES = {"cnn": "CNN", "C4": "group-convolutional, C4", "D4": "group-convolutional, D4"}

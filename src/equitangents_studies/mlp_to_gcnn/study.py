@@ -19,11 +19,11 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
 from equitangents_studies.common import networks
 from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair
-from equitangents_studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.mlp_to_gcnn.claims import claims
+from equitangents_studies.mlp_to_gcnn.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents_studies.mlp_to_gcnn.pairs import GROUPS, convolutional_pair, dense_pair, gcnn
 from equitangents_studies.mlp_to_gcnn.results import Results, recorded_steps
 from equitangents_studies.mlp_to_gcnn.settings import PRESETS, SETS, Settings

@@ -20,10 +20,10 @@ from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
 from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
-from equitangents_studies.common.kernel_ridge import RIDGES, best_fit, composition, cross_validation
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.molecules.claims import claims
+from equitangents_studies.molecules.kernel_ridge import RIDGES, best_fit, composition, cross_validation
 from equitangents_studies.molecules.results import Results
 from equitangents_studies.molecules.settings import PRESETS, Settings
 

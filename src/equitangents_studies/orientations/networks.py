@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from equitangents import actions, groups, nn, sphere
-from equitangents_studies.common.moving_outputs.kernels import PairKernel, Symmetry
-from equitangents_studies.common.moving_outputs.networks import STD
+from equitangents_studies.common.moving_outputs.kernels import STD, PairKernel, Symmetry
 from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT, WRONG
 
 _FEATURES = 8  # kernels do not depend on it

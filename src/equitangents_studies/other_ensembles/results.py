@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from equitangents.statistics import Estimate, power_law, surviving_share
-from equitangents_studies.common.dependent_ensembles import nested_means
-from equitangents_studies.common.orbit_spread import squares_of_means
+from equitangents_studies.common.infinite import squares_of_means
+from equitangents_studies.other_ensembles.dependent_ensembles import nested_means
 from equitangents_studies.other_ensembles.settings import Settings
 
 DRAWS = 10  # independent sets of resampled copies

@@ -16,7 +16,6 @@ import jax
 import numpy as np
 
 from equitangents import actions, ensembles
-from equitangents_studies.common.dependent_ensembles import boosted
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.networks import mlp
@@ -25,6 +24,7 @@ from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.other_ensembles.claims import claims
+from equitangents_studies.other_ensembles.dependent_ensembles import boosted
 from equitangents_studies.other_ensembles.results import DRAWS, Results
 from equitangents_studies.other_ensembles.settings import CONTROL, INDEPENDENT, PRESETS, TITLES, Settings
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.report import Figure, Section, Table, palette, with_interval
-from equitangents_studies.common.expected_agreement import SEVERAL, mean_estimate
-from equitangents_studies.common.foreign_inputs import why_foreign
-from equitangents_studies.common.input_pictures import input_pictures
+from equitangents_studies.common.input_pictures import input_pictures, why_foreign
+from equitangents_studies.common.scores import SEVERAL, mean_estimate
 from equitangents_studies.framework.claims import after
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 from equitangents_studies.predicted_agreement.study import Results, Settings

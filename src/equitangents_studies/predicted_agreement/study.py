@@ -17,18 +17,11 @@ import numpy as np
 from equitangents import actions, nn
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate, excess_exponent, shared_level
-from equitangents_studies.common.expected_agreement import (
-    COVERS,
-    SEVERAL,
-    Trained,
-    disjoint_scores,
-    mean_estimate,
-    powers_of_two,
-)
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import same_predictions
+from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, after, claim

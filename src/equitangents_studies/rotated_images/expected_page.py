@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from equitangents.report import Section, Table, format_number, with_interval
-from equitangents_studies.common.resampling_floor import DEFINITION
+from equitangents_studies.common.scores import FLOOR
 from equitangents_studies.framework.page import Columns, columns, table
 from equitangents_studies.rotated_images.floor import INPUTS, MEMBERS, floor_rows
 from equitangents_studies.rotated_images.predicted import DRAWS, PREDICTED, distance, judged_sets, last_members, trained
@@ -120,7 +120,7 @@ def floor_section(settings: Settings, results: Results) -> Section:
     return Section(
         "What resampling leaves",
         [
-            f"{DEFINITION} the same function must reach 4 of 4. Here it is the mean of "
+            f"{FLOOR} the same function must reach 4 of 4. Here it is the mean of "
             f"{min(MEMBERS, settings.members)} "
             f"networks, trained as the others, on the first {INPUTS} inputs of each set."
             + (f" The source states {stated}." if stated else "")

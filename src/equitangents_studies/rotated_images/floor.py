@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.statistics import Estimate, bootstrap, shared_level
-from equitangents_studies.common import resampling_floor
+from equitangents_studies.common.scores import floor_control, twice_turned
 from equitangents_studies.common.training import train_stage
 from equitangents_studies.framework.claims import Claim, Records, claim
 from equitangents_studies.framework.folder import RunFolder
@@ -23,9 +23,7 @@ TOLERANCE = 0.05  # of |G|
 def floor_stage(settings: Settings, folder: RunFolder, results: Results, **training: Any) -> Arrays:
     """Classes (|G|, n) that the invariant function gives the orbits of the first n inputs of every set."""
     members = min(MEMBERS, settings.members)
-    inputs = {
-        name: resampling_floor.twice_turned(results.action, x[:INPUTS]) for name, x in results.images.sets.items()
-    }
+    inputs = {name: twice_turned(results.action, x[:INPUTS]) for name, x in results.images.sets.items()}
     return train_stage(
         folder,
         "floor",
@@ -83,7 +81,7 @@ def floor_rows(results: Results) -> list[tuple[str, Estimate, Estimate]]:
         (
             results.images.titles[name],
             bootstrap(results.agreement(labels), bounds=results.scales["agreement"]),
-            bootstrap(np.asarray(resampling_floor.control(results.action, labels)), bounds=four),
+            bootstrap(np.asarray(floor_control(results.action, labels)), bounds=four),
         )
         for name, labels in results.floor.items()
     ]

@@ -11,8 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from equitangents.report import Figure, Section, Table, figures, format_number, palette, with_interval
 from equitangents.statistics import bootstrap, bootstrap_intervals
-from equitangents_studies.common.foreign_inputs import why_foreign
-from equitangents_studies.common.input_pictures import corners, input_pictures, visible
+from equitangents_studies.common.input_pictures import corners, input_pictures, visible, why_foreign
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.rotated_images.claims import central
 from equitangents_studies.rotated_images.expected_page import (

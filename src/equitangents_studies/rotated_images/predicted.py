@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.statistics import Estimate, bootstrap, shared_level
-from equitangents_studies.common.expected_agreement import COVERS, Trained, disjoint_scores
+from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores
 from equitangents_studies.framework.claims import Claim, Records, claim
 from equitangents_studies.rotated_images.results import Results, ensemble_labels
 from equitangents_studies.rotated_images.settings import SOURCE, Settings, ensemble_sizes, experiment

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from equitangents import nn
-from equitangents_studies.common.expected_agreement import powers_of_two
 from equitangents_studies.common.images import load_images
 from equitangents_studies.common.networks import patch_cnn
+from equitangents_studies.common.scores import powers_of_two
 from equitangents_studies.framework.settings import at_least, check
 
 SOURCE = "arXiv 2403.03103"

@@ -22,8 +22,13 @@ from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.moving_outputs.claims import REVIEW, THEIRS, saving_claims, time_claims, trained_claim
 from equitangents_studies.common.moving_outputs.growing_sets import Score, Sets
-from equitangents_studies.common.moving_outputs.kernels import PairKernel, Symmetry, moved_kernels
-from equitangents_studies.common.moving_outputs.networks import STD, ends_on_positions
+from equitangents_studies.common.moving_outputs.kernels import (
+    STD,
+    PairKernel,
+    Symmetry,
+    ends_on_positions,
+    moved_kernels,
+)
 from equitangents_studies.common.moving_outputs.results import (
     PLAIN,
     RIGHT,

@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly
-from equitangents_studies.common.counted_runs import COUNTED
+from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.claims import EXACT, Claim, claim
 from equitangents_studies.spurious_symmetries.groups import ORDER
 from equitangents_studies.spurious_symmetries.pools import extra, lead

@@ -6,8 +6,8 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import t_interval
-from equitangents_studies.common.counted_runs import COUNTED
 from equitangents_studies.common.input_pictures import picture_grid
+from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 from equitangents_studies.spurious_symmetries.claims import FINITE, FULL, WIDE, share_counted
 from equitangents_studies.spurious_symmetries.groups import ORDER, own_group

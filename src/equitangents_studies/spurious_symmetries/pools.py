@@ -13,7 +13,7 @@ import numpy as np
 
 from equitangents.kernels import KeptKernel, KernelStore
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.common.moved_kernels import relative
+from equitangents_studies.common.system_runs import relative
 from equitangents_studies.framework.study import Arrays
 from equitangents_studies.systems import PowerLaw, architecture, fit_power_law, rotate
 from equitangents_studies.systems.grams import PoolKernel

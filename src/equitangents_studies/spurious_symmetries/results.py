@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.common.counted_runs import COUNTED, counting
+from equitangents_studies.common.system_runs import COUNTED, counting
 from equitangents_studies.spurious_symmetries.groups import by_data, by_model, spurious
 from equitangents_studies.spurious_symmetries.pools import Pool, lead
 from equitangents_studies.spurious_symmetries.rank_test import Pairs, RankTest, rank_test

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from equitangents_studies.common.single_draws import draw_accuracies
 from equitangents_studies.common.system_images import SystemImages, repeated_images
+from equitangents_studies.common.system_runs import draw_accuracies
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 from equitangents_studies.spurious_symmetries.claims import claims

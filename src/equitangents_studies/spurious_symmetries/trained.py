@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents_studies.common.counted_runs import by_key, counted_runs
-from equitangents_studies.common.moved_kernels import predicted, relative
 from equitangents_studies.common.system_images import SystemImages
+from equitangents_studies.common.system_runs import by_key, counted_runs, predicted, relative
 from equitangents_studies.framework.study import Arrays, Task
 from equitangents_studies.spurious_symmetries.settings import GROUPS, Settings
 from equitangents_studies.systems import GradientInference, architecture, inference, transformation

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from equitangents.statistics import Estimate
-from equitangents_studies.common.counted_runs import COUNTED
+from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.claims import Claim, claim
 from equitangents_studies.symmetry_breaking_path.results import OTHERS, Results, Settings, over_members
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, palette
 from equitangents.statistics import Estimate
-from equitangents_studies.common.counted_runs import COUNTED
+from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents_studies.symmetry_breaking_path.claims import change, counted_widths, signed
 from equitangents_studies.symmetry_breaking_path.results import OTHERS, Results, Settings, over_members

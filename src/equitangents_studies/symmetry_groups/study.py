@@ -18,8 +18,8 @@ import jax
 import numpy as np
 
 from equitangents.statistics import Estimate, bootstrap, exactly
-from equitangents_studies.common.moved_kernels import predicted, relative
 from equitangents_studies.common.system_images import SystemImages, asked_images
+from equitangents_studies.common.system_runs import predicted, relative
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, claim
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check

@@ -10,8 +10,8 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from equitangents.report import Figure, Section, Widget, figures, format_number, palette, time_slider
 from equitangents.statistics import Estimate, bootstrap, surviving_share
+from equitangents_studies.framework.claims import after
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
-from equitangents_studies.framework.wording import after
 from equitangents_studies.toy.results import Results, Trained, largest_change, mean_size, member_sizes, violations
 from equitangents_studies.toy.settings import REGIONS, Settings
 from equitangents_studies.toy.study import plane_rotations

@@ -15,8 +15,7 @@ from jaxtyping import Float
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents_studies.common import networks
-from equitangents_studies.common.infinite import largest_rate
-from equitangents_studies.common.orbit_spread import expected_squares
+from equitangents_studies.common.infinite import expected_squares, largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE

@@ -17,8 +17,7 @@ import numpy as np
 from equitangents import actions, nn
 from equitangents_studies.common.moving_outputs.claims import saving_claims, time_claims, trained_claim
 from equitangents_studies.common.moving_outputs.growing_sets import Score, Sets
-from equitangents_studies.common.moving_outputs.kernels import Symmetry
-from equitangents_studies.common.moving_outputs.networks import ends_on_positions
+from equitangents_studies.common.moving_outputs.kernels import Symmetry, ends_on_positions
 from equitangents_studies.common.moving_outputs.results import (
     PLAIN,
     RIGHT,

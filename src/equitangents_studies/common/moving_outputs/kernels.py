@@ -8,11 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from equitangents import nn
 from equitangents.actions import Action
+
+STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
+
+
+def ends_on_positions(hidden_layers: int, channels: int, outputs: int) -> nn.Sequential:
+    """3×3 windows, ReLU, and `outputs` numbers at every position."""
+    hidden = [
+        layer
+        for _ in range(hidden_layers)
+        for layer in (nn.Conv(channels, (3, 3), padding="circular", **STD), nn.Relu())
+    ]
+    return nn.Sequential(*hidden, nn.Dense(outputs, **STD))
+
 
 PairKernel = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Θ(x, x′) on pairs of positions: inputs (N₁, …) and (N₂, …) to (N₁, P, N₂, P); P is 1 without positions."""

@@ -13,8 +13,7 @@ import numpy as np
 from equitangents.statistics import Estimate, bootstrap, paired_mean
 from equitangents_studies.common.moving_outputs.growing_sets import Score, Sets, inputs_saved, scores_of_a_draw
 from equitangents_studies.common.moving_outputs.kernels import PairKernel, Symmetry
-from equitangents_studies.common.moving_outputs.over_time import MODELS, over_time
-from equitangents_studies.common.moving_outputs.trained import Trained, Training, train
+from equitangents_studies.common.moving_outputs.trained import MODELS, Trained, Training, over_time, train
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, check
 
 SETS = ("training", "test", "off the data")

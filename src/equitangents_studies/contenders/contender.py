@@ -1,0 +1,88 @@
+"""What a contender is: any object with `fit` and `predict`; what it costs it may say. An `Entry` makes it."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int, Num
+
+from equitangents.errors import InvalidArgumentError
+from equitangents_studies.contenders.problem import Problem
+
+
+@runtime_checkable
+class Contender(Protocol):
+    """A classifier of images. It may have `parameters`, and `multiplications` of one prediction: numbers or None."""
+
+    def fit(self, x: Float[np.ndarray, "n height width channels"], y: Int[np.ndarray, " n"]) -> Any:
+        """Learn from images, each of mean 0 and standard deviation 1, and labels from 0 to K − 1."""
+
+    def predict(self, x: Float[np.ndarray, "n height width channels"]) -> Num[np.ndarray, "n ..."]:
+        """Scores (N, K), the largest of which decides, or labels (N,)."""
+
+
+class CountedContender(Contender, Protocol):
+    """A contender that says what it costs."""
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+
+    @property
+    def multiplications(self) -> int:
+        """How many multiplications one prediction takes."""
+
+
+Factory = Contender | Callable[..., Contender]
+"""What makes a contender: a function of nothing or of the `Problem`, a class, or a contender that is copied."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contender's name, what tables call it, how it is made, and why it cannot be where it cannot."""
+
+    name: str
+    title: str
+    factory: Factory
+    unavailable: Callable[[Problem], str] = lambda problem: ""
+
+    def make(self, problem: Problem) -> Contender:
+        """A new contender, not fitted. Raises InvalidArgumentError where it cannot be made, fit or predict."""
+        try:
+            made = _made(self.factory, problem)
+        except Exception as error:
+            raise InvalidArgumentError(
+                f"contender {self.name!r} could not be made: {type(error).__name__}: {error}"
+            ) from error
+        for method in ("fit", "predict"):
+            if not callable(getattr(made, method, None)):
+                raise InvalidArgumentError(
+                    f"contender {self.name!r} is {made!r}, which has no method {method!r}; a contender has fit(x, y) "
+                    "and predict(x)"
+                )
+        return made
+
+
+def fits(thing: Any) -> bool:
+    """Whether it is a contender already, an object and no class, which has `fit` and `predict`."""
+    return not inspect.isclass(thing) and all(callable(getattr(thing, method, None)) for method in ("fit", "predict"))
+
+
+def _made(factory: Any, problem: Problem) -> Any:
+    if fits(factory):
+        return copy.deepcopy(factory)
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        return factory()
+    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    wants = bool(needed) or any(p.name == "problem" for p in parameters)
+    if not wants:
+        return factory()
+    named = [p.name for p in parameters if p.name == "problem" and p.kind is p.KEYWORD_ONLY]
+    return factory(problem=problem) if named else factory(problem)

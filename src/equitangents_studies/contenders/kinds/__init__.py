@@ -1,1 +1,0 @@
-"""One contender a file: `TITLE`, `make(problem)`, and, where not every problem has it, `unavailable(problem)`."""
