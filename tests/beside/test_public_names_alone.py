@@ -13,7 +13,8 @@ import pytest
 import equitangents
 import equitangents_studies
 
-SOURCES = sorted(Path(equitangents_studies.__file__).parent.rglob("*.py*"))
+PACKAGE = Path(equitangents_studies.__file__).parent
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py*") if path.suffix in {".py", ".pyi"})  # and no bytecode
 ROOMS = {name for name in equitangents.__all__ if isinstance(getattr(equitangents, name), ModuleType)}
 
 
