@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -131,12 +130,12 @@ def _grid_of(shape: tuple[int, ...]) -> SphereGrid:
 @lru_cache(maxsize=64)
 def _synthesis(grid: SphereGrid, bandlimit: int) -> np.ndarray:
     """Y_k at the points of the grid, (n_θ, n_φ, bandlimit²)."""
-    basis = polynomials(grid.points, bandlimit)
+    basis = np.asarray(polynomials(grid.points, bandlimit))
     basis.flags.writeable = False
     return basis
 
 
-def _multiply(subscripts: str, a: Any, b: Any) -> Any:
+def _multiply(subscripts: str, a: ArrayLike, b: ArrayLike) -> ArrayLike:
     if isinstance(a, jax.Array) or isinstance(b, jax.Array):
         return jnp.einsum(subscripts, a, b, precision=jax.lax.Precision.HIGHEST)
     return np.einsum(subscripts, a, b, optimize=True)
