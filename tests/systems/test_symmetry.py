@@ -11,7 +11,7 @@ import pytest
 import equitangents as et
 from equitangents.errors import EquitangentsError, NetworkError
 from equitangents_studies.systems.coupling import why_uncoupled
-from equitangents_studies.systems.symmetry_tests import sample_data
+from equitangents_studies.systems.generated import sample_data
 from equitangents_studies.systems.two_sample import detectable_shift
 
 ARCHITECTURES = et.systems.ARCHITECTURES

@@ -18,9 +18,9 @@ import numpy as np
 from equitangents.errors import NetworkError
 from equitangents.extending import FiniteNetwork, Grid, Params, Signal, patches
 from equitangents.nn import Conv, Dense, LocallyConnected, Sequential
+from equitangents_studies.systems.architectures import Reparametrised, first_linear
 from equitangents_studies.systems.data_groups import DataGroup
-from equitangents_studies.systems.parametrisations import Reparametrised, first_linear, like
-from equitangents_studies.systems.transformations import ChannelRotations, Transformation
+from equitangents_studies.systems.transformations import ChannelRotations, Transformation, like
 
 
 @runtime_checkable

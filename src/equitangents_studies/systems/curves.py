@@ -6,8 +6,7 @@ one Cholesky factor a repetition serve all sizes, and the pool's spectrum predic
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,24 +17,25 @@ from sklearn.base import clone
 
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, Numbers, Targets, check_whole, notebook, renamed, whole_file
+from equitangents.extending import FileName, Numbers, Targets, check_whole, notebook, renamed
 from equitangents.kernels import Kernels
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate, paired_mean
-from equitangents_studies.systems import cavity, omniscient
-from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
-from equitangents_studies.systems.grams import KernelName, KernelTable, PoolKernel, check_ridge, pool_kernel
+from equitangents_studies.systems.conventions import Step, check_confidence, check_ridge, model_name, steps, write_csv
+from equitangents_studies.systems.curve_data import (
+    CurveData,
+    DataLike,
+    both_errors,
+    curve_data,
+    errors_of,
+    training_sizes,
+)
+from equitangents_studies.systems.grams import KernelName, KernelTable, PoolKernel, pool_kernel
 from equitangents_studies.systems.power_laws import PowerLaw, fit_power_law
-from equitangents_studies.systems.predictions_checked import Missed, missed
-from equitangents_studies.systems.progress import Step, steps
-from equitangents_studies.systems.refitting import both_errors, errors_of
+from equitangents_studies.systems.predictions import PREDICTIONS, Missed, missed
 
 ErrorName = Literal["classification", "squared"]
 _LEAST = 8  # inputs of the smallest default training set
-PREDICTIONS: dict[str, Callable[..., np.ndarray]] = {
-    "spectrum": omniscient.unchecked_risk,  # the measured errors stand beside them: see LearningCurve.missed
-    "inputs": cavity.unchecked_risk,
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,14 +118,7 @@ class LearningCurve:
 
     def to_csv(self, path: FileName) -> Path:
         """Write `table`; an interval that is not there is left empty."""
-        with whole_file(Path(path)) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(self.table)
-            writer.writerows(
-                ["" if value != value else repr(value) for value in row]
-                for row in zip(*self.table.values(), strict=True)
-            )
-        return Path(path)
+        return write_csv(self.table, path)
 
     def _rows(self) -> list[tuple[str, str]]:
         every: tuple[ErrorName, ...] = ("classification", "squared")
@@ -208,8 +201,7 @@ def learning_curve(
     count = check_whole("repetitions", repetitions, 1)
     if predict is not None and predict not in PREDICTIONS:
         raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum', 'inputs' or None")
-    if not 0 < confidence < 1:
-        raise InvalidArgumentError(f"confidence is {confidence!r}; it must be between 0 and 1")
+    check_confidence(confidence)
     splits = [given.split(r, seed) for r in range(count)]
     errors, predicted = np.full((2, len(n), count), np.nan), None
     name = model_name(model)
@@ -255,14 +247,6 @@ def kernel_curve(
     if predict is None:
         return errors, None
     return errors, PREDICTIONS[predict](matrices.pool, data.targets[: data.pool], sizes, ridge=ridge * matrices.unit)
-
-
-def model_name(model: Any) -> str:
-    """What results call a model: its name, if it has one, else that of its type."""
-    name = getattr(model, "name", None)
-    if isinstance(name, str):
-        return name
-    return str(getattr(model, "__name__", type(model).__name__))
 
 
 def _tabled(model: Any, data: CurveData, step: Step) -> tuple[Any, CurveData]:

@@ -29,9 +29,9 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.extending import FiniteNetwork, Params, check_whole
 from equitangents.kernels import KernelFunction
+from equitangents_studies.systems.conventions import check_choice
 from equitangents_studies.systems.coupling import coupled
 from equitangents_studies.systems.descent import Labelled, Steps, Trained, member_outputs, prepare, train
-from equitangents_studies.systems.parametrisations import check_choice
 from equitangents_studies.systems.tangent_spectrum import largest_eigenvalue
 from equitangents_studies.systems.transformations import Transformation
 

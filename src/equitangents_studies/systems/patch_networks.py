@@ -24,8 +24,7 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.extending import ArrayLike, DType, check_whole, precision, standard_normal
 from equitangents.nn import Conv, Dense, GlobalAvgPool, Relu, Residual, Sequential
 from equitangents_studies.systems.data_groups import DataGroup
-from equitangents_studies.systems.parametrisations import like
-from equitangents_studies.systems.transformations import ChannelRotations, Transformation
+from equitangents_studies.systems.transformations import ChannelRotations, Transformation, like
 
 _TOKEN_AXIS = {"mix_in": -2, "mix_out": -1, "places": -2}  # of the parameters that have one
 

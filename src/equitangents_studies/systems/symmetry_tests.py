@@ -19,11 +19,11 @@ import numpy as np
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.extending import Numbers, check_array, check_whole
 from equitangents.statistics import Estimate, binomial_ends
+from equitangents_studies.systems.conventions import check_choice
 from equitangents_studies.systems.coupling import why_uncoupled
 from equitangents_studies.systems.data_groups import DataGroup
-from equitangents_studies.systems.generated import textures
+from equitangents_studies.systems.generated import Sample, sample_data
 from equitangents_studies.systems.inferences import GradientInference, KernelInference
-from equitangents_studies.systems.parametrisations import check_choice
 from equitangents_studies.systems.system import System, fit_moved
 from equitangents_studies.systems.transformations import Transformation, transformation
 from equitangents_studies.systems.two_sample import detectable_shift, energy_test
@@ -73,21 +73,6 @@ class SymmetryResult:
 
     def __str__(self) -> str:
         return self.sentence
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Training inputs x (N, …), labels or targets y, and test inputs."""
-
-    x: np.ndarray
-    y: np.ndarray
-    x_test: np.ndarray
-
-
-def sample_data(shape: tuple[int, ...] = (8, 8, 3), classes: int = 3, *, seed: int = 0) -> Sample:
-    """60 training and 20 test inputs of tinted `textures`, which a wrong group tears apart."""
-    x, labels = textures(80, shape, classes, tint=0.8, seed=seed)
-    return Sample(x[:60], labels[:60], x[60:])
 
 
 def algorithmic_symmetry(
