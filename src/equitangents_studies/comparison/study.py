@@ -22,9 +22,9 @@ from equitangents_studies.comparison.results import COSTS, Curve, Results
 from equitangents_studies.comparison.settings import PRESETS, Settings, small_channels
 from equitangents_studies.contenders import Problem
 from equitangents_studies.contenders.contender import Entry
-from equitangents_studies.contenders.kinds import group_convolutional
 from equitangents_studies.contenders.machines import TrainedNetworks
 from equitangents_studies.contenders.networks import cnn, count_multiplications
+from equitangents_studies.contenders.registry import group_convolutional
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.framework.settings import at_least, check

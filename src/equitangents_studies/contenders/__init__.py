@@ -1,8 +1,8 @@
 """Ways to make a classifier invariant, behind one interface, found by name."""
 
+from equitangents_studies.contenders.contender import Problem
 from equitangents_studies.contenders.machines import Averaged
 from equitangents_studies.contenders.outcome import run
-from equitangents_studies.contenders.problem import Problem
 from equitangents_studies.contenders.registry import find, names, register
 from equitangents_studies.former_names import with_former
 
