@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, NotFiniteError
-from equitangents_studies.systems import inferences
+from equitangents_studies.systems import descent
 from equitangents_studies.systems.generated import Textures
 from equitangents_studies.systems.tangent_spectrum import largest_eigenvalue
 
@@ -136,7 +136,7 @@ def test_a_learning_rate_past_the_bound_of_momentum_is_said_before_training(monk
     def stop(*arguments: Any, **keywords: Any) -> None:
         raise NotTrainedError
 
-    monkeypatch.setattr(inferences, "train", stop)
+    monkeypatch.setattr(descent, "train", stop)
     x = np.random.default_rng(0).standard_normal((8, *SHAPE))
     system = et.systems.System("I", et.systems.architecture("FCN", 1, 4), "NN+")
     with pytest.raises(NotTrainedError), pytest.warns(ConvergenceWarning, match="stable below"):

@@ -5,11 +5,12 @@ from .architectures import ARCHITECTURES, architecture
 from .coupling import coupled
 from .curves import LearningCurve, learning_curve
 from .data_groups import data_group, expected_symmetry
+from .descent import GradientInference
 from .distances import s_dist
 from .embeddings import embed
 from .exchange import exchange_rate, moved_at_random, scrambled
 from .generated import textures
-from .inferences import GradientInference, KernelInference, inference
+from .inferences import KernelInference, inference
 from .kernel_spectrum import spectrum
 from .partial_orbits import PartialOrbits, partial_orbits
 from .patch_networks import patch_network

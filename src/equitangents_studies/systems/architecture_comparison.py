@@ -18,13 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.extending import Targets, check_whole, duration, renamed
 from equitangents.kernels import KernelFunction
+from equitangents.nn import Sequential
 from equitangents.statistics import shared_level
 from equitangents_studies.systems.architectures import architecture
 from equitangents_studies.systems.compared import Affordable, ArchitectureComparison
@@ -99,7 +100,7 @@ def notices(name: str, group: DataGroup, shape: tuple[int, ...]) -> bool:
 class Job:
     """A kernel that is computed `matrices` times: of data as they are, and moved."""
 
-    net: Any
+    net: Sequential
     matrices: int
 
 

@@ -163,11 +163,11 @@ class Reparametrised:
         with precision.scope(jax.tree.leaves(params)[0].dtype):
             return self.net.apply(self._scaled(params, -1), x)
 
-    def _scaled(self, params: Params, power: int) -> Any:
+    def _scaled(self, params: Params, power: int) -> Params:
         """Parameters times the scales of their layers, to this power; in NTK parametrisation as they are."""
         if self.parametrisation == "ntk":
             return params
-        scaled: list[Any] = []
+        scaled: list[Params] = []
         for layer, p in zip(self.net.layers, params, strict=True):
             if not p:
                 scaled.append(p)

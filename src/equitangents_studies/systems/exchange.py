@@ -17,14 +17,14 @@ import numpy as np
 
 from equitangents.actions import Action, from_function
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.extending import ActionLike, Elements, Numbers, Targets, check_whole, notebook, renamed
+from equitangents.extending import ActionLike, ArrayLike, Elements, Numbers, Targets, check_whole, notebook, renamed
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.systems.conventions import Step, check_confidence, check_ridge, model_name, steps
 from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
-from equitangents_studies.systems.curves import ErrorName, LearningCurve, kernel_curve
+from equitangents_studies.systems.curves import ErrorName, LearningCurve, curve_of, kernel_curve
 from equitangents_studies.systems.factors import (
     bound,
     ends_of,
@@ -55,7 +55,7 @@ def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
         flat = x.reshape(len(x), len(pi), -1)
         return flat[:, order].reshape(x.shape)
 
-    def moved(g: int, x: Any) -> Any:
+    def moved(g: int, x: ArrayLike) -> np.ndarray:
         if x.shape[1:] != shape:
             raise ShapeError(f"x has shape {x.shape}; positions were scrambled for (N, {', '.join(map(str, shape))})")
         return permuted(np.asarray(action(g, permuted(np.asarray(x), pi))), back)
@@ -271,7 +271,7 @@ def exchange_rate(
             matrices = PoolKernel(K)
             errors, predicted = kernel_curve(matrices, given, splits, n, check_ridge(ridge), predict)
             name = f"{model_name(net)}, {kind}"
-            curves[kind] = _curve(name, n, errors, predicted, predict, given, seed, confidence)
+            curves[kind] = curve_of(name, given, n, errors, predicted, predict, seed, confidence)
             left_out[kind] = _without_parts(matrices, given, n, ridge, predict, seed)
             step(2 + done / len(kernels), 3)
     rows = []
@@ -330,23 +330,7 @@ def _without_parts(
     return np.array(found)
 
 
-def _curve(
-    name: str,
-    sizes: np.ndarray,
-    errors: np.ndarray,
-    predicted: np.ndarray | None,
-    prediction: str,
-    data: CurveData,
-    seed: int,
-    level: float,
-) -> LearningCurve:
-    classification = None if data.classes is None else errors[0]
-    return LearningCurve(
-        name, sizes, classification, errors[1], predicted, prediction, data.pool, data.test_inputs, seed, level
-    )
-
-
-def _subgroup(action: Action, given: Any) -> list[int] | None:
+def _subgroup(action: Action, given: Elements | None) -> list[int] | None:
     """Elements of a proper subgroup, or None where the identity is the only one."""
     group = action.group
     if given is not None:

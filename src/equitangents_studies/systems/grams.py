@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.linalg
@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 
 from equitangents.actions import Action, as_action, check_finite_group
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError
-from equitangents.extending import ActionLike
+from equitangents.extending import ActionLike, ArrayLike
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction, Kernels, kernel_invariance_error
 from equitangents_studies.systems.conventions import Step
@@ -113,7 +113,7 @@ class KernelTable:
 
     matrices: Callable[[np.ndarray, np.ndarray], Kernels]
 
-    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """The kernels between rows x1 and x2 (None: x1)."""
         i = np.asarray(x1)[:, 0].astype(int)
         return self.matrices(i, i if x2 is None else np.asarray(x2)[:, 0].astype(int))

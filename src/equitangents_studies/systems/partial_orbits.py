@@ -42,6 +42,7 @@ from equitangents.report import format_number, with_interval
 from equitangents.solvers import solve
 from equitangents.statistics import Estimate, mean_interval
 from equitangents_studies.systems.conventions import Step, check_ridge, model_name, steps
+from equitangents_studies.systems.curve_data import centred_classes
 from equitangents_studies.systems.grams import GroupGrams, KernelName, finite_action, group_grams
 from equitangents_studies.systems.kernel_spectrum import irrep_blocks
 
@@ -314,7 +315,7 @@ def partial_orbits(
     elements = _elements(seen, order)
     in_part = np.isin(classes, chosen)
     inputs = np.concatenate([x, _test_inputs(x, test)]).astype(x.dtype) if test is not None else x
-    targets = np.eye(len(classes))[labels] - 1 / len(classes)
+    targets = centred_classes(labels, len(classes))
     copies = np.ones((order, len(x)), bool)
     copies[np.ix_(~np.isin(np.arange(order), elements), in_part[labels])] = False
     g, i = np.nonzero(~copies)
@@ -346,7 +347,7 @@ def partial_orbits(
     )
 
 
-def _elements(seen: Any, order: int) -> np.ndarray:
+def _elements(seen: int | Elements, order: int) -> np.ndarray:
     """The elements in which partly seen classes are seen: some of the group, but not all."""
     given = np.arange(int(seen)) if is_whole(seen) and 0 < seen <= order else np.unique(np.atleast_1d(seen))
     if is_whole(seen) and not 0 < seen < order:
@@ -358,14 +359,14 @@ def _elements(seen: Any, order: int) -> np.ndarray:
     return given
 
 
-def _test_inputs(x: np.ndarray, test: tuple[Any, Any]) -> np.ndarray:
+def _test_inputs(x: np.ndarray, test: tuple[Numbers, Targets]) -> np.ndarray:
     inputs = np.asarray(check_array("test", test[0], min_rank=2))
     if inputs.shape[1:] != x.shape[1:]:
         raise ShapeError(f"test has inputs of shape {inputs.shape[1:]}; those trained on have {x.shape[1:]}")
     return inputs
 
 
-def _test_labels(classes: np.ndarray, y: Any, count: int) -> np.ndarray:
+def _test_labels(classes: np.ndarray, y: Targets, count: int) -> np.ndarray:
     labels = np.asarray(y)
     if labels.shape != (count,):
         raise ShapeError(f"test has labels of shape {labels.shape} for {count} inputs")

@@ -19,8 +19,9 @@ import numpy as np
 from equitangents.extending import Numbers, check_array
 from equitangents_studies.systems.architectures import ARCHITECTURES, architecture
 from equitangents_studies.systems.data_groups import NAMES, expected_symmetry
+from equitangents_studies.systems.descent import GradientInference
 from equitangents_studies.systems.generated import sample_data
-from equitangents_studies.systems.inferences import GradientInference, KernelInference
+from equitangents_studies.systems.inferences import KernelInference
 from equitangents_studies.systems.symmetry_tests import SymmetryResult, algorithmic_symmetry
 from equitangents_studies.systems.system import System
 

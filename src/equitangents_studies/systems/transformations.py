@@ -182,7 +182,7 @@ class FullRotation(Transformation):
         return (x.reshape(len(x), -1) @ self.full.T).reshape(x.shape)
 
 
-def like(reference: Any, value: np.ndarray) -> Any:
+def like(reference: ArrayLike, value: np.ndarray) -> ArrayLike:
     """`value` as an array of the type and precision of `reference`."""
     array = np.asarray(value, np.dtype(reference.dtype))
     if not isinstance(reference, jax.Array):
