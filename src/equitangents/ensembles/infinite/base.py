@@ -25,9 +25,9 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, Momentum, as_times
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.fields.result import FieldFunction
-from equitangents.scale.place import local
 from equitangents.solvers import Method, Report
 from equitangents.solvers.choosing import as_method
+from equitangents.tiles.place import local
 
 
 class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
