@@ -90,7 +90,7 @@ FORMER = {  # by room: in which file of the package they live
         "report.render": "outside_resources",
     },
     "scale": {
-        "scale.estimate": "GramCost",
+        "scale.cost": "GramCost",
         "scale.verification": "Verification",
     },
     "solvers": {
