@@ -6,20 +6,19 @@ import importlib
 
 import pytest
 
+from equitangents.former import former_homes
 from equitangents_studies import contenders, data, systems
 
 ROOMS = (systems, data, contenders)
-NAMES = [(room, module, name) for room in ROOMS for module, names in room.FORMER.items() for name in names.split()]
+NAMES = [(room, *pair) for room in ROOMS for pair in former_homes(room.__name__, room.FORMER).items()]
 
 
-@pytest.mark.parametrize(("room", "module", "name"), NAMES, ids=lambda part: getattr(part, "__name__", part))
-def test_a_former_name_warns_where_it_is_used_and_is_the_same_object(room, module, name):
-    with pytest.warns(
-        DeprecationWarning, match=rf"{name} is no longer public; .* in {room.__name__}\.{module}"
-    ) as seen:
+@pytest.mark.parametrize(("room", "name", "home"), NAMES, ids=lambda part: getattr(part, "__name__", part))
+def test_a_former_name_warns_where_it_is_used_and_is_the_same_object(room, name, home):
+    with pytest.warns(DeprecationWarning, match=rf"{room.__name__}\.{name} is now {home}\.{name}; ") as seen:
         found = getattr(room, name)
     assert seen[0].filename == __file__
-    assert found is getattr(importlib.import_module(f"{room.__name__}.{module}"), name)
+    assert found is getattr(importlib.import_module(home), name)
     assert name not in room.__all__
 
 

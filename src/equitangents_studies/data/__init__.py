@@ -1,5 +1,6 @@
 """Data sets and inputs to test on: files in a folder, the digits of scikit-learn, noise and photographs, molecules."""
 
+from equitangents.extending import former_names
 from equitangents_studies.data.bundled import digits, gaussian_noise, letters, photo_patches
 from equitangents_studies.data.class_folders import load_class_folders, open_image_folder
 from equitangents_studies.data.dataset import Dataset
@@ -20,7 +21,6 @@ from equitangents_studies.data.molecules import (
     load_water,
     molecules_available,
 )
-from equitangents_studies.former_names import with_former
 
 __all__ = [
     "DataNotFoundError",
@@ -51,10 +51,10 @@ __all__ = [
 ]
 
 FORMER = {
-    "download": "DownloadError",
-    "class_folders": "ImageFiles ImageFolder",
-    "images": "grey",
-    "labelled_images": "LabelledImages",
-    "mask_folder": "MaskedImages",
+    "data.download": "DownloadError",
+    "data.class_folders": "ImageFiles ImageFolder",
+    "data.images": "grey",
+    "data.labelled_images": "LabelledImages",
+    "data.mask_folder": "MaskedImages",
 }
-__getattr__ = with_former(__name__, None, FORMER)
+__getattr__ = former_names(__name__, places=FORMER)

@@ -2,28 +2,28 @@
 
 import lazy_loader
 
-from equitangents_studies.former_names import with_former
+from equitangents.extending import former_names
 
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 FORMER = {
-    "architectures": "Reparametrised",
-    "compared": "ArchitectureComparison",
-    "data_groups": "DataGroup",
-    "distances": "SDist",
-    "embeddings": "Embedded",
-    "exchange": "ExchangeRate GroupExchange",
-    "factors": "Factor",
-    "generated": "Textures",
-    "kernel_spectrum": "Component KernelSpectrum",
-    "patch_networks": "PatchNetwork",
-    "power_laws": "Growth",
-    "predictions": "PoolSpectrum pool_spectrum",
-    "symmetry_tests": "SymmetryResult",
-    "system": "FittedSystem",
-    "tangent_spectrum": "Eigenvalue largest_eigenvalue",
-    "theorem_tables": "SymmetryRow SymmetryTable",
-    "transformations": "Path",
-    "two_sample": "TwoSample energy_test",
+    "systems.architectures": "Reparametrised",
+    "systems.compared": "ArchitectureComparison",
+    "systems.data_groups": "DataGroup",
+    "systems.distances": "SDist",
+    "systems.embeddings": "Embedded",
+    "systems.exchange": "ExchangeRate GroupExchange",
+    "systems.factors": "Factor",
+    "systems.generated": "Textures",
+    "systems.kernel_spectrum": "Component KernelSpectrum",
+    "systems.patch_networks": "PatchNetwork",
+    "systems.power_laws": "Growth",
+    "systems.predictions": "PoolSpectrum pool_spectrum",
+    "systems.symmetry_tests": "SymmetryResult",
+    "systems.system": "FittedSystem",
+    "systems.tangent_spectrum": "Eigenvalue largest_eigenvalue",
+    "systems.theorem_tables": "SymmetryRow SymmetryTable",
+    "systems.transformations": "Path",
+    "systems.two_sample": "TwoSample energy_test",
 }
-__getattr__ = with_former(__name__, _public, FORMER)
+__getattr__ = former_names(__name__, _public, FORMER)
