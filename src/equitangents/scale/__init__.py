@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from equitangents.former import former_names
-from equitangents.scale.estimate import estimate
+from equitangents.scale.cost import estimate
 from equitangents.scale.gram import GramStore
 
 __all__ = ["GramStore", "estimate"]

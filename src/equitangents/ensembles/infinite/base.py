@@ -26,10 +26,10 @@ from equitangents.inference import Momentum
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.fields.result import FieldFunction
-from equitangents.scale.place import local
 from equitangents.solvers.choosing import as_method
 from equitangents.solvers.method import Method
 from equitangents.solvers.solution import Report
+from equitangents.tiles.place import local
 
 
 class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
