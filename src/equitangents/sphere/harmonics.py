@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,10 @@ def harmonics(x: Float[ArrayLike, "*batch 3"], bandlimit: int) -> Float[ArrayLik
     return polynomials(x, bandlimit)
 
 
+@overload
+def polynomials(x: np.ndarray, bandlimit: int) -> np.ndarray: ...
+@overload
+def polynomials(x: ArrayLike, bandlimit: int) -> ArrayLike: ...
 def polynomials(x: ArrayLike, bandlimit: int) -> ArrayLike:
     """Spherical harmonics as `harmonics` gives them, of directions that were checked."""
     xp = jnp if isinstance(x, jax.Array) else np

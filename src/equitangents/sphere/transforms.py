@@ -130,7 +130,7 @@ def _grid_of(shape: tuple[int, ...]) -> SphereGrid:
 @lru_cache(maxsize=64)
 def _synthesis(grid: SphereGrid, bandlimit: int) -> np.ndarray:
     """Y_k at the points of the grid, (n_θ, n_φ, bandlimit²)."""
-    basis = np.asarray(polynomials(grid.points, bandlimit))
+    basis = polynomials(grid.points, bandlimit)
     basis.flags.writeable = False
     return basis
 

@@ -54,9 +54,9 @@ class GaussianSum:
         terms = (c * jnp.exp(-t * square) for c, t in zip(self.coefficients, self.rates, strict=True))
         return sum(terms)  # type: ignore[return-value]  # there is at least one
 
-    def __call__(self, r: ArrayLike | float) -> ArrayLike:
+    def __call__(self, r: ArrayLike | float) -> jax.Array:
         """The values η(r) of norms r."""
-        return r * self.factor(r * r)
+        return self.factor(r * r) * r
 
 
 def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> tuple[GaussianSum, float]:
