@@ -71,7 +71,7 @@ def load_class_folders(
 
 
 def class_files(place: Path, root: Path | None = None) -> tuple[ImageFiles, tuple[str, ...]]:
-    """Every image in `place`, in an order that no file system changes, and the classes. Names begin at `root`, or there."""
+    """Every image in `place`, in an order that no file system changes, and the classes; names begin at `root`."""
     if not place.is_dir():
         raise InvalidArgumentError(f"{place} is not a folder; expected one with a folder of images for each class")
     classes = sorted(p for p in place.iterdir() if p.is_dir() and not p.name.startswith("."))
