@@ -1,9 +1,16 @@
-"""What each method would take for one matrix, and which of them `solver="auto"` is."""
+"""What each method would take for one matrix, and which of them `solver="auto"` is.
+
+How fast this machine is, is measured once a process in some hundredths of a second.
+"""
 
 from __future__ import annotations
 
 import math
+import time as clock
 from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from equitangents.formatting import duration, memory_size
@@ -12,12 +19,12 @@ from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.eigh import Eigh
 from equitangents.solvers.finite_time import Lanczos
 from equitangents.solvers.low_rank import Nystrom, SubsetOfRegressors
+from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.solvers.method import Method, Task
 from equitangents.solvers.multi_gpu import MultiGPU
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
 from equitangents.solvers.sketch_and_project import SketchAndProject
-from equitangents.solvers.speed import flops_a_second
 from equitangents.validation import check_whole
 
 METHODS: dict[str, type[Method]] = {
@@ -26,6 +33,7 @@ METHODS: dict[str, type[Method]] = {
 }
 SOLVERS = ("auto", *METHODS)
 DECOMPOSED = 3000  # samples up to which "auto" decomposes: seconds, and every time, ridge and left-out sample
+_SIDE = 384  # of the matrices whose product is timed
 _UNKNOWN_PRODUCT = 1e-9  # seconds an entry, where there is no matrix to measure
 
 
@@ -172,3 +180,30 @@ def _written(method: Method) -> str:
     if isinstance(method, SketchAndProject):
         return f"solvers.SketchAndProject(block={method.block})"
     return repr(method.name)
+
+
+@cache
+def flops_a_second(precision: str) -> float:
+    """Floating-point operations of matrix products in a second, on as many threads as NumPy uses."""
+    a = np.full((_SIDE, _SIDE), 1 / _SIDE, precision)
+    a @ a
+    best = float("inf")
+    for _ in range(3):
+        start = clock.perf_counter()
+        a @ a
+        best = min(best, clock.perf_counter() - start)
+    return 2 * _SIDE**3 / best
+
+
+def seconds_of_product(matrix: SymmetricMatrix, vectors: int) -> float:
+    """Seconds that a product with so many vectors takes, from one tile, or from what memory gives."""
+    n = matrix.size
+    multiplying = 2 * n * n * vectors / flops_a_second("float64")
+    if matrix.in_memory or not matrix.has_blocks:
+        return multiplying + n * n * matrix.dtype.itemsize / 5e9
+    probe = slice(0, min(n, matrix.probe))
+    other = slice(n - probe.stop, n)
+    matrix.block(probe, other)
+    start = clock.perf_counter()
+    matrix.block(probe, other)
+    return multiplying + (clock.perf_counter() - start) * n * n / 2 / probe.stop**2

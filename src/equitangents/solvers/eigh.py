@@ -12,7 +12,7 @@ from equitangents.errors import NotFiniteError
 from equitangents.inference.memory import dense_solve_bytes
 from equitangents.solvers.definiteness import check_positive, check_semidefinite
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
-from equitangents.solvers.system import System
+from equitangents.solvers.system import System, relative
 
 _OPERATIONS = 60  # of LAPACK's divide and conquer, over N³, at the speed of matrix products
 
@@ -54,6 +54,5 @@ class _Decomposed(Prepared):
         modes = vectors.T @ targets
         alpha = vectors @ (system.dynamics.response(values, time)[:, None] * modes)
         left = vectors @ (system.dynamics.decay(values, time)[:, None] * modes)
-        sizes = np.linalg.norm(targets, axis=0)
-        errors = np.linalg.norm(targets - left - system.product(alpha), axis=0) / np.where(sizes > 0, sizes, 1)
+        errors = relative(targets - left - system.product(alpha), targets)
         return Answer(alpha, float(np.max(errors)), smallest, largest, "float64")

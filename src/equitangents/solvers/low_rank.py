@@ -18,7 +18,7 @@ import scipy.linalg
 
 from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
 from equitangents.inference.spectrum import relative_resolution
-from equitangents.solvers.low_rank_factors import held_part, pivoted_cholesky
+from equitangents.solvers.low_rank_factors import cheap_pivots, pivoted_cholesky
 from equitangents.solvers.matrices import PartMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
@@ -75,13 +75,12 @@ class Nystrom(_LowRank):
 
     def landmarks(self, matrix: SymmetricMatrix, rank: int) -> np.ndarray:
         """Pivots, from all rows or from a random part of them."""
-        rng = np.random.default_rng(self.seed)
-        cheap = matrix.landmark_rows(rank, rng)
+        cheap = cheap_pivots(matrix, rank, seed=self.seed)
         if cheap is not None:
-            return cheap[pivoted_cholesky(held_part(matrix, cheap), rank, seed=self.seed).pivots]
+            return cheap
         if matrix.size <= _OVERSAMPLED * rank:
             return pivoted_cholesky(matrix, rank, seed=self.seed).pivots
-        drawn = rng.choice(matrix.size, _OVERSAMPLED * rank, replace=False)
+        drawn = np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False)
         return drawn[pivoted_cholesky(PartMatrix(matrix, np.sort(drawn)), rank, seed=self.seed).pivots]
 
 
@@ -137,11 +136,8 @@ class _Span:
     def weights(self, time: float) -> np.ndarray:
         """Weights of the landmarks at one time; at inf, of what is above rounding."""
         values, vectors = self._modes
-        if math.isinf(time):
-            known = values > self._system.size * np.finfo(np.float64).eps * float(values[-1])
-            response = np.divide(1.0, values, out=np.zeros_like(values), where=known)
-        else:
-            response = self._system.dynamics.response(values, time)
+        rounding = self._system.size * np.finfo(np.float64).eps * float(values[-1])
+        response = self._system.response(values, time, rounding)
         return self._root @ (vectors @ (response[:, None] * (vectors.T @ self._pulls)))
 
 

@@ -59,10 +59,14 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> Pivote
     return Pivoted(factor[:, :held], pivots[:held], max(0.0, float(left.sum())))
 
 
-def held_part(matrix: SymmetricMatrix, rows: np.ndarray) -> ArrayMatrix:
-    """The entries of some rows and columns, in memory, made exactly symmetric."""
+def cheap_pivots(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarray | None:
+    """Pivots among the rows whose columns are cheap; None where all are."""
+    rows = matrix.landmark_rows(rank, np.random.default_rng(seed))
+    if rows is None:
+        return None
     entries = matrix.rectangle(rows, rows)
-    return ArrayMatrix((entries + entries.T) / 2, matrix.words)
+    held = ArrayMatrix((entries + entries.T) / 2, matrix.words)
+    return rows[pivoted_cholesky(held, rank, seed=seed).pivots]
 
 
 def factor_on(matrix: SymmetricMatrix, pivots: np.ndarray) -> np.ndarray:

@@ -14,12 +14,11 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.keywords import renamed
 from equitangents.memory import check_memory, default_memory_limit
-from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, too_large
+from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, seconds_of_product, too_large
 from equitangents.solvers.definiteness import blur
 from equitangents.solvers.matrices import ArrayMatrix, OperatorMatrix, SymmetricMatrix, as_matrix, spans
 from equitangents.solvers.method import Answer, Method, Prepared, Task
 from equitangents.solvers.solution import Report, Solution
-from equitangents.solvers.speed import seconds_of_product
 from equitangents.solvers.system import System
 from equitangents.validation import check_array
 
