@@ -10,16 +10,13 @@ from equitangents.inference.augmented import (
     row_digests,
 )
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
-from equitangents.inference.draws import as_key, check_sample
-from equitangents.inference.dynamics import DYNAMICS, Descent, Dynamics, Flow, as_times
-from equitangents.inference.gaussian import Projection, TrainedProcess, sample_gaussian
+from equitangents.inference.draws import as_key, check_sample, sample_gaussian, sample_on_orbits
+from equitangents.inference.dynamics import DYNAMICS, Descent, Dynamics, Flow, HeavyBall, Momentum, as_times
+from equitangents.inference.gaussian import Projection, TrainedProcess
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier, fourier_irreps, trivial_irrep
 from equitangents.inference.irrep_process import IrrepProcess, IrrepProjection
-from equitangents.inference.memory import dense_solve_bytes
-from equitangents.inference.momentum import HeavyBall, Momentum
-from equitangents.inference.orbit_samples import sample_on_orbits
 from equitangents.inference.probabilities import argmax_probabilities
-from equitangents.inference.spectrum import Spectrum, decompose, relative_resolution
+from equitangents.inference.spectrum import Spectrum, decompose, dense_solve_bytes, relative_resolution
 from equitangents.memory import check_memory, default_memory_limit
 
 __all__ = [

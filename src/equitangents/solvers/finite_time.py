@@ -72,8 +72,10 @@ class AtTheEnd(Prepared):
 
     def respond(self, targets: np.ndarray, time: float) -> Answer:
         """α at one time: by the method at inf, else by Lanczos."""
-        if math.isinf(time):
-            return self.solved(targets)
+        return self.solved(targets) if math.isinf(time) else self.in_time(targets, time)
+
+    def in_time(self, targets: np.ndarray, time: float) -> Answer:
+        """α at any time by Lanczos."""
         return respond_in_time(self.system, targets, time, tolerance=self.tolerance, steps=self.steps, limit=self.limit)
 
     @abc.abstractmethod
@@ -92,6 +94,7 @@ class Lanczos(Method):
     max_iterations: int = 1000
 
     name: ClassVar[str] = "lanczos"
+    any_time: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, self.max_iterations)
@@ -111,21 +114,13 @@ class Lanczos(Method):
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """Nothing is computed before the targets are known."""
-        return _Lanczos(self, system, limit)
+        return _Lanczos(system, self.tolerance, limit, self.max_iterations)
 
 
-@dataclass(frozen=True)
-class _Lanczos(Prepared):
-    method: Lanczos
-    system: System
-    limit: int
-
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
-        """α at one time."""
-        m = self.method
-        return respond_in_time(
-            self.system, targets, time, tolerance=m.tolerance, steps=m.max_iterations, limit=self.limit
-        )
+class _Lanczos(AtTheEnd):
+    def solved(self, targets: np.ndarray) -> Answer:
+        """(Θ + δ)⁻¹ Y by Lanczos as well."""
+        return self.in_time(targets, math.inf)
 
 
 def tile_bytes(task: Task) -> int:

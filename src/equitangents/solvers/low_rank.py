@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
-from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
+from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import relative_resolution
 from equitangents.solvers.low_rank_factors import cheap_pivots, pivoted_cholesky
 from equitangents.solvers.matrices import PartMatrix, SymmetricMatrix, spans
@@ -35,6 +35,7 @@ class _LowRank(Method, abc.ABC):
     seed: int = 0
 
     exact: ClassVar[bool] = False
+    any_time: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.rank is not None:
@@ -172,9 +173,7 @@ class _Spanned(Prepared):
 
     def _pass(self, landmarks: np.ndarray, targets: np.ndarray) -> tuple[_Span, _Span]:
         matrix, m = self._system.matrix, len(landmarks)
-        corner = matrix.rectangle(landmarks, landmarks).astype(np.float64)
-        if not np.isfinite(corner).all():
-            raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
+        corner = matrix.finite(matrix.rectangle(landmarks, landmarks).astype(np.float64))
         half = max(1, m // 2)
         both = (
             _Span(self._system, corner, targets.shape[1]),
@@ -182,9 +181,7 @@ class _Spanned(Prepared):
         )
         everything = np.arange(matrix.size)
         for rows in spans(matrix.size, _ROWS):
-            block = matrix.rectangle(everything[rows], landmarks).astype(np.float64, copy=False)
-            if not np.isfinite(block).all():
-                raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
+            block = matrix.finite(matrix.rectangle(everything[rows], landmarks).astype(np.float64, copy=False))
             for span in both:
                 span.add(block, targets[rows])
         return both

@@ -75,6 +75,7 @@ class Method(abc.ABC):
 
     name: ClassVar[str]
     exact: ClassVar[bool] = True  # up to the residual that it reports
+    any_time: ClassVar[bool] = False  # whether it answers at finite times itself, so that Lanczos need not
 
     @property
     def reads_entries(self) -> bool:

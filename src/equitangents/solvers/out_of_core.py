@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents._types import FileName
-from equitangents.errors import InvalidArgumentError, NotFiniteError
+from equitangents.errors import InvalidArgumentError
 from equitangents.files import real
 from equitangents.formatting import duration
 from equitangents.solvers.definiteness import blur, lost_in_factor, refused
@@ -162,9 +162,7 @@ class TiledFactor(Factor):
     def _made(self, i: int, j: int) -> np.ndarray:
         """One tile of the factor, from those before it."""
         rows, columns = self._span(i), self._span(j)
-        left = np.array(self._system.matrix.block(rows, columns), self.precision)
-        if not np.isfinite(left).all():
-            raise NotFiniteError(f"{self._system.matrix.words} holds NaN or infinite values")
+        left = self._system.matrix.finite(np.array(self._system.matrix.block(rows, columns), self.precision))
         if i == j:
             left[np.diag_indices_from(left)] += self._system.delta
         for k in range(j):

@@ -84,6 +84,7 @@ class Primal(Method):
     features: int
 
     name: ClassVar[str] = "primal"
+    any_time: ClassVar[bool] = True
 
     def cost(self, task: Task) -> Cost:
         """F, one pass over it, and four matrices of min(N, m) rows."""

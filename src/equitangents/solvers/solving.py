@@ -101,7 +101,7 @@ class Solver:
         return Solution(answer.coefficients * unit, report, answer.support)
 
     def _report(self, plan: Plan, answer: Answer, time: float, seconds: float) -> Report:
-        by_krylov = plan.method.exact and not math.isinf(time) and plan.solver not in ("eigh", "lanczos", "primal")
+        by_krylov = not (plan.method.any_time or math.isinf(time))
         reason = plan.reason
         if by_krylov:
             reason += f", and time {time:g} is finite, where Lanczos stands in for {plan.solver}"
