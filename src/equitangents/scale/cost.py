@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.formatting import duration, memory_size
-from equitangents.kernels import KernelCost
-from equitangents.kernels.cost import CostedKernel, check_dtype
+from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype
 from equitangents.kernels.engines import choose
 from equitangents.kernels.plans.counting import count
 from equitangents.kernels.program import Program

@@ -22,7 +22,7 @@ from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.inference import as_times
+from equitangents.inference.dynamics import as_times
 from equitangents.tiles.place import local
 
 CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
