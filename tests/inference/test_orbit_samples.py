@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from equitangents import groups
-from equitangents.inference import sample_on_orbits
+from equitangents.inference.draws import sample_on_orbits
 from equitangents.inference.group_fourier import GroupFourier, fourier_irreps
 
 GROUPS = [groups.symmetric(3), groups.cyclic(5), groups.quaternion()]
