@@ -16,7 +16,7 @@ from equitangents_studies.framework.claims import EXACT
 from equitangents_studies.framework.panels import panels
 from equitangents_studies.framework.records import Records
 from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
-from equitangents_studies.mlp_to_gcnn.claims import headline
+from equitangents_studies.mlp_to_gcnn.study import headline
 from equitangents_studies.sampling import study as sampling
 from studies.miniatures import study
 

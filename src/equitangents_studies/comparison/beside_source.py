@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from equitangents.report import Figure, Section, Table, palette, with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.comparison.claims import STATED, stand_in, stated_text
-from equitangents_studies.comparison.results import Results
-from equitangents_studies.comparison.settings import Settings, covers
+from equitangents_studies.comparison.settings import Results, Settings, covers
 from equitangents_studies.framework.page import RunFolder, drawing, panels, table
 
 _MARKS = "osD^vPX"

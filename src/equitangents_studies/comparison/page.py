@@ -13,10 +13,8 @@ from equitangents_studies.common.images import is_own
 from equitangents_studies.common.input_pictures import corners, input_pictures, why_foreign
 from equitangents_studies.common.scores import FLOOR, floor_control
 from equitangents_studies.comparison import beside_source
-from equitangents_studies.comparison.claims import stated_text
-from equitangents_studies.comparison.recommendation import lag_table, recommendation
-from equitangents_studies.comparison.results import COSTS, MEASURES, Results, pairs
-from equitangents_studies.comparison.settings import Settings, covers, small_channels
+from equitangents_studies.comparison.claims import lag_table, recommendation, stated_text
+from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs, small_channels
 from equitangents_studies.contenders.turned_filters import exact_on_filters
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 

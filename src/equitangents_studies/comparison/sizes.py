@@ -18,7 +18,7 @@ from equitangents.statistics import Estimate, shared_level, t_interval
 from equitangents_studies.common.images import load_images
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.comparison import settings as comparison
-from equitangents_studies.comparison.results import Results
+from equitangents_studies.comparison.settings import Results
 from equitangents_studies.comparison.study import check_settings as check_cell
 from equitangents_studies.comparison.study import measure as measure_cell
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE

@@ -5,8 +5,7 @@ from __future__ import annotations
 from equitangents.report import Figure, Section, Table, palette, with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.common.input_pictures import corners, input_pictures, why_foreign
-from equitangents_studies.comparison.results import MEASURES
-from equitangents_studies.comparison.settings import covers
+from equitangents_studies.comparison.settings import MEASURES, covers
 from equitangents_studies.comparison.sizes import Settings, SizesResults, cell_settings, title, words
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 

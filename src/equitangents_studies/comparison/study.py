@@ -18,8 +18,7 @@ from equitangents_studies import contenders
 from equitangents_studies.common.images import Images, load_images, zero_at_border
 from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.comparison.claims import claims
-from equitangents_studies.comparison.results import COSTS, Curve, Results
-from equitangents_studies.comparison.settings import PRESETS, Settings, small_channels
+from equitangents_studies.comparison.settings import COSTS, PRESETS, Curve, Results, Settings, small_channels
 from equitangents_studies.contenders import Problem
 from equitangents_studies.contenders.kinds import group_convolutional
 from equitangents_studies.contenders.machines import TrainedNetworks

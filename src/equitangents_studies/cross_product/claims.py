@@ -8,9 +8,17 @@ import numpy as np
 
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.common.scores import largest
-from equitangents_studies.cross_product.permutation_shift import FUNCTIONS
-from equitangents_studies.cross_product.results import Results, covariance_share, gain, mean_share, member_violations
-from equitangents_studies.cross_product.settings import SETS, TITLES, Settings
+from equitangents_studies.cross_product.settings import (
+    FUNCTIONS,
+    SETS,
+    TITLES,
+    Results,
+    Settings,
+    covariance_share,
+    gain,
+    mean_share,
+    member_violations,
+)
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim
 
 WORK = "arXiv 2403.03103"

@@ -17,8 +17,16 @@ from equitangents.statistics import (
     surviving_share,
 )
 from equitangents_studies.common.infinite import squares_of_means
-from equitangents_studies.finite_width.results import Cell, Results
-from equitangents_studies.finite_width.settings import ARCHITECTURES, KINDS, NOUNS, TITLES, Settings, width_name
+from equitangents_studies.finite_width.settings import (
+    ARCHITECTURES,
+    KINDS,
+    NOUNS,
+    TITLES,
+    Cell,
+    Results,
+    Settings,
+    width_name,
+)
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim
 
 OPEN = "open question of arXiv 2403.03103"

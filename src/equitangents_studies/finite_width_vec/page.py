@@ -7,8 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Section, Table, palette, with_interval
 from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.common.system_runs import COUNTED
-from equitangents_studies.finite_width_vec.claims import best_width
-from equitangents_studies.finite_width_vec.results import GROUPS, INFERENCES, Results, Settings
+from equitangents_studies.finite_width_vec.study import GROUPS, INFERENCES, Results, Settings, best_width
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 
 _COLOURS = {"I": palette.BLUE, "O(3)^d": palette.VERMILLION}

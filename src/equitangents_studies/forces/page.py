@@ -7,9 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Section, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.data.molecules import KCAL_PER_EV
-from equitangents_studies.forces.claims import headline
-from equitangents_studies.forces.results import TARGETS, Results
-from equitangents_studies.forces.settings import Settings
+from equitangents_studies.forces.study import TARGETS, Results, Settings, headline
 from equitangents_studies.forces.water_tensors import KINDS
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 

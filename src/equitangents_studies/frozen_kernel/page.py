@@ -6,10 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, palette, with_interval
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.frozen_kernel.claims import exponents
-from equitangents_studies.frozen_kernel.parametrisations import PARAMETRISATIONS, TITLES
-from equitangents_studies.frozen_kernel.results import Results
-from equitangents_studies.frozen_kernel.settings import NAMES, Settings
+from equitangents_studies.frozen_kernel.study import NAMES, PARAMETRISATIONS, TITLES, Results, Settings, exponents
 
 _COLOURS = dict(zip(PARAMETRISATIONS, (palette.BLUE, palette.GREEN, palette.VERMILLION), strict=True))
 

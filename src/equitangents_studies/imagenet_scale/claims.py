@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.common.scores import covered
 from equitangents_studies.framework.claims import Claim, Records, claim
-from equitangents_studies.imagenet_scale.results import Key, Results, mean_over_images
-from equitangents_studies.imagenet_scale.settings import Settings
+from equitangents_studies.imagenet_scale.settings import Key, Results, Settings, mean_over_images
 
 WORK = "arXiv 2207.04612"
 SOURCE = {("ResNet-101", "I"): 0.41, ("ResNet-101", "O(3)^d"): 0.49, ("Mixer", "I"): 0.38}  # exponents beyond the cusp

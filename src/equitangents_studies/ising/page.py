@@ -10,15 +10,18 @@ from equitangents.report import Figure, Section, palette
 from equitangents.statistics import geometric_mean, log_ratio, squared_mean
 from equitangents_studies.framework.claims import in_words
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
-from equitangents_studies.ising.results import (
+from equitangents_studies.ising.study import (
+    SETS,
     Results,
+    Settings,
     falls,
     measured_spread,
     overall_ratio,
+    predicted_sizes,
     share_left,
     spread_ratio,
+    three_times,
 )
-from equitangents_studies.ising.settings import SETS, Settings, predicted_sizes, three_times
 
 _TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Foreign spins"}
 _MARKS = {"training": palette.BLUE, "test": palette.GREEN, "foreign": palette.PURPLE}

@@ -8,8 +8,7 @@ import numpy as np
 
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim
-from equitangents_studies.learning_curves.results import DRAWN, DRAWN_SIZES, Results, off
-from equitangents_studies.learning_curves.settings import FIELDS, Settings
+from equitangents_studies.learning_curves.settings import DRAWN, DRAWN_SIZES, FIELDS, Results, Settings, off
 
 WORK = "arXiv 2207.04612"
 SETS = "training and test sets from the same images"

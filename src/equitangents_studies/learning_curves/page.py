@@ -8,8 +8,7 @@ from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 from equitangents_studies.learning_curves.claims import GROWTH, SOURCE, share
-from equitangents_studies.learning_curves.results import Results, off
-from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, Settings
+from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, Results, Settings, off
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}

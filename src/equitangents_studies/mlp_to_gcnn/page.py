@@ -7,9 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Section, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
-from equitangents_studies.mlp_to_gcnn.claims import headline
-from equitangents_studies.mlp_to_gcnn.results import Results, trained_shares
-from equitangents_studies.mlp_to_gcnn.settings import SETS, Settings
+from equitangents_studies.mlp_to_gcnn.study import SETS, Results, Settings, headline, trained_shares
 
 _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
 

@@ -11,9 +11,7 @@ from equitangents.statistics import t_interval
 from equitangents_studies.common.molecule_kernels import TITLES
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.molecules.claims import headline
-from equitangents_studies.molecules.results import Results, error_ratio, mean_errors
-from equitangents_studies.molecules.settings import Settings
+from equitangents_studies.molecules.study import Results, Settings, error_ratio, headline, mean_errors
 
 _COLOURS = {
     "so3": palette.BLUE,

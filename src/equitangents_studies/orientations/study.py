@@ -35,17 +35,15 @@ from equitangents_studies.common.moving_outputs.trained import Training
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, claim
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
-from equitangents_studies.orientations.networks import (
-    ends_on_group,
-    mlp,
-    pair_kernel,
-    plane_symmetries,
-    space_symmetries,
-)
 from equitangents_studies.orientations.turned import (
     LETTERS,
     angles_between,
+    ends_on_group,
+    mlp,
     nearest_rotations,
+    pair_kernel,
+    plane_symmetries,
+    space_symmetries,
     turned_rings,
     turned_signals,
     upright,

@@ -6,8 +6,18 @@ from collections.abc import Sequence
 
 from equitangents.statistics import bootstrap, exactly, shared_level
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents_studies.other_ensembles.results import DRAWS, Results, exponent, share
-from equitangents_studies.other_ensembles.settings import CLOSED, CONTROL, INDEPENDENT, ONE_RUN, TITLES, Settings
+from equitangents_studies.other_ensembles.settings import (
+    CLOSED,
+    CONTROL,
+    DRAWS,
+    INDEPENDENT,
+    ONE_RUN,
+    TITLES,
+    Results,
+    Settings,
+    exponent,
+    share,
+)
 
 WORK = "arXiv 2403.03103"
 OPEN = f"open question of {WORK}"

@@ -7,8 +7,18 @@ import numpy as np
 from equitangents.report import Figure, Section, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.other_ensembles.results import Results, exponent, share, squares
-from equitangents_studies.other_ensembles.settings import CLOSED, CONTROL, INDEPENDENT, ONE_RUN, TITLES, Settings
+from equitangents_studies.other_ensembles.settings import (
+    CLOSED,
+    CONTROL,
+    INDEPENDENT,
+    ONE_RUN,
+    TITLES,
+    Results,
+    Settings,
+    exponent,
+    share,
+    squares,
+)
 
 _COLOURS = dict(
     zip(

@@ -5,10 +5,18 @@ from __future__ import annotations
 from equitangents.report import Section, Table, format_number, with_interval
 from equitangents_studies.common.scores import FLOOR
 from equitangents_studies.framework.page import Columns, columns, table
-from equitangents_studies.rotated_images.floor import INPUTS, MEMBERS, floor_rows
-from equitangents_studies.rotated_images.predicted import DRAWS, PREDICTED, distance, judged_sets, last_members, trained
-from equitangents_studies.rotated_images.results import Results
-from equitangents_studies.rotated_images.settings import Settings, ensemble_sizes, stated_agreement
+from equitangents_studies.rotated_images.claims import (
+    DRAWS,
+    INPUTS,
+    MEMBERS,
+    PREDICTED,
+    distance,
+    floor_rows,
+    judged_sets,
+    last_members,
+    trained,
+)
+from equitangents_studies.rotated_images.settings import Results, Settings, ensemble_sizes, stated_agreement
 
 
 def expected_table(settings: Settings, results: Results) -> Columns:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Study
 from equitangents_studies.rotated_images.claims import claims
-from equitangents_studies.rotated_images.results import Results
-from equitangents_studies.rotated_images.settings import Settings, check_settings
+from equitangents_studies.rotated_images.settings import Results, Settings, check_settings
 from equitangents_studies.rotated_images.study import measure
 
 _FOREIGN = ("histology_lc25000_colon", "cifar10", "noise")

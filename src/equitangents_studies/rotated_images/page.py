@@ -13,7 +13,7 @@ from equitangents.report import Figure, Section, Table, figures, format_number, 
 from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents_studies.common.input_pictures import corners, input_pictures, visible, why_foreign
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.rotated_images.claims import central
+from equitangents_studies.rotated_images.claims import central, judged_sets
 from equitangents_studies.rotated_images.expected_page import (
     closed_form_section,
     closed_form_table,
@@ -22,9 +22,13 @@ from equitangents_studies.rotated_images.expected_page import (
     floor_section,
     floor_table,
 )
-from equitangents_studies.rotated_images.predicted import judged_sets
-from equitangents_studies.rotated_images.results import Results, ensemble_labels
-from equitangents_studies.rotated_images.settings import Settings, ensemble_sizes, stated_agreement
+from equitangents_studies.rotated_images.settings import (
+    Results,
+    Settings,
+    ensemble_labels,
+    ensemble_sizes,
+    stated_agreement,
+)
 
 _SHOWN_MEMBERS = 6
 _SHOWN_IMAGES = 2

@@ -9,8 +9,7 @@ from equitangents.report import with_interval
 from equitangents.statistics import exactly, shared_level
 from equitangents_studies.common.scores import covered
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents_studies.small_data.results import CNN, FOREST, Results, kernel_name
-from equitangents_studies.small_data.settings import Settings
+from equitangents_studies.small_data.settings import CNN, FOREST, Results, Settings, kernel_name
 
 THEIRS = "arXiv 1910.01663"
 ALIKE = 1.0  # percentage points by which accuracies may differ that count as alike

@@ -10,11 +10,9 @@ from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.claims import EXACT, Claim, claim
-from equitangents_studies.spurious_symmetries.groups import ORDER
 from equitangents_studies.spurious_symmetries.pools import extra, lead
 from equitangents_studies.spurious_symmetries.rank_test import RankTest
-from equitangents_studies.spurious_symmetries.results import Results
-from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, Settings
+from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, ORDER, Results, Settings
 from equitangents_studies.systems import expected_symmetry
 from equitangents_studies.systems.data_groups import data_group
 

@@ -10,10 +10,8 @@ from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 from equitangents_studies.spurious_symmetries.claims import FINITE, FULL, WIDE, share_counted
-from equitangents_studies.spurious_symmetries.groups import ORDER, own_group
 from equitangents_studies.spurious_symmetries.pools import Pool, share
-from equitangents_studies.spurious_symmetries.results import Results
-from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, Settings
+from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, ORDER, Results, Settings, own_group
 
 _COLOURS = {
     "FCN": palette.VERMILLION,

@@ -8,8 +8,15 @@ from equitangents.report import Figure, Section, palette
 from equitangents.statistics import Estimate
 from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.symmetry_breaking_path.claims import change, counted_widths, signed
-from equitangents_studies.symmetry_breaking_path.results import OTHERS, Results, Settings, over_members
+from equitangents_studies.symmetry_breaking_path.study import (
+    OTHERS,
+    Results,
+    Settings,
+    change,
+    counted_widths,
+    over_members,
+    signed,
+)
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:

@@ -12,9 +12,17 @@ from equitangents.report import Figure, Section, Widget, figures, format_number,
 from equitangents.statistics import Estimate, bootstrap, surviving_share
 from equitangents_studies.framework.claims import after
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
-from equitangents_studies.toy.results import Results, Trained, largest_change, mean_size, member_sizes, violations
-from equitangents_studies.toy.settings import REGIONS, Settings
-from equitangents_studies.toy.study import plane_rotations
+from equitangents_studies.toy.study import (
+    REGIONS,
+    Results,
+    Settings,
+    Trained,
+    largest_change,
+    mean_size,
+    member_sizes,
+    plane_rotations,
+    violations,
+)
 
 _COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
 _TITLES = ("On the training disc", "Beyond the training disc")

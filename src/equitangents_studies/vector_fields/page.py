@@ -10,8 +10,7 @@ from equitangents_studies.common.moving_outputs.claims import headline
 from equitangents_studies.common.moving_outputs.growing_sets import SHOWN
 from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT
 from equitangents_studies.framework.page import Presentation, RunFolder, panels
-from equitangents_studies.vector_fields.flows import VISCOSITY
-from equitangents_studies.vector_fields.study import Results, Settings, draw
+from equitangents_studies.vector_fields.study import VISCOSITY, Results, Settings, draw
 
 _TITLES = {"squared": "Relative squared error", "divergence": "Divergence of predictions"}
 _MOST_ARROWS = 10  # along an axis
