@@ -21,7 +21,7 @@ from equitangents.statistics import (
     surviving_share,
 )
 from equitangents.statistics.bootstrap import resample
-from equitangents_studies.framework.claims import claim, decide
+from equitangents_studies.framework.claims import claim, decide, ours
 
 
 class TestBootstrap:
@@ -149,8 +149,7 @@ class TestJudge:
             family if estimates is None else estimates,
             measure="m",
             covers="samples",
-            origin="ours",
-            source="s",
+            by=ours("s"),
             holds="",
             fails="",
             **bounds,

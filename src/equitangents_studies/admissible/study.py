@@ -23,7 +23,7 @@ from equitangents_studies.common.orbits import deviations, relative_std, same_pr
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import BEYOND_THE_LIMIT, EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import EXACT, Claim, claim
+from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 GROUP = "C4"
@@ -209,11 +209,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "the mean of those with filters of 3×2 and 3×1, on the same inputs.",
             covers="inputs",
             at_least=0,
-            origin="source",
-            place="experiments",
-            source=f"{_SOURCE}: 1,000 members, symmetric and asymmetric filters; the shapes of the asymmetric ones are "
-            "ours",
-            stated="3.97 and 3.91 on MNIST, 3.86 and 3.65 on grey CIFAR-10",
+            by=theirs(
+                f"{_SOURCE}: 1,000 members, symmetric and asymmetric filters; the shapes of the asymmetric ones are "
+                "ours",
+                "experiments",
+                "3.97 and 3.91 on MNIST, 3.86 and 3.65 on grey CIFAR-10",
+            ),
             holds="Choose filters whose support the group preserves: the ensemble is more invariant for nothing.",
             fails="On some inputs the ensemble with other filters agrees with itself as often or more often.",
             undecided="Whether the support of filters changes the predictions of the ensemble is not decided on every "
@@ -225,10 +226,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="(E d)² / E d², with d = f(ρ(g)x) − f(x) of one trained network and E over networks; without bias.",
             covers="members",
             at_most=LEFT,
-            origin="source",
-            place="theorem on finite width",
-            source=f"{_SOURCE}: exactly 0 at every width; the bound is our choice",
-            stated="0",
+            by=theirs(f"{_SOURCE}: exactly 0 at every width; the bound is our choice", "theorem on finite width", "0"),
             holds="Averaging more members takes all of the violation away, at this width.",
             fails="Something is left that theory excludes: the ensemble is not what the theorem is about.",
         ),
@@ -238,8 +236,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"The same share, with filters of {ASYMMETRIC[-1]}.",
             covers="members",
             at_least=1e-6,
-            origin="ours",
-            source="theory: neither the initial law nor the kernel is invariant; the share is our question",
+            by=ours("theory: neither the initial law nor the kernel is invariant; the share is our question"),
             holds="With these filters no number of members makes the mean equivariant, and no width either.",
             fails="With these filters, too, averaging takes all of the violation away on these inputs.",
             undecided="Whether more members would take all of the violation away is not decided on every set.",
@@ -250,8 +247,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Relative orbit standard deviation of the mean, in float64.",
             covers=EXACT,
             at_most=ROUNDING,
-            origin="check",
-            source="stated in arXiv 2403.03103 and an identity of the kernel",
+            by=identity("stated in arXiv 2403.03103 and an identity of the kernel"),
             holds="Width takes nothing from what the support gives.",
             fails="The closed form does not obey its own symmetry.",
         ),

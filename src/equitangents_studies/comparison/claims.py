@@ -16,7 +16,7 @@ import numpy as np
 from equitangents.report import Table, with_interval
 from equitangents.statistics import Estimate, binomial_ends, bootstrap, exactly, no_interval, shared_level, t_interval
 from equitangents_studies.comparison.settings import Results, Settings, covers, repeated
-from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim
+from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, ours, theirs
 from equitangents_studies.framework.records import Records, table
 
 ACCURACY, AGREEMENT = "rotated", "outside"
@@ -174,14 +174,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 "Out of distribution the augmented ensemble agrees with itself more often than one augmented network",
                 Records.over(of, lambda name: results.images.titles[name], name=results.foreign),
                 measure=f"{osp}: ensemble of {settings.members} minus one network, out of {results.order}.",
-                covers=over,
+                covers=(over, repeated(settings)),
                 at_least=0,
                 aggregate=("all of these inputs", whole),
-                repeated=repeated(settings),
-                origin="source",
-                source=SOURCE,
-                place=PLACE,
-                stated=_stated_pair(settings.group),
+                by=theirs(SOURCE, PLACE, _stated_pair(settings.group)),
                 holds="Where orientations must not matter, averaging augmented networks brings more than training one.",
                 fails="Averaging does not make augmented networks more invariant here.",
             )
@@ -196,10 +192,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 measure=f"Orbit same predictions on the worst input of all sets and repetitions, of {results.order}.",
                 covers=EXACT,
                 at_least=results.order,
-                origin="source",
-                source=SOURCE,
-                place=PLACE,
-                stated="4 ± 0 for C4",
+                by=theirs(SOURCE, PLACE, "4 ± 0 for C4"),
                 holds="Where the class must never depend on the orientation, build the invariance in: the group "
                 "moves pixels to pixels, and nothing is left to training.",
                 fails="Rounding decides between classes of nearly equal score for some orientation: built-in "
@@ -220,8 +213,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 measure="Accuracy over the orbits of the test images, minus the plain network’s.",
                 covers=over,
                 at_least=0,
-                origin="ours",
-                source="ours: the plain network is the floor",
+                by=ours("ours: the plain network is the floor"),
                 holds="Any of them is better than to hope that orientation does not matter.",
                 fails="At least one contender does not earn its cost: it is no better than the plain network.",
             )
@@ -241,8 +233,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 measure=f"{osp}, out of {results.order}.",
                 covers=over,
                 at_least=results.order / 2,
-                origin="ours",
-                source="ours",
+                by=ours("ours"),
                 holds="None is far from invariant.",
                 fails="At least one is far from invariant.",
             )
@@ -269,8 +260,7 @@ def _small_against_one(settings: Settings, results: Results, over: str) -> Claim
         "more multiplications.",
         covers=over,
         at_least=0,
-        origin="ours",
-        source="ours: the question of cost",
+        by=ours("ours: the question of cost"),
         holds="With this budget, small augmented networks averaged do at least as well as one equivariant network.",
         fails="With this budget, at least one size of small networks is less accurate than one equivariant "
         "network: see the trade-off before averaging.",
@@ -317,10 +307,8 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
         stated_spread=error,
         numbers=by_set,
         measure=f"{title}, out of {results.order}, mean over {', '.join(by_set)}.{upright}",
-        covers=over,
-        repeated=repeated(settings),
-        source=SOURCE,
-        place=PLACE,
+        covers=(over, repeated(settings)),
+        by=theirs(SOURCE, PLACE),
         agrees=f"The source’s number is met: {title}.",
         differs=f"The source’s number is not met: {title}. Networks, training, pixels and foreign images are ours.",
         undecided=f"Whether the source’s number is met is not decided by this run: {title}.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from equitangents.report import with_interval
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, t_interval
 from equitangents_studies.common.scores import covered
 from equitangents_studies.continuous.settings import ImageEnsembles, Results, Settings, bound_share, finite_violation
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
@@ -43,10 +42,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "differences.",
             covers=EXACT,
             at_most=1,
-            origin="source",
-            source=SOURCE,
-            place="Lemma 6.2",
-            stated="at most 1",
+            by=theirs(SOURCE, "Lemma 6.2", "at most 1"),
             holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
             f"{share.max():.0%} of it here.".replace("%", " %"),
             fails="With the gradient searched at so few places κ C(x) is no safe bound: raise the setting points.",
@@ -57,10 +53,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="On rings: largest change under C_k, relative to the root mean square prediction.",
             covers=EXACT,
             at_most=1e-8,
-            origin="source",
-            source=SOURCE,
-            place="main theorem",
-            stated="0",
+            by=theirs(SOURCE, "main theorem", "0"),
             holds="If only finitely many orientations occur in use, show exactly those: the infinitely wide "
             "ensemble is then invariant under them.",
             fails="The closed-form mean changes even under the rotations that the data show: find out why before "
@@ -72,9 +65,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="On rings: exponent of the root mean square change against κ.",
             covers="inputs",
             at_least=1,
-            origin="ours",
-            source="expected from the lemma, which bounds the change by κ",
-            stated="at least 1",
+            by=ours("expected from the lemma, which bounds the change by κ", stated="at least 1"),
             holds="Each further doubling of the orientations shown at least halves the change under all rotations, "
             "where it halves κ.",
             fails="More orientations reduce the change under all rotations more slowly than κ: measure it at the "
@@ -88,8 +79,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Root mean square change when pixels are rotated, over that when they are rotated there and back.",
             covers="inputs",
             at_most=2,
-            origin="ours",
-            source="our question; the bound is our choice",
+            by=ours("our question; the bound is our choice"),
             holds=f"On pixels more than {finest} orientations would gain little: resampling sets the limit (the "
             f"change is {pixels.span()} times its error).",
             fails=f"On pixels {finest} orientations are not enough to reach the limit that resampling sets: the "
@@ -104,8 +94,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Root mean square relative change on rings over the floor of resampled pixels.",
             covers="inputs",
             at_most=0.5,
-            origin="ours",
-            source="our question; the bound is our choice",
+            by=ours("our question; the bound is our choice"),
             holds="Where invariance below the error of resampling is needed, use a representation that can "
             "be rotated exactly, such as rings.",
             fails="An exact representation does not bring the change clearly below the error of resampling with "
@@ -129,8 +118,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 covers="members",
                 at_least=0.5,
                 at_most=2,
-                origin="ours",
-                source="expected; the bounds are our choice",
+                by=ours("expected; the bounds are our choice"),
                 holds="The number of orientations can be chosen in closed form, before any network is trained: "
                 f"measured over predicted is {finite.span()}.",
                 fails="Choose the number of orientations from trained networks, not in closed form: measured over "
@@ -153,7 +141,7 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
     each = shared_level(len(sets))
     on = lambda name: titles[name]
     agreement = f"Agreement: share of {found.angles} angles at which the predicted class is that of the image as it is"
-    how: dict[str, Any] = {"covers": covered(found.recipe.ensembles, "ensembles")}
+    over = covered(found.recipe.ensembles, "ensembles")
 
     def rise(k: int, less: int, level: float, names: Sequence[str] = sets) -> Records:
         end = lambda order, name: found.agreement(order, name)[-1]
@@ -179,88 +167,78 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
         claim(
             f"Over all angles image ensembles trained with C{last} agree with themselves more often than with C{first}",
             more,
+            covers=(over, found.recipe.ensembles),
             measure=f"{agreement}; C{last} minus C{first}, after {found.epochs[-1]} epochs each.",
             at_least=0,
             aggregate=(f"the mean over {len(sets)} sets of inputs", over_sets(rises)),
-            repeated=found.recipe.ensembles,
-            origin="source",
-            source=SOURCE,
-            place=_PLACE,
-            stated="emergent invariance under SO(2), up to the discretisation",
+            by=theirs(SOURCE, _PLACE, "emergent invariance under SO(2), up to the discretisation"),
             holds=f"More orientations steady predictions between them too: from C{first} to C{last} agreement over all "
             f"angles rises by {_points(more)} at {dearer}.",
             fails=f"More orientations do not steady predictions at all angles on every set: from C{first} to C{last} "
             f"agreement changes by {_points(more)}.",
             undecided=f"Whether more orientations steady predictions at all angles on every set is not decided: from "
             f"C{first} to C{last} agreement changes by {_points(more)}.",
-            **how,
         ),
         claim(
             "Over all angles image ensembles agree with themselves more often than their members do",
             members,
+            covers=(over, found.recipe.ensembles),
             measure=f"{agreement}; the mean of {found.recipe.members} networks minus its members’ mean.",
             at_least=0,
             aggregate=(f"the mean over {len(found.orders)} groups and {len(sets)} sets of inputs", over_sets(leads)),
-            repeated=found.recipe.ensembles,
-            origin="source",
-            source=SOURCE,
-            place=_PLACE,
+            by=theirs(SOURCE, _PLACE),
             holds=f"Averaging steadies predictions also at angles that training did not show: by {_points(members)}.",
             fails="Averaging does not steady predictions at all angles for every number of orientations and set: the "
             f"lead of the mean is {_points(members)}.",
             undecided="Whether averaging steadies predictions at all angles for every number of orientations and set "
             f"is not decided: the lead of the mean is {_points(members)}.",
-            **how,
         ),
         claim(
             f"Over all angles image ensembles trained with C{last} err less often than with C{first}",
             error,
+            covers=over,
             measure=f"Share of {found.angles} angles at which test images are given a wrong class; C{first} minus "
             f"C{last}, after {found.epochs[-1]} epochs each.",
             at_least=0,
-            origin="ours",
-            source="ours: the error over all angles",
+            by=ours("ours: the error over all angles"),
             holds=f"Where images come at any angle, C{last} in place of C{first} lowers the error by "
             f"{100 * error['test'].value:.3g} percentage points, at {dearer}.",
             fails=f"C{last} does not lower the error over all angles below that of C{first}.",
             undecided=f"Whether C{last} lowers the error over all angles below that of C{first} is not decided: more "
             "test images or ensembles would tell.",
-            **how,
         ),
         claim(
             f"After training with C{last} image ensembles agree with themselves at all angles as often as resampling "
             "allows, to within 2 % of the angles",
             short,
+            covers=over,
             measure=f"{agreement}; that of images turned there and back, the floor of resampling, minus that of images "
             "turned once.",
             at_most=_OF_FLOOR,
-            origin="ours",
-            source="our question; the bound is our choice",
+            by=ours("our question; the bound is our choice"),
             holds=f"Further orientations would gain little: agreement lies {_points(short)} below what resampling "
             "allows.",
             fails=f"C{last} is not enough to reach what resampling allows on every set: agreement lies "
             f"{_points(short)} below.",
             undecided=f"Whether C{last} reaches what resampling allows on every set is not decided: agreement lies "
             f"{_points(short)} below.",
-            **how,
         ),
         claim(
             f"From C{before} to C{last} agreement over all angles gains at most 1 % of the angles",
             gain,
+            covers=over,
             measure=f"{agreement}; C{last} minus C{before}, after {found.epochs[-1]} epochs each.",
             at_most=_GAIN,
-            origin="ours",
-            source="our question; the bound is our choice",
+            by=ours("our question; the bound is our choice"),
             holds=f"C{before} is enough: C{last} costs {last / before:g} times as much and changes agreement by "
             f"{_points(gain)}.",
             fails=f"C{last} still pays on some set: at {last / before:g} times the cost of C{before} it changes "
             f"agreement by {_points(gain)}.",
             undecided=f"Whether C{last} pays at {last / before:g} times the cost of C{before} is not decided: it "
             f"changes agreement by {_points(gain)}.",
-            **how,
         ),
     ]
-    return [*judged, *_at_equal_cost(found, agreement, how)]
+    return [*judged, *_at_equal_cost(found, agreement, over)]
 
 
 def finding(found: ImageEnsembles) -> str:
@@ -292,7 +270,7 @@ def _mean_over_sets(found: ImageEnsembles, k: int, of: Callable[[int, str], np.n
     return t_interval(np.mean(each, axis=0), 0.95, (0.0, 1.0))
 
 
-def _at_equal_cost(found: ImageEnsembles, agreement: str, how: dict[str, Any]) -> list[Claim]:
+def _at_equal_cost(found: ImageEnsembles, agreement: str, over: str) -> list[Claim]:
     """More orientations or more epochs, for pairs that take equally many steps; none where no two do."""
     epochs = [int(e) for e in found.epochs]
     pairs = [
@@ -323,15 +301,14 @@ def _at_equal_cost(found: ImageEnsembles, agreement: str, how: dict[str, Any]) -
             measure=f"{agreement}; the larger group for fewer epochs minus the smaller one for {epochs[-1]}, at equal "
             "cost.",
             at_least=0,
-            origin="ours",
-            source="our question",
+            by=ours("our question"),
             holds="Spend training time on orientations before epochs: at equal cost agreement changes by "
             f"{_points(lead)} with the larger group.",
             fails="More orientations at equal cost do not pay for every group and set: agreement changes by "
             f"{_points(lead)}. See where the curves of agreement against cost cross.",
             undecided="Whether more orientations at equal cost pay for every group and set is not decided: agreement "
             f"changes by {_points(lead)}.",
-            **how,
+            covers=over,
         )
     ]
 

@@ -19,7 +19,7 @@ from equitangents.statistics import Estimate, exactly, no_interval, paired_mean
 from equitangents_studies.common.system_images import SystemImages, repeated_images
 from equitangents_studies.common.system_runs import by_key, counted_runs, counting, draw_accuracies
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
-from equitangents_studies.framework.claims import EXACT, Claim, claim
+from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.systems import GradientInference, architecture, inference, rotate
 
@@ -233,7 +233,7 @@ def _falls(settings: Settings, results: Results, how: str) -> Claim:
         f"Trained as {how}, accuracy on images as they are falls past {BEST[how]} channels",
         {f"{how}, {width} against {last} channels": e if known else no_interval(e.value, e.level)},
         measure=f"Mean accuracy at {width} channels minus that at {last}, run by run.",
-        covers=RUNS, at_least=0, unit=_POINTS, origin="source", source=WORK, place=FIGURE, repeated=settings.runs,
+        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE),
         holds=f"Wider is not better: with {how} take VEC of moderate width.",
         fails=f"Here accuracy grows on past {BEST[how]} channels.",
         undecided=f"Accuracies at {width} and {last} channels are too near to one another for this many runs.",
@@ -248,9 +248,8 @@ def _ahead(settings: Settings, results: Results) -> Claim:
         "VEC of the source’s best width predicts better than infinitely wide VEC, the mean of infinitely many networks",
         numbers,
         measure="Accuracy of single networks minus that of the NTK on the same images, images as they are.",
-        covers=RUNS, at_least=0, unit=_POINTS, origin="source", source=WORK, place=FIGURE, stated=STATED,
+        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE, STATED),
         aggregate=("the mean of both inferences", results.mean_of(list(widths.items()), "I", "mean")),
-        repeated=settings.runs,
         why=f"The comparison is of single networks with a mean: the NTK predicts {results.wide('I').value:.1f} %, one "
         f"infinitely wide network, drawn from its exact law, {results.single('I').value:.1f} %, since its random "
         f"initial outputs stay in what it predicts after {settings.train_images:,} images. Against such draws the "
@@ -269,7 +268,7 @@ def _behind(settings: Settings, results: Results) -> Claim:
         {f"{how}, {w} channels": results.ahead(how, "O(3)^d", w) for how, w in every},
         measure="Accuracy of single networks minus that of the NTK on the same rotated images, at widths where enough "
         "runs count.",
-        covers=RUNS, at_most=0, unit=_POINTS, origin="source", source=WORK, place=FIGURE, repeated=settings.runs,
+        covers=(RUNS, settings.runs), at_most=0, unit=_POINTS, by=theirs(WORK, FIGURE),
         aggregate=("the mean over widths and inferences", results.mean_of(every, "O(3)^d", "mean")),
         holds="Where neighbourhoods are of no use, take the kernel’s mean. It would be ahead for being a mean alone: "
         f"of one infinitely wide network these are {_points(like)} percentage points ahead.",
@@ -284,8 +283,7 @@ def _unmoved(results: Results) -> Claim:
         "Infinitely wide VEC predicts as well on rotated images as on images as they are",
         {"the largest of all runs": exactly(100 * float(moved))},
         measure="Difference of the NTK’s accuracies on rotated images and images as they are.",
-        covers=EXACT, at_most=0.5, unit=_POINTS, origin="source", source=WORK, place="Theorem 4.1 and Figure 3",
-        stated="equal",
+        covers=EXACT, at_most=0.5, unit=_POINTS, by=theirs(WORK, "Theorem 4.1 and Figure 3", "equal"),
         holds="At infinite width VEC has the symmetry O(3)^d, and rotations cost it nothing.",
         fails="Rotations change the kernel’s predictions by more than rounding.",
     )  # fmt: skip
@@ -304,8 +302,8 @@ def _like(settings: Settings, results: Results, group: str) -> Claim:
         numbers,
         measure="Accuracy of single networks after the last epoch minus that of single draws of GP(μ, Σ), the law of "
         "one infinitely wide network after training, on the same images.",
-        covers=RUNS, at_least=0, unit=_POINTS, origin="ours", source="our question: the like comparison",
-        aggregate=("the mean of both inferences", e), repeated=settings.runs,
+        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=ours("our question: the like comparison"),
+        aggregate=("the mean of both inferences", e),
         holds=f"Single networks are {_points(e)} percentage points ahead of one infinitely wide network, which has "
         f"{of}.",
         fails=f"One infinitely wide network, with {of}, is ahead of single networks by {_points(e, -1)} points.",
@@ -322,9 +320,9 @@ def _cost(settings: Settings, results: Results) -> Claim:
         "A rotation of the channels at every position costs VEC of finite width accuracy",
         numbers,
         measure="Accuracy on images as they are minus accuracy on rotated images, run by run.",
-        covers=RUNS, at_least=0, unit=_POINTS, origin="ours",
-        source="our question: the source shows it from about 10,000 images on, below which VEC learns as LCN does",
-        aggregate=("the mean over widths and inferences", e), repeated=settings.runs,
+        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS,
+        by=ours("our question: the source shows it from about 10,000 images on, below which VEC learns as LCN does"),
+        aggregate=("the mean over widths and inferences", e),
         holds=f"The rotation costs {said}.",
         fails=f"With {settings.train_images:,} images rotations help: the cost is {said}.",
         undecided=f"With {settings.train_images:,} images the cost is {said}: not told from 0.",

@@ -28,7 +28,7 @@ from equitangents_studies.data.molecules import TRAJECTORIES
 from equitangents_studies.forces import water_tensors
 from equitangents_studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, claim
+from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 
@@ -276,8 +276,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "frame.",
             covers=EXACT,
             at_most=1e-6,
-            origin="check",
-            source=_THEORY,
+            by=identity(_THEORY),
             holds="Predicted forces conserve the predicted energy: molecular dynamics can run with them.",
             fails="Do not run molecular dynamics with these forces: they do not conserve the predicted energy.",
         ),
@@ -288,8 +287,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "first test frame.",
             covers=EXACT,
             at_most=1e-6,
-            origin="check",
-            source=_THEORY,
+            by=identity(_THEORY),
             holds="Predicted Hessians are symmetric: vibrations can be computed from them.",
             fails="Predicted Hessians are not symmetric: do not compute vibrations from them.",
         ),
@@ -302,10 +300,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "interval reaches from the largest that was seen to where a further one may lie.",
             covers="turns" + (" and molecules" if results.water else ""),
             at_most=0.01,
-            origin="source",
-            source="arXiv 2406.06504",
-            place="review",
-            stated="the extension to equivariant outputs is exact; the bound is our choice",
+            by=theirs(
+                "arXiv 2406.06504", "review", "the extension to equivariant outputs is exact; the bound is our choice"
+            ),
             holds="Predictions need no data in other orientations: the sampling of rotations to tolerance "
             f"{settings.tolerance:g} is fine enough.",
             fails=f"Rotations are sampled too coarsely with tolerance {settings.tolerance:g}: take a smaller one.",
@@ -323,8 +320,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 "charge for each element, the mean polarisability times the identity; paired over test molecules.",
                 covers="test molecules",
                 at_most=1,
-                origin="ours",
-                source="our question",
+                by=ours("our question"),
                 holds=f"Equivariant readouts are worth their cost for tensors of water: {_percent(ratios)}.",
                 fails="A simpler model does as well or better for some tensor of water "
                 f"({_percent(ratios)}): use it, or more molecules.",
@@ -347,9 +343,7 @@ def _learnt(results: Results, frames: int) -> Claim:
         "what was trained on.",
         covers="test frames",
         at_most=1,
-        origin="ours",
-        source=_ASKED,
-        place="review",
+        by=ours(_ASKED, place="review"),
         holds=f"Forces come with the energies’ kernel: errors are {said} of the spread.",
         fails=f"The kernel does not predict forces from so few frames: errors are {said} of the spread.",
         undecided=f"More test frames would tell whether forces are predicted: errors are {said} of the spread.",
@@ -385,9 +379,7 @@ def _helped(what: str, ratio: Estimate, frames: int) -> Claim:
         "frames.",
         covers="test frames",
         at_most=1,
-        origin="ours",
-        source=_ASKED,
-        place="review",
+        by=ours(_ASKED, place="review"),
         holds=f"Where forces come with the energies, train on both: with {frames} frames {found}.",
         fails=f"For {what} alone, leave the training forces out: with {frames} frames {found}.",
         undecided=f"Whether training on forces too helps to predict {what} is not decided: {found}.",

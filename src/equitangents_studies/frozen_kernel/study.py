@@ -32,7 +32,7 @@ from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.citations import TANGENT_KERNEL, WIDE_NETWORKS
-from equitangents_studies.framework.claims import Claim, Records, after, claim
+from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 PARAMETRISATIONS = ("ntk", "standard", "mean-field")
@@ -335,9 +335,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"With {NAMES[smooth]} in NTK parametrisation the tangent kernel’s relative movement falls at least as "
             "fast as one over the square root of the width",
             here,
-            origin="source",
-            source=_THEOREM,
-            place=_PLACE,
+            by=theirs(_THEOREM, _PLACE),
             holds=f"Kernels of smooth networks freeze as theory says: exponents are {here.span('.2f')}. The "
             "wider the network, the nearer its training to what its kernel at initialisation predicts.",
             fails=f"At these widths the kernel does not freeze as fast as its bound in the limit (exponents are "
@@ -350,8 +348,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "With ReLU in NTK parametrisation the tangent kernel’s relative movement falls at least as fast as one "
             "over the square root of the width, although ReLU does not meet the theorem’s conditions",
             there,
-            origin="ours",
-            source=f"our question: the theorem asks for nonlinearities that are {_CONDITIONS}, which ReLU is not",
+            by=ours(f"our question: the theorem asks for nonlinearities that are {_CONDITIONS}, which ReLU is not"),
             holds=f"ReLU networks freeze here, too, as a measurement, not by the theorem: exponents are "
             f"{there.span('.2f')}.",
             fails=f"Kernels of ReLU networks do not freeze as fast as those that the theorem covers: exponents are "
@@ -364,9 +361,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "In standard parametrisation, with learning rates of the order 1/n, the tangent kernel’s relative movement "
             "falls at least as fast as one over the square root of the width",
             standard,
-            origin="source",
-            source=_THEOREM + "; ReLU is our addition",
-            place=_PLACE,
+            by=theirs(_THEOREM + "; ReLU is our addition", _PLACE),
             holds="Networks as other libraries set them up freeze as well when their learning rate falls as 1/n: "
             f"exponents are {standard.span('.2f')}.",
             fails="Networks as other libraries set them up do not all freeze at these widths: exponents are "
@@ -380,14 +375,14 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "faster than its bound",
             orders,
             measure=f"{measure}, {after(last)}.",
-            covers="networks",
+            covers=("networks", settings.networks),
             at_least=_ORDER[0],
             at_most=_ORDER[1],
             aggregate=("the mean over both nonlinearities", mean),
-            repeated=settings.networks,
-            origin="ours",
-            source="perturbation theory in 1/n (Dyer & Gur-Ari 2020; Huang & Yau 2020); the bounds are our choice",
-            stated="−1",
+            by=ours(
+                "perturbation theory in 1/n (Dyer & Gur-Ari 2020; Huang & Yau 2020); the bounds are our choice",
+                stated="−1",
+            ),
             holds="Twice the width roughly halves the movement: extrapolate from two widths to the one that is needed.",
             fails=f"At widths {reach} the movement does not fall as 1/n yet: {slope}, and −1 lies outside. Do not "
             "extrapolate it from two widths by theory’s order.",
@@ -400,9 +395,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"{measure}, {after(last)}.",
             covers="networks",
             at_least=-0.25,
-            origin="ours",
-            source="theory of feature learning (Chizat et al. 2019; Yang & Hu 2021); the bound is our choice",
-            stated="0",
+            by=ours(
+                "theory of feature learning (Chizat et al. 2019; Yang & Hu 2021); the bound is our choice", stated="0"
+            ),
             holds="It is the output scale, not the width alone, that freezes kernels: with this one, wider networks "
             "come no nearer to their kernel at initialisation.",
             fails="Kernels freeze in spite of the mean-field output scale here: train longer, or on labels that ask "
@@ -418,8 +413,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "means over networks.",
             covers="networks",
             at_most=0.5,
-            origin="ours",
-            source="ours: the same networks, trained as long, with another output scale",
+            by=ours("ours: the same networks, trained as long, with another output scale"),
             holds="The same networks train near their kernel or far from it by their output scale alone: the quotient "
             f"of the movements is {quotients.span('.2g')}.",
             fails="At this width the output scale changes little: networks in NTK parametrisation are still too "

@@ -22,7 +22,7 @@ import numpy as np
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.common.system_images import SystemImages, asked_images
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.systems import System, algorithmic_symmetry, architecture, inference, rotate
 from equitangents_studies.systems.architectures import B_STD, W_STD
@@ -186,7 +186,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "Coupled networks stay equal under O(3d) with a Gaussian first layer, under P(3d) with either",
             {named(*pair): exactly(value) for pair, value in results.equal.items()},
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
-            covers=EXACT, at_most=1e-8, origin="source", source=WORK, place=f"Theorem 4.1 and {FIGURE}", stated="equal",
+            covers=EXACT, at_most=1e-8, by=theirs(WORK, f"Theorem 4.1 and {FIGURE}", "equal"),
             holds="These algorithms have the same law on moved data.",
             fails="Coupled networks come apart: the construction fails here.",
         ),
@@ -194,8 +194,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "A uniform first layer is not symmetric under O(3d): a rotation changes the law of its responses",
             kappa,
             measure="Mean change of the excess kurtosis of a response when a test image is rotated, in closed form.",
-            covers=EXACT, at_least=LEAST, origin="source", source=WORK, place=FIGURE,
-            stated="symmetric under permutations alone",
+            covers=EXACT, at_least=LEAST, by=theirs(WORK, FIGURE, "symmetric under permutations alone"),
             holds=f"The law changes, and with 1/n: by {kappa[count(smallest)].value:.2g} of {smallest**2 * 3} "
             f"coordinates, by {kappa[count(largest)].value:.1g} of {3 * largest**2:,}, so that no accuracy can tell.",
             fails="A rotation leaves the law of the responses as it is.",
@@ -204,8 +203,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"Accuracies with either law differ by at most {MARGIN:g} percentage points",
             between,
             measure="Test accuracy with a Gaussian first layer minus that with a uniform one, networks of equal seeds.",
-            covers="networks", at_least=-MARGIN, at_most=MARGIN, unit="percentage points", origin="source", source=WORK,
-            place=FIGURE, stated="no visible difference; the margin is ours", repeated=settings.members,
+            covers=("networks", settings.members), at_least=-MARGIN, at_most=MARGIN, unit="percentage points",
+            by=theirs(WORK, FIGURE, "no visible difference; the margin is ours"),
             aggregate=("the mean over groups", mean),
             holds=f"Either law will do: accuracies differ by {mean.value:.1f} percentage points "
             f"({mean.low:.1f} to {mean.high:.1f}).".replace("-", "−"),
@@ -216,7 +215,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "A permutation of the coordinates leaves the law of a uniform first layer’s responses as it is",
             {count(side): exactly(moved(results, side, "P(3d)")) for side in results.kurtosis},
             measure="Mean change of the excess kurtosis of a response when a test image’s coordinates are permuted.",
-            covers=EXACT, at_most=LEAST, origin="check", source="the closed form sums over coordinates",
+            covers=EXACT, at_most=LEAST, by=identity("the closed form sums over coordinates"),
             holds="The closed form does not see the order of coordinates.",
             fails="The closed form sees the order of coordinates.",
         ),

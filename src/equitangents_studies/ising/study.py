@@ -37,7 +37,7 @@ from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal
 from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import Claim, Records, after, claim
+from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.settings import at_least, check
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 
@@ -343,12 +343,9 @@ def _means(settings: Settings, results: Results) -> list[Claim]:
             Records.over(decrease, words=_words, step=late, name=("training",)),
             measure=f"Squared distance between the two means at width {wide}, divided by that at width {narrow}; free "
             "of the bias that a finite number of members brings.",
-            covers="members",
-            repeated=settings.members,
+            covers=("members", settings.members),
             at_most=0.5,
-            origin="source",
-            source=f"{WORK}; the bound is our choice",
-            place=_WIDTHS,
+            by=theirs(f"{WORK}; the bound is our choice", _WIDTHS),
             holds="Wider networks bring the ensemble’s mean closer to the closed form.",
             fails="Wider networks do not bring the ensemble’s mean closer to the closed form: do not expect width "
             "to mend a difference between the two.",
@@ -359,13 +356,10 @@ def _means(settings: Settings, results: Results) -> list[Claim]:
             aggregate=("the mean over sets after the last step", share_left(results, wide, -1).times(100)),
             measure="Squared distance between the two means as a share of the mean square prediction of one network; "
             "free of the bias that a finite number of members brings, so it may come out negative.",
-            covers="members",
-            repeated=settings.members,
+            covers=("members", settings.members),
             at_most=5,
             unit="%",
-            origin="source",
-            source=f"{WORK}; the bound is our choice",
-            place=_WIDTHS,
+            by=theirs(f"{WORK}; the bound is our choice", _WIDTHS),
             holds=f"At width {wide} the closed form can stand in for the mean of many networks, on the training "
             "set and away from it.",
             fails=f"At width {wide} the closed form is not yet the mean of many networks: take wider ones, or "
@@ -394,14 +388,10 @@ def _spreads(settings: Settings, results: Results) -> list[Claim]:
             aggregate=("the geometric mean over M, steps and sets", overall_ratio(settings, results, wide, trained)),
             measure=f"Relative orbit standard deviation at width {wide}, measured over predicted; the mean over M = "
             f"{', '.join(map(str, settings.groups))}, the family for M up to {max(sizes)}.",
-            covers=f"blocks of {most} members",
-            repeated=blocks,
+            covers=(f"blocks of {most} members", blocks),
             at_least=0.9,
             at_most=1.1,
-            origin="source",
-            source=f"{WORK}; the bounds are our choice",
-            place=_SPREAD,
-            stated="1",
+            by=theirs(f"{WORK}; the bounds are our choice", _SPREAD, "1"),
             holds="The closed form tells the spread, and so how many members a target needs: measured over predicted "
             f"is {ratios.span('.2f')} by M, step and set.",
             fails="Leave a margin when planning the number of members from the closed form at this width: the spread "
@@ -415,12 +405,9 @@ def _spreads(settings: Settings, results: Results) -> list[Claim]:
             aggregate=("the geometric mean over sets", fall),
             measure=f"Relative orbit standard deviation of means of {most} members of width {wide} over that of single "
             f"ones, after the last step; GP(μ, Σ/M) has {predicted:.3f}.",
-            covers=f"blocks of {most} members",
-            repeated=blocks,
+            covers=(f"blocks of {most} members", blocks),
             at_most=0.7,
-            origin="source",
-            source=f"{WORK}; the bound is our choice",
-            place=_SPREAD,
+            by=theirs(f"{WORK}; the bound is our choice", _SPREAD),
             holds=f"Averaging {most} members divides the spread over orbits by {1 / fall.value:.2f}, on spins like "
             "those of the training set and on others.",
             fails=f"Averaging {most} members leaves {fall.value:.2f} of the spread: take an invariant network.",
@@ -437,13 +424,10 @@ def _rate(settings: Settings, results: Results) -> Claim:
         {"": found},
         measure="Exponent of the distance of the two means on the training spins after the last step against width, by "
         "weighted least squares on logarithms.",
-        covers="members",
-        repeated=settings.members,
+        covers=("members", settings.members),
         at_least=-1.1,
         at_most=-0.9,
-        origin="ours",
-        source="the first correction in 1/width has exponent −1; the source states no rate",
-        stated="−1 (theory)",
+        by=ours("the first correction in 1/width has exponent −1; the source states no rate", stated="−1 (theory)"),
         holds=f"Twice the width halves the distance to the closed form: the exponent is {number}.",
         fails=f"The exponent is {number} {between}, which excludes theory’s −1 there: twice the width divides the "
         f"distance by {2**-found.value:.2f}, not by 2; why was not measured.",

@@ -20,7 +20,7 @@ from equitangents.groups import so3, wallpaper
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, exactly, power_law, shared_level
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim
+from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}
@@ -180,18 +180,14 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         "aggregate": ("all four kernels together", rate(settings, results)),
         "measure": f"Exponent of the root mean square deviation of means over {settings.samples} networks, relative to "
         "the kernel, against the width.",
-        "covers": "batches of networks",
-        "repeated": settings.batches,
+        "covers": ("batches of networks", settings.batches),
     }
     return [
         claim(
             "Kernels of random networks approach the analytic ones as the width grows",
             exponents,
             at_most=0,
-            origin="source",
-            source=THEIRS,
-            place="slides, convergence of kernels",
-            stated="they converge",
+            by=theirs(THEIRS, "slides, convergence of kernels", "they converge"),
             holds="Wide networks have the analytic kernels, and the wider the nearer.",
             fails="Random networks do not come nearer to the analytic kernels as they grow.",
             **how,
@@ -201,9 +197,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             exponents,
             at_least=-0.6,
             at_most=-0.4,
-            origin="ours",
-            source="theory of kernels that fluctuate as 1/√width; the bounds are our choice",
-            stated="−1/2",
+            by=ours("theory of kernels that fluctuate as 1/√width; the bounds are our choice", stated="−1/2"),
             holds="The deviation of a finite network from the infinite one can be extrapolated: four times the "
             "width halves it.",
             fails="The deviation of a finite network does not halve with four times the width; measure it at the "
@@ -219,10 +213,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "means of finite networks are off by one over the width.",
             covers=IN_ERRORS,
             at_most=3,
-            origin="source",
-            source=THEIRS,
-            place="slides, convergence of kernels",
-            stated="equal",
+            by=theirs(THEIRS, "slides, convergence of kernels", "equal"),
             holds="Random networks show no error in the analytic kernels; one of less than "
             f"{resolution:.2g} % of the kernel could hide in three standard errors.",
             fails="Random networks do not go to the analytic kernels: do not use these for wide networks.",

@@ -35,7 +35,7 @@ from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
@@ -373,10 +373,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=distance + " The augmented data are trained on explicitly.",
             covers=EXACT,
             at_most=ROUNDING,
-            origin="source",
-            source=THEIRS,
-            place="Theorem 5.2",
-            stated="equal",
+            by=theirs(THEIRS, "Theorem 5.2", "equal"),
             holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
             "rotation, or a group-convolutional network that sees one.",
             fails="Do not put a group-convolutional network in place of an augmented MLP: here their means "
@@ -389,8 +386,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=distance,
             covers=EXACT,
             at_least=0.01,
-            origin="ours",
-            source="our control",
+            by=ours("our control"),
             holds="Augmentation matters on these data: without it an MLP predicts something else.",
             fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
             "other data.",
@@ -407,10 +403,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "the group. Both start at zero output.",
             covers=EXACT,
             at_most=ROUNDING,
-            origin="source",
-            source=THEIRS,
-            place="review",
-            stated="equal for single networks that start at zero output",
+            by=theirs(THEIRS, "review", "equal for single networks that start at zero output"),
             holds="Augmentation and architecture can be exchanged at finite width too, for networks that start at "
             "zero output and stay close to their initialisation.",
             fails="Augmentation and architecture cannot be exchanged for these finite networks, even with the "
@@ -425,9 +418,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="draws of networks",
             at_least=-0.7,
             at_most=-0.3,
-            origin="ours",
-            source="theory of kernels that fluctuate as 1/√width; the bounds are our choice",
-            stated="−1/2",
+            by=ours("theory of kernels that fluctuate as 1/√width; the bounds are our choice", stated="−1/2"),
             holds="Four times the width roughly halves the difference between one network of each kind.",
             fails="Four times the width does not roughly halve the difference between one network of each kind: "
             "measure it at the width that is to be used.",
@@ -443,8 +434,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="members",
             at_most=5,
             unit="%",
-            origin="ours",
-            source="the theorem says 0 in the limit of width; the bound is our choice",
+            by=ours("the theorem says 0 in the limit of width; the bound is our choice"),
             holds=f"At width {wide} an ensemble of either kind can stand in for the mean of the other: the "
             f"largest estimate of the squared distance is {largest:.1f} %.",
             fails=f"At width {wide} the choice between augmentation and architecture changes the mean: the largest "
@@ -484,10 +474,7 @@ def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
                 "on explicitly.",
                 covers=EXACT,
                 at_most=ROUNDING,
-                origin="source",
-                source=THEIRS,
-                place=f"Theorem {theorem}",
-                stated="equal, at any depth",
+                by=theirs(THEIRS, f"Theorem {theorem}", "equal, at any depth"),
                 holds=f"The exchange of augmentation for architecture does not depend on the depth of {plain}.",
                 fails=f"At some depth the means of augmented {plain} and of group-convolutional networks differ.",
             )
@@ -503,10 +490,7 @@ def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
                 "inputs; otherwise as for the widths.",
                 covers=EXACT,
                 at_most=ROUNDING,
-                origin="source",
-                source=THEIRS,
-                place="review",
-                stated="equal, at any depth",
+                by=theirs(THEIRS, "review", "equal, at any depth"),
                 holds="For networks that start at zero output and stay close to their initialisation the exchange "
                 "holds at finite width, shallow or deep.",
                 fails="At some depth frozen kernels with the same weights predict different things.",

@@ -25,7 +25,7 @@ from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, ours
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 
@@ -372,20 +372,17 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     )
     low, high = 100 * against.values.min(), 100 * against.values.max()
     found = f"the error is {low:.3g} % to {high:.3g} % of the MLP kernel’s, by training size"
-    sources = settings.data == "qm9"
     judged = [
         claim(
             "The invariant kernel’s error is below that of the MLP kernel on the same signals",
             against,
             aggregate=("the geometric mean over training sizes", mean_ratio(results, "so3", "mlp")),
             measure=_RATIO,
-            covers="splits, which share molecules",
-            repeated=settings.splits,
+            covers=("splits, which share molecules", settings.splits),
             at_most=1,
-            origin="source" if sources else "ours",
-            source=THEIRS if sources else f"our question: the source asks it of QM9 ({THEIRS})",
-            place="figure of errors on QM9" if sources else "",
-            stated="lower at all training sizes" if sources else "",
+            by=theirs(THEIRS, "figure of errors on QM9", "lower at all training sizes")
+            if settings.data == "qm9"
+            else ours(f"our question: the source asks it of QM9 ({THEIRS})"),
             holds=f"Build invariance under rotations into the kernel of energies: {found}.",
             fails=f"Invariance under rotations does not pay: {found}.",
             undecided=f"Whether invariance under rotations pays is not decided: {found}.",
@@ -404,9 +401,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="molecules",
             at_most=2,
             unit="%",
-            origin="check",
-            source="theory, up to the quadrature over rotations; the bound is our choice",
-            stated="no change",
+            by=identity("theory, up to the quadrature over rotations; the bound is our choice", stated="no change"),
             holds="No copies of molecules in other orientations are needed: with rotations sampled to tolerance "
             f"{settings.tolerance:g} the largest change seen is {100 * turned.max():.2g} % of the error.",
             fails=f"Rotations are sampled too coarsely with tolerance {settings.tolerance:g}: take a smaller one.",
@@ -420,8 +415,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_most=1e-6,
             unit="kcal/mol",
-            origin="check",
-            source="theory; the bound is our choice",
+            by=identity("theory; the bound is our choice"),
             holds="Atoms may come in any order.",
             fails="The order of atoms matters: number them alike in all molecules.",
         ),
@@ -440,11 +434,9 @@ def _rival(results: Results, name: str, molecules: int) -> Claim:
         f"With {molecules} molecules the invariant kernel’s error is below that of kernel ridge regression on {rival}",
         {"": ratio},
         measure=_RATIO,
-        covers="splits, which share molecules",
-        repeated=results.splits,
+        covers=("splits, which share molecules", results.splits),
         at_most=1,
-        origin="ours",
-        source=OURS,
+        by=ours(OURS),
         holds=f"Prefer the SO(3) kernel to {rival}: {found}.",
         fails=f"Prefer {rival} to the SO(3) kernel: {found}.",
         undecided=f"These splits do not decide between the SO(3) kernel and {rival}: {found}.",

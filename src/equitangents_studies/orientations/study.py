@@ -33,7 +33,7 @@ from equitangents_studies.common.moving_outputs.results import (
 )
 from equitangents_studies.common.moving_outputs.trained import Training
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, claim
+from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.orientations.turned import (
     LETTERS,
@@ -261,10 +261,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest difference relative to the largest entry, between all elements of C_n.",
             covers=EXACT,
             at_most=1e-10,
-            origin="source",
-            source=THEIRS,
-            place=REVIEW,
-            stated="equal",
+            by=theirs(THEIRS, REVIEW, "equal"),
             holds="Targets on a group cost one kernel of the MLP for each element, not one for each pair of them.",
             fails="The moved mean is not the kernel of group convolutions here: compute that one directly.",
         ),
@@ -278,8 +275,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "eigenvalues enlarge that.",
             covers=EXACT,
             at_most=1,
-            origin="ours",
-            source="our question",
+            by=ours("our question"),
             holds=f"For targets that any rotation turns, build in all of SO(3): the error is {every:.2g}, with the 24 "
             f"rotations {some:.2g}.",
             fails=f"The mean over rotations is too coarse for these signals (error {every:.2g}): lower `accuracy`.",

@@ -21,7 +21,7 @@ from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.framework.citations import PARTIAL_ORBITS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.systems import PartialOrbits, partial_orbits
 
@@ -235,8 +235,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest difference of predictions over the largest, all orientations of all training images.",
             covers=EXACT,
             at_most=1e-8,
-            origin="check",
-            source=f"{THEIRS} has it for one missing copy; for any number the algebra is ours",
+            by=identity(f"{THEIRS} has it for one missing copy; for any number the algebra is ours"),
             holds="Solve orbits irrep by irrep: the predictions are those of the whole problem.",
             fails="The irrep basis loses digits here: solve the whole problem, or take a larger ridge.",
         ),
@@ -245,16 +244,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "not seen",
             gaps,
             aggregate=("the mean over sets and groups", mean_gap(results, half).times(100)),
-            repeated=settings.draws,
             measure="Accuracy on further images of partly seen classes in orientations that were seen minus that in "
             "orientations that were not, in percentage points.",
-            covers="draws of classes and images",
+            covers=("draws of classes and images", settings.draws),
             at_least=0,
             unit="percentage points",
-            origin="source",
-            source=THEIRS,
-            place="abstract",
-            stated="networks do not learn the symmetry from the other classes",
+            by=theirs(THEIRS, "abstract", "networks do not learn the symmetry from the other classes"),
             holds=f"Do not count on other classes to teach a symmetry: accuracy differs by {span} points.",
             fails="Unseen orientations are classified no worse somewhere: the other classes may suffice.",
             undecided=f"Differences are {span} points; more draws would decide whether all are above 0.",
@@ -264,16 +259,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"sparse ones ({least})",
             density,
             aggregate=("the mean over sets", t_interval(denser.mean(axis=0), bounds=(-1, 1)).times(100)),
-            repeated=settings.draws,
             measure="Share of images of partly seen classes that get the right class in the missing orientation, "
             f"{most} minus {least}, in percentage points; MLP.",
-            covers="draws of classes and images",
+            covers=("draws of classes and images", settings.draws),
             at_least=0,
             unit="percentage points",
-            origin="source",
-            source=THEIRS,
-            place="abstract",
-            stated="generalisation needs dense orbits",
+            by=theirs(THEIRS, "abstract", "generalisation needs dense orbits"),
             holds="Sample orientations densely: neighbours in the orbit then tell what is missing.",
             fails="Denser orbits do not help here.",
             undecided="These draws do not decide whether denser orbits help.",
@@ -284,10 +275,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest difference of accuracies on further images of partly seen classes, over draws.",
             covers=EXACT,
             at_most=1e-9,
-            origin="source",
-            source=THEIRS,
-            place="abstract",
-            stated="architectures that match the symmetry succeed",
+            by=theirs(THEIRS, "abstract", "architectures that match the symmetry succeed"),
             holds="Build the symmetry in where it is known: unseen orientations cost nothing.",
             fails="The invariant network depends on the orientation here.",
         ),

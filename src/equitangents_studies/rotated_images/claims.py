@@ -13,7 +13,7 @@ from equitangents.report import FAILS, HOLDS, format_number
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores, floor_control, twice_turned
 from equitangents_studies.common.training import train_stage
-from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, Records, claim
+from equitangents_studies.framework.claims import EXACT, P_VALUE, By, Claim, Records, claim, identity, ours, theirs
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.stages import Arrays
 from equitangents_studies.rotated_images.settings import (
@@ -73,8 +73,7 @@ def floor_claim(settings: Settings, results: Results) -> Claim:
         f"first {INPUTS} inputs of each set, in rotations out of {settings.order}.",
         covers="inputs",
         at_least=least,
-        origin="ours",
-        source="ours: the source states no floor",
+        by=ours("ours: the source states no floor"),
         holds="What is left of the violation is due to the pixels: neither more members nor more training would help "
         "much.",
         fails="The ensemble stays behind what its pixels allow on at least one set: more members or more training may "
@@ -178,13 +177,10 @@ def approach_claim(settings: Settings, results: Results) -> Claim:
         measure="Distance of members’ orbit same predictions after the last epoch from those that GP(μ, Σ) expects of "
         f"networks with the same training images and time: at {few} channels minus at {many}, in rotations out of "
         f"{settings.order}.",
-        covers="members",
+        covers=("members", settings.members),
         at_least=0,
         aggregate=(f"the mean over {len(names)} sets of inputs", _nearer(results, names, 0.95)),
-        repeated=settings.members,
-        origin="source",
-        source=SOURCE,
-        place=f"{experiment(settings)}; stated in the limit of width",
+        by=theirs(SOURCE, f"{experiment(settings)}; stated in the limit of width"),
         holds=f"Networks approach the prediction of infinite width: they are {found}.",
         fails=f"These networks do not approach the prediction of infinite width: they are {found}.",
         undecided=f"Whether networks approach the prediction is not decided: they are {found}.",
@@ -209,8 +205,7 @@ def members_finding(settings: Settings, results: Results) -> Claim:
         covers=COVERS,
         at_least=least,
         at_most=most,
-        origin="ours",
-        source="ours: whether this width suffices to plan with",
+        by=ours("ours: whether this width suffices to plan with"),
         holds="Numbers of members can be planned from infinite width at this width.",
         fails=f"At {settings.channels[-1]} channels infinite width is off by more than {most:g} rotations out of "
         f"{settings.order} for {'; '.join(outside)}. The study `predicted-agreement` shows what width does to the "
@@ -304,10 +299,7 @@ def ahead(settings: Settings, results: Results) -> Claim:
             "where it is least sure",
             means[least],
         ),
-        origin="source",
-        source=SOURCE,
-        place=experiment(settings),
-        stated=stated_agreement(settings),
+        by=theirs(SOURCE, experiment(settings), stated_agreement(settings)),
         holds=f"Averaging makes predictions steadier under turns than one network’s, at every recorded time: {found}.",
         fails=f"At some time averaging does not make predictions steadier under turns: {found}.",
         undecided=f"Whether averaging helps at every time is not decided: {found}.",
@@ -328,9 +320,7 @@ def invariant(settings: Settings, results: Results) -> Claim:
             f"{settings.order}. {'' if results.action.exact else _RESAMPLED}".strip(),
             covers=EXACT,
             at_least=settings.order,
-            origin="source" if results.action.exact else "ours",
-            source=SOURCE,
-            place="main theorem",
+            by=By("source" if results.action.exact else "ours", SOURCE, "main theorem"),
             holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that no "
             "rotation changes.",
             fails="Even the infinitely wide ensemble changes its prediction under some rotation: more members or more "
@@ -347,10 +337,7 @@ def invariant(settings: Settings, results: Results) -> Claim:
         f"by {format_number(margin)} at least, in the same units.",
         covers=EXACT,
         at_most=_ROUNDING,
-        origin="source",
-        source=SOURCE,
-        place="main theorem",
-        stated="0",
+        by=theirs(SOURCE, "main theorem", "0"),
         holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that no rotation "
         "changes, to rounding.",
         fails="The infinitely wide ensemble’s mean changes under some rotation by more than rounding.",
@@ -370,8 +357,7 @@ def _best(settings: Settings, results: Results) -> Claim:
         f"epoch {settings.epochs}, in rotations out of {settings.order}; the best is chosen anew in every resample.",
         covers="inputs",
         at_least=0,
-        origin="ours",
-        source="ours: choosing a member in place of averaging",
+        by=ours("ours: choosing a member in place of averaging"),
         holds=f"Even the best member, chosen set by set, agrees with itself less often than the mean: {found}.",
         fails=f"On some set a single well-chosen network agrees with itself more often than the mean: {found}.",
         undecided=f"The best of {settings.members} members, chosen set by set, comes near to the mean: the mean’s lead "
@@ -397,8 +383,7 @@ def _untrained(settings: Settings, results: Results) -> Claim:
         f"the members’: {of_mean:.2f} beside {of_members.mean():.2f} with a spread of {of_members.std(ddof=1):.2f}.",
         covers=P_VALUE,
         at_least=_RARE,
-        origin="check",
-        source="check: a mean of centred Gaussian processes is one of them, up to scale",
+        by=identity("check: a mean of centred Gaussian processes is one of them, up to scale"),
         holds="Averaging begins to help with training, not before: an untrained mean is one more random function.",
         fails="The untrained mean does not look like one more member.",
     )

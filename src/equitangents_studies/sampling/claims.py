@@ -14,7 +14,7 @@ import numpy as np
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level
 from equitangents_studies.common.scores import covered
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.sampling.settings import PAIRS, SETS, Results, Settings, TrainedEnsembles, compared
 
@@ -57,10 +57,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Root mean square change over orbits, relative to the prediction.",
             covers=EXACT,
             at_most=1e-8,
-            origin="source",
-            source="arXiv 2403.03103",
-            place="main theorem",
-            stated="exactly invariant",
+            by=theirs("arXiv 2403.03103", "main theorem", "exactly invariant"),
             holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
             "training time.",
             fails="The closed form of complete augmentation is not invariant to rounding here: find out why before "
@@ -73,8 +70,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=ratio,
             covers="draws of elements",
             at_most=1,
-            origin="ours",
-            source=OPEN,
+            by=ours(OPEN),
             holds=f"Draw elements anew for every input, not once for all: the violation is {own.span()} times as "
             "large.",
             fails="Elements drawn anew for every input do not beat shared ones at every budget and time: the "
@@ -89,8 +85,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=ratio + " The subgroup is not random.",
             covers="draws of elements",
             at_most=1,
-            origin="ours",
-            source="ours: the source compares random elements with all of them",
+            by=ours("ours: the source compares random elements with all of them"),
             holds=f"With {largest} of {settings.order} elements to spend, take evenly spaced ones: the violation "
             f"is {subgroup.span()} times that of random ones.",
             fails=f"{largest} evenly spaced elements are not better than random ones at every time: the violation "
@@ -105,8 +100,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=ratio + " Both with replacement, the first with weights that make the loss unbiased.",
             covers="draws of elements",
             at_most=1,
-            origin="ours",
-            source=OPEN,
+            by=ours(OPEN),
             holds="Importance sampling by distance pays at all budgets and times tried: the violation is "
             f"{important.span()} times that of uniform sampling.",
             fails="Importance sampling by distance does not pay at every budget and time: the violation is "
@@ -122,9 +116,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="draws of elements",
             at_least=-0.6,
             at_most=-0.4,
-            origin="ours",
-            source="theory of unbiased estimates of the gradient; the bounds are our choice",
-            stated="−1/2",
+            by=ours("theory of unbiased estimates of the gradient; the bounds are our choice", stated="−1/2"),
             holds="Early in training four times the budget roughly halves the distance from complete augmentation.",
             fails="Even early in training four times the budget does not roughly halve the distance from complete "
             "augmentation: measure it at the budget that is to be used.",
@@ -138,8 +130,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Violation {when[late]} over that {when[0]}; geometric means over draws.",
             covers="draws of elements",
             at_least=1,
-            origin="ours",
-            source=OPEN,
+            by=ours(OPEN),
             holds="Where augmentation is incomplete, stopping early keeps the violation smaller: from the first to "
             f"the last time it grows {growth.span()} times.",
             fails="Stopping early is no remedy for incomplete augmentation at every budget: from the first to the "
@@ -172,14 +163,10 @@ def _accuracy(found: TrainedEnsembles) -> Claim:
         {found.images.titles["test"]: difference},
         measure=f"Accuracy over all {found.order} orientations, systematic minus random elements, after equally many "
         "steps.",
-        covers=covered(found.repetitions, "repetitions"),
-        repeated=found.repetitions,
+        covers=(covered(found.repetitions, "repetitions"), found.repetitions),
         at_least=-_ACCURACY,
         at_most=_ACCURACY,
-        origin="source",
-        source=_SOURCE,
-        place=_PLACE,
-        stated=_STATED,
+        by=theirs(_SOURCE, _PLACE, _STATED),
         holds=f"For accuracy, take whichever is easier, {shown}: {off}.",
         fails=f"For accuracy the choice matters, {shown}: {off}.",
         undecided=f"Whether the choice matters for accuracy, {shown}, is not decided: {off}.",
@@ -202,15 +189,11 @@ def _agreement(found: TrainedEnsembles) -> Claim:
         each,
         measure=f"Orbit same predictions out of {found.order}, systematic minus random elements, after equally many "
         "steps.",
-        covers=covered(found.repetitions, "repetitions"),
-        repeated=found.repetitions,
+        covers=(covered(found.repetitions, "repetitions"), found.repetitions),
         at_least=-bound,
         at_most=bound,
         aggregate=(f"the mean over {len(found.sets)} sets of inputs", whole),
-        origin="source",
-        source=_SOURCE,
-        place=_PLACE,
-        stated=_STATED,
+        by=theirs(_SOURCE, _PLACE, _STATED),
         holds=f"For invariance, take whichever is easier, {shown}: {off}.",
         fails=f"For invariance the choice matters, {shown}: {off}.",
         undecided=f"Whether the choice matters for invariance, {shown}, is not decided: {off}.",

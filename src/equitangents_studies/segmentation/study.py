@@ -48,7 +48,7 @@ from equitangents_studies.common.moving_outputs.results import (
 )
 from equitangents_studies.common.moving_outputs.trained import Training
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, claim
+from equitangents_studies.framework.claims import EXACT, Claim, claim, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 SHAPES = ("cells", "digits")
@@ -330,10 +330,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             else "Largest difference relative to the largest entry, over all g and pixels, of images and of noise.",
             covers=EXACT,
             at_most=1e-10,
-            origin="source",
-            source="arXiv 2403.03103",
-            place="arXiv 2403.03103, how kernels transform",
-            stated="equal",
+            by=theirs("arXiv 2403.03103", "arXiv 2403.03103, how kernels transform", "equal"),
             holds="Mean and covariance of augmented ensembles inherit the symmetry from their kernels, pixel by pixel.",
             fails="The kernels do not move with the images: look at windows and padding.",
         ),
@@ -343,10 +340,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Largest difference relative to the largest entry, p4 on {_SMALL}×{_SMALL} pixels.",
             covers=EXACT,
             at_most=1e-10,
-            origin="source",
-            source=THEIRS,
-            place=REVIEW,
-            stated="equal",
+            by=theirs(THEIRS, REVIEW, "equal"),
             holds="The equivariant kernel costs four kernels of the CNN, not fields on the whole group.",
             fails="The moved mean is not the kernel of group convolutions here: compute that one directly.",
         ),

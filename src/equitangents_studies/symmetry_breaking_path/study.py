@@ -28,7 +28,7 @@ from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_images import SystemImages, asked_images
 from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
-from equitangents_studies.framework.claims import Claim, claim
+from equitangents_studies.framework.claims import Claim, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.systems import KernelInference, System, architecture, inference, path
 
@@ -280,7 +280,7 @@ def _along(settings: Settings, results: Results, other: str) -> Claim:
         measure=f"S-Dist to {OTHERS[other]} at t = {times[-1]:g} minus that at t = 0, without the bias of finite "
         f"ensembles, mean over widths at which VEC reaches {100 * COUNTED:.0f} % training accuracy at all t, as the "
         "source counts runs.",
-        covers=MEMBERS, origin="source", source=WORK, place=FIGURE, repeated=settings.members,
+        covers=(MEMBERS, settings.members), by=theirs(WORK, FIGURE),
         aggregate=(f"the mean over {', '.join(map(str, counted))} channels", e),
         holds=f"{holds}: S-Dist changes by {signed(e.value)}.{rest}",
         fails=f"{fails}: S-Dist changes by {signed(e.value)}.{rest}",
@@ -310,8 +310,8 @@ def _width(settings: Settings, results: Results) -> Claim:
         "The distance of VEC of finite width to its limit falls with width",
         {f"t = {t:g}": width_change(results, s.widths, [t]) for t in s.times},
         measure=f"S-Dist to infinitely wide VEC at {s.widths[0]} channels minus that at {s.widths[-1]}.",
-        covers=MEMBERS, at_least=0, origin="ours", repeated=s.members,
-        source="the source shows it in Figure S1 for 64 to 512 channels; our widths end there",
+        covers=(MEMBERS, s.members), at_least=0,
+        by=ours("the source shows it in Figure S1 for 64 to 512 channels; our widths end there"),
         aggregate=("the mean over times", e),
         holds=f"From {said} S-Dist to the limit falls by {e.value:.2g}, mean over times.",
         fails=f"From {said} S-Dist to the limit grows by {-e.value:.2g}, mean over times.",
@@ -329,7 +329,7 @@ def _accuracy(settings: Settings, results: Results) -> Claim:
         "Accuracy of single networks falls along the path",
         numbers,
         measure=f"Test accuracy of single VEC networks at t = {s.times[-1]:g} minus that at t = 0.",
-        covers=MEMBERS, at_most=0, unit="percentage points", origin="ours", source="our question", repeated=s.members,
+        covers=(MEMBERS, s.members), at_most=0, unit="percentage points", by=ours("our question"),
         holds=f"Moved images are harder to classify: accuracy of single networks changes by {said}.",
         fails=f"With {s.train_images:,} images single networks classify moved images better: by {said}. VEC learns as "
         "LCN does there.",

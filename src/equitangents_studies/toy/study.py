@@ -27,7 +27,7 @@ from equitangents_studies.common.infinite import expected_squares, largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.settings import at_least, check
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 
@@ -307,12 +307,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             aggregate=("the mean over steps and regions", single),
             measure="Root mean square change of a member when its input is turned, relative to the standard deviation "
             "of the true function; mean over members.",
-            covers="members",
-            repeated=settings.members,
+            covers=("members", settings.members),
             at_least=0.01,
-            origin="source",
-            source=f"{WORK}; the bound is our choice",
-            place="slides, members at steps 0, 1, 2, 3 and 2000",
+            by=theirs(f"{WORK}; the bound is our choice", "slides, members at steps 0, 1, 2, 3 and 2000"),
             holds="Augmentation alone does not make a network invariant: a turn changes one network’s answer by "
             f"{100 * single.value:.0f} % of the true function’s standard deviation.",
             fails="A single augmented network can be nearly invariant here; test it before training many.",
@@ -322,14 +319,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             each(lambda region, step: surviving(results, region, step, level)),
             measure="Share of the members’ mean square change that averaging over ever more members would leave "
             "(unbiased, so it may come out negative).",
-            covers="members",
-            repeated=settings.members,
+            covers=("members", settings.members),
             at_most=2,
             unit="%",
-            origin="source",
-            source=f"{WORK}; the bound is our choice",
-            place=_THEOREM + "; slides",
-            stated="0 %",
+            by=theirs(f"{WORK}; the bound is our choice", _THEOREM + "; slides", "0 %"),
             holds="Average: M networks leave about 1/√M of one network’s change, on the data and away from them, "
             "whenever training is stopped.",
             fails="Averaging leaves a violation that more members do not remove: train wider networks, or use "
@@ -344,10 +337,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "deviation of the true function.",
             covers=EXACT,
             at_most=1e-8,
-            origin="source",
-            source=WORK,
-            place=_THEOREM,
-            stated="0",
+            by=theirs(WORK, _THEOREM, "0"),
             holds="Where its kernel matrix is affordable, the closed form gives the invariant mean without "
             "training a network.",
             fails="The closed form of these networks is not invariant to rounding: do not take it for the limit.",
@@ -364,8 +354,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "step.",
             covers=EXACT,
             at_least=0.01,
-            origin="ours",
-            source="our control",
+            by=ours("our control"),
             holds="The symmetry comes from the augmentation: averaging networks trained without it does not help.",
             fails="The mean is invariant without augmentation too, so this task does not need it.",
         ),
@@ -376,12 +365,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Root mean square change of the mean of {together} members over that of single members; mean "
             "over ten disjoint parts of the ensemble. An invariant expectation leaves 1/√"
             f"{together} = {together**-0.5 if together else np.nan:.3f}.",
-            covers="parts of the ensemble",
-            repeated=10,
+            covers=("parts of the ensemble", 10),
             at_most=0.5,
-            origin="source",
-            source=f"{WORK}; the bound is our choice",
-            place="slides, members and mean at steps 0, 1, 2, 3 and 2000",
+            by=theirs(f"{WORK}; the bound is our choice", "slides, members and mean at steps 0, 1, 2, 3 and 2000"),
             holds=f"Even {together} networks, averaged, are much nearer to invariance than one of them.",
             fails=f"Averaging {together} networks does not bring them much nearer to invariance: take another method.",
             undecided=f"Whether averaging {together} networks halves the change is not decided: train more of them.",
