@@ -9,7 +9,7 @@ beside them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from equitangents_studies.common.scores import Trained, disjoint_scores, powers_
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import BEYOND_THE_LIMIT, EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 
 GROUP = "C4"
 SUPPORTS: dict[str, tuple[int, int]] = {"3×3": (3, 3), "3×2": (3, 2), "3×1": (3, 1)}
@@ -56,14 +56,12 @@ class Settings:
     seed: int = 0
 
 
-_MNIST = Settings(data="mnist", foreign=("cifar10",), train_images=100, foreign_images=200)
-PRESETS = {
-    "quick": Settings(),
-    "desk": replace(_MNIST, pixels=14, members=500, steps=100),
-    "paper": replace(
-        _MNIST, train_images=500, test_images=1000, foreign_images=1000, channels=16, members=1000, steps=1000
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="pixels=14 members=500 steps=100 data=mnist foreign=cifar10 train_images=100 foreign_images=200",
+    paper="train_images=500 test_images=1000 foreign_images=1000 channels=16 members=1000 steps=1000 data=mnist "
+    "foreign=cifar10",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, at_least, check, presets
 
 THEIRS = "arXiv 2406.06504"
 BATCHES = 16  # members in the largest ensembles whose means are compared
@@ -58,29 +58,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        data="mnist",
-        foreign=("cifar10", "noise"),
-        test_images=60,
-        foreign_images=40,
-        widths=(8, 16, 32),
-        members=400,
-        steps=(1, 3, 10, 30, 100),
-    ),
-    "paper": Settings(
-        data="cifar10",
-        foreign=("mnist", "noise"),
-        pixels=16,
-        train_images=256,
-        test_images=500,
-        foreign_images=200,
-        widths=(16, 32, 64, 128),
-        members=1000,
-        steps=(1, 10, 100, 1000),
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="data=mnist foreign=cifar10,noise test_images=60 foreign_images=40 widths=8,16,32 members=400 "
+    "steps=1,3,10,30,100",
+    paper="data=cifar10 foreign=mnist,noise pixels=16 train_images=256 test_images=500 foreign_images=200 "
+    "widths=16,32,64,128 members=1000 steps=1,10,100,1000",
+)
 
 
 @dataclass(frozen=True, eq=False)

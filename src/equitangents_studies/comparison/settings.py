@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.contenders import Problem
 from equitangents_studies.framework.records import Records
+from equitangents_studies.framework.settings import presets
 
 
 @dataclass(frozen=True)
@@ -56,53 +57,21 @@ class Settings:
     seed: int = 0
 
 
-_DESK = Settings(
-    data="fashion_mnist",
-    foreign=("mnist", "cifar10", "noise"),
-    pixels=14,
-    repetitions=5,
-    train_images=10000,
-    test_images=1000,
-    foreign_images=400,
-    channels=(12, 16),
-    members=25,
-    group_members=4,
-    epochs=15,
-    kernel_images=1200,
-    shrink=(1, 2, 4),
-    most_members=64,
-)
 # Turns that resample: corners turn in; kernel matrices of 4,800 rows are solved whole, as there are no irreps; and
 # ensembles of group-convolutional networks would take 24 min (C8) and 48 min (C16) more.
-_RESAMPLED = replace(
-    _DESK,
-    # The source trains all of its networks on turned images, the group-convolutional ones too.
-    contenders=tuple("gcnn-augmented" if name == "gcnn-ensemble" else name for name in _DESK.contenders),
-    shrink=(),
-    zero="border",
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist foreign=mnist,cifar10,noise pixels=14 repetitions=5 train_images=10000 "
+    "test_images=1000 foreign_images=400 channels=12,16 members=25 group_members=4 epochs=15 kernel_images=1200 "
+    "shrink=1,2,4 most_members=64",
+    paper="data=fashion_mnist foreign=mnist,cifar10,noise repetitions=5 train_images=none test_images=none "
+    "foreign_images=5000 channels=32,64,64 members=100 group_members=10 epochs=30 batch=128 kernel_images=5000 "
+    "shrink=1,2,4 most_members=256",
+    desk_c8="desk group=C8 kernel_images=600 "
+    "contenders=plain,augmented,ensemble,gcnn,gcnn-augmented,canonicalisation,test-time,infinite,invariant-kernel "
+    "shrink= zero=border",
+    desk_c16="desk-c8 group=C16 kernel_images=300",
 )
-PRESETS = {
-    "quick": Settings(),
-    "desk": _DESK,
-    "paper": Settings(
-        data="fashion_mnist",
-        foreign=("mnist", "cifar10", "noise"),
-        repetitions=5,
-        train_images=None,
-        test_images=None,
-        foreign_images=5000,
-        channels=(32, 64, 64),
-        members=100,
-        group_members=10,
-        epochs=30,
-        batch=128,
-        kernel_images=5000,
-        shrink=(1, 2, 4),
-        most_members=256,
-    ),
-    "desk-c8": replace(_RESAMPLED, group="C8", kernel_images=600),
-    "desk-c16": replace(_RESAMPLED, group="C16", kernel_images=300),
-}
 
 
 def covers(settings: Settings) -> str:

@@ -23,10 +23,8 @@ from equitangents_studies.comparison.study import check_settings as check_cell
 from equitangents_studies.comparison.study import measure as measure_cell
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, claim, ours
-from equitangents_studies.framework.folder import RunFolder
-from equitangents_studies.framework.settings import at_least, check
 from equitangents_studies.framework.stages import Part
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import RunFolder, Study, at_least, check, presets
 
 _OURS = "ours: the question of cost at several sizes and difficulties, which the source leaves open"
 _SHARE = 0.95  # of |G|
@@ -57,34 +55,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        tasks=("mnist:14", "fashion_mnist:14"),
-        sizes=(100, 1000, 10000),
-        foreign=("cifar10", "noise"),
-        repetitions=5,
-        test_images=1000,
-        foreign_images=400,
-        channels=(12, 16),
-        steps=3000,
-        shrink=(1, 2, 4),
-        most_members=64,
-    ),
-    "paper": Settings(
-        tasks=("mnist:28", "fashion_mnist:28"),
-        sizes=(100, 1000, 10000, 60000),
-        foreign=("cifar10", "noise"),
-        repetitions=5,
-        test_images=None,
-        foreign_images=5000,
-        channels=(32, 64, 64),
-        steps=14000,
-        batch=128,
-        shrink=(1, 2, 4),
-        most_members=256,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="tasks=mnist:14,fashion_mnist:14 sizes=100,1000,10000 foreign=cifar10,noise repetitions=5 test_images=1000 "
+    "foreign_images=400 channels=12,16 steps=3000 shrink=1,2,4 most_members=64",
+    paper="tasks=mnist:28,fashion_mnist:28 sizes=100,1000,10000,60000 foreign=cifar10,noise repetitions=5 "
+    "test_images=none foreign_images=5000 channels=32,64,64 steps=14000 batch=128 shrink=1,2,4 most_members=256",
+)
 
 
 @dataclass(frozen=True, eq=False)

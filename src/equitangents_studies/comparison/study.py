@@ -24,10 +24,8 @@ from equitangents_studies.contenders.kinds import group_convolutional
 from equitangents_studies.contenders.machines import TrainedNetworks
 from equitangents_studies.contenders.networks import cnn, count_multiplications
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.progress import Task
-from equitangents_studies.framework.settings import at_least, check
 from equitangents_studies.framework.stages import Arrays, Stage, Stages
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import Study, Task, at_least, check
 
 
 def images_of(settings: Settings, data_dir: Path | None, repetition: int = 0) -> Images:

@@ -15,7 +15,7 @@ from equitangents_studies.common.image_ensembles import Chosen, Recipe, check_im
 from equitangents_studies.common.images import Images
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import table_mean
-from equitangents_studies.framework.settings import at_least, check
+from equitangents_studies.framework.settings import at_least, check, presets
 from equitangents_studies.framework.stages import Arrays
 
 
@@ -84,47 +84,14 @@ class Settings:
         return tuple(sorted({2**i for i in range(self.epochs.bit_length()) if 2**i < self.epochs} | {self.epochs}))
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        data="fashion_mnist",
-        train_images=60,
-        test_images=40,
-        pixels=14,
-        rings=7,
-        samples=25,
-        points=3,
-        trained=(2, 4, 8),
-        members=100,
-        image_train=1600,
-        image_test=80,
-        foreign=("mnist", "cifar10", "noise"),
-        foreign_images=30,
-        image_members=5,
-        epochs=8,
-    ),
-    "paper": Settings(
-        data="fashion_mnist",
-        train_images=100,
-        test_images=100,
-        rings=14,
-        samples=45,
-        points=3,
-        steps=(1, 10, 100, 1000),
-        trained=(2, 4, 8),
-        members=500,
-        width=512,
-        image_train=20000,
-        image_test=300,
-        foreign=("mnist", "cifar10", "noise"),
-        foreign_images=100,
-        image_members=10,
-        channels=(64, 64, 64),
-        epochs=16,
-        batch=128,
-        learning_rate=0.01,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist train_images=60 test_images=40 pixels=14 rings=7 samples=25 points=3 trained=2,4,8 "
+    "members=100 image_train=1600 foreign=mnist,cifar10,noise foreign_images=30 image_members=5 epochs=8",
+    paper="data=fashion_mnist train_images=100 test_images=100 rings=14 samples=45 points=3 steps=1,10,100,1000 "
+    "trained=2,4,8 members=500 width=512 image_train=20000 image_test=300 foreign=mnist,cifar10,noise "
+    "foreign_images=100 image_members=10 channels=64,64,64 epochs=16 batch=128 learning_rate=0.01",
+)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from equitangents import groups
 from equitangents.groups import Group
 from equitangents.statistics import Estimate, bootstrap, surviving_share
-from equitangents_studies.framework.settings import at_least, check
+from equitangents_studies.framework.settings import at_least, check, presets
 
 SETS = ("training", "test", "far")
 SOLIDS = {"T": groups.tetrahedral, "O": groups.octahedral, "I": groups.icosahedral}
@@ -50,25 +50,11 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        trained_groups=("T", "O", "I"),
-        train_pairs=24,
-        test_pairs=24,
-        members=400,
-        width=128,
-        steps=(0, 1, 3, 10, 30, 100, 300),
-    ),
-    "paper": Settings(
-        trained_groups=("T", "O", "I"),
-        train_pairs=64,
-        test_pairs=64,
-        members=1000,
-        width=512,
-        steps=(0, 1, 3, 10, 30, 100, 300, 1000),
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="trained_groups=T,O,I train_pairs=24 test_pairs=24 members=400 width=128 steps=0,1,3,10,30,100,300",
+    paper="trained_groups=T,O,I train_pairs=64 test_pairs=64 members=1000 width=512 steps=0,1,3,10,30,100,300,1000",
+)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

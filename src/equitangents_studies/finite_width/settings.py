@@ -11,6 +11,7 @@ from jaxtyping import Float
 from equitangents.statistics import Estimate, squared_mean
 from equitangents_studies.common.images import load_images
 from equitangents_studies.common.ising_lattice import energy_task
+from equitangents_studies.framework.settings import presets
 
 KINDS = ("complete", "partial")
 TITLES = {"complete": "all four turns", "partial": "half turns alone"}
@@ -64,41 +65,15 @@ class Settings:
         return tuple(m for m in self.sizes if self.members_of(architecture) // m >= batches)
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        tasks=("ising", "fashion_mnist"),
-        lattice=6,
-        train_spins=24,
-        test_spins=48,
-        train_images=24,
-        test_images=48,
-        widths=(16, 32, 64, 128, 256, 512),
-        channels=(4, 8, 16, 32),
-        group_channels=(4, 8, 16),
-        members=1024,
-        cnn_members=384,
-        group_members=16,
-        steps=(1, 10, 100),
-    ),
-    "paper": Settings(
-        tasks=("ising", "fashion_mnist"),
-        lattice=8,
-        train_spins=64,
-        test_spins=128,
-        pixels=14,
-        train_images=64,
-        test_images=128,
-        widths=(16, 32, 64, 128, 256, 512, 1024),
-        channels=(8, 16, 32, 64, 128),
-        group_channels=(4, 8, 16, 32),
-        members=2048,
-        cnn_members=1024,
-        group_members=32,
-        sizes=(1, 2, 4, 8, 16, 32, 64, 128),
-        steps=(1, 10, 100, 1000),
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="tasks=ising,fashion_mnist lattice=6 train_spins=24 test_spins=48 train_images=24 test_images=48 "
+    "widths=16,32,64,128,256,512 channels=4,8,16,32 group_channels=4,8,16 members=1024 cnn_members=384 "
+    "group_members=16 steps=1,10,100",
+    paper="tasks=ising,fashion_mnist lattice=8 train_spins=64 test_spins=128 pixels=14 train_images=64 "
+    "test_images=128 widths=16,32,64,128,256,512,1024 channels=8,16,32,64,128 group_channels=4,8,16,32 members=2048 "
+    "cnn_members=1024 group_members=32 sizes=1,2,4,8,16,32,64,128 steps=1,10,100,1000",
+)
 
 
 def width_name(architecture: str, width: int) -> str:

@@ -20,7 +20,7 @@ from equitangents_studies.common.system_images import SystemImages, repeated_ima
 from equitangents_studies.common.system_runs import by_key, counted_runs, counting, draw_accuracies
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.systems import GradientInference, architecture, inference, rotate
 
 GROUPS = ("I", "O(3)^d")
@@ -137,16 +137,12 @@ class Results:
         return paired_mean(values, level, bounds)
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        train_images=600, test_images=400, widths=(16, 32, 64, 128, 256), runs=5, needed=4, epochs=600
-    ),
-    "paper": Settings(
-        data="cifar10", train_images=45000, test_images=5000, pixels=32, depth=8,
-        widths=(8, 16, 32, 64, 128, 256, 512), runs=5, needed=4, epochs=900,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="train_images=600 test_images=400 widths=16,32,64,128,256 runs=5 needed=4 epochs=600",
+    paper="data=cifar10 train_images=45000 test_images=5000 pixels=32 depth=8 widths=8,16,32,64,128,256,512 runs=5 "
+    "needed=4 epochs=900",
+)
 _EIGENVALUE_INPUTS = 64
 _PICTURES = 4
 

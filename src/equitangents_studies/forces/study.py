@@ -29,7 +29,7 @@ from equitangents_studies.forces import water_tensors
 from equitangents_studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,12 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        molecule="ethanol", sizes=(5, 10, 20), test=20, bandlimit=2, tolerance=1e-7, ridge=1e-4, turns=8,
-        water_sizes=(10, 25, 50, 100), water_test=100,
-    ),
-    "paper": Settings(
-        molecule="ethanol", sizes=(5, 10, 20, 50, 100), test=100, bandlimit=4, tolerance=1e-7, ridge=1e-6, turns=10,
-        water_sizes=(10, 25, 50, 100, 250), water_test=200,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="molecule=ethanol sizes=5,10,20 test=20 tolerance=1e-7 turns=8 water_sizes=10,25,50,100 water_test=100",
+    paper="molecule=ethanol sizes=5,10,20,50,100 test=100 bandlimit=4 tolerance=1e-7 ridge=1e-6 turns=10 "
+    "water_sizes=10,25,50,100,250 water_test=200",
+)
 
 
 TARGETS = ("energies", "forces", "both")

@@ -33,7 +33,7 @@ from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.citations import TANGENT_KERNEL, WIDE_NETWORKS
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 
 PARAMETRISATIONS = ("ntk", "standard", "mean-field")
 TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}
@@ -137,26 +137,12 @@ class Settings:
         return 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        data="fashion_mnist",
-        pixels=14,
-        train_images=100,
-        widths=(32, 64, 128, 256, 512, 1024),
-        networks=20,
-        steps=(1, 10, 100, 1000),
-    ),
-    "paper": Settings(
-        data="fashion_mnist",
-        train_images=200,
-        kernel_images=25,
-        hidden_layers=3,
-        widths=(64, 128, 256, 512, 1024, 2048),
-        networks=20,
-        steps=(1, 10, 100, 1000, 10000),
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist pixels=14 train_images=100 widths=32,64,128,256,512,1024 networks=20",
+    paper="data=fashion_mnist train_images=200 kernel_images=25 hidden_layers=3 widths=64,128,256,512,1024,2048 "
+    "networks=20 steps=1,10,100,1000,10000",
+)
 
 
 Kind = tuple[str, str]  # a nonlinearity and a parametrisation

@@ -23,7 +23,7 @@ from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.common.system_images import SystemImages, asked_images
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.systems import System, algorithmic_symmetry, architecture, inference, rotate
 from equitangents_studies.systems.architectures import B_STD, W_STD
 
@@ -54,13 +54,11 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(train_images=2000, test_images=1000, pixels=16, depth=3, width=256, members=10),
-    "paper": Settings(
-        data="cifar10", train_images=45000, test_images=10000, pixels=32, depth=8, width=1024, members=5, epochs=900,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="train_images=2000 test_images=1000 pixels=16 depth=3 width=256 members=10",
+    paper="data=cifar10 train_images=45000 test_images=10000 pixels=32 depth=8 width=1024 members=5 epochs=900",
+)
 
 
 @dataclass(frozen=True, eq=False)

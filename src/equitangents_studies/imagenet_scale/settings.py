@@ -15,7 +15,7 @@ from equitangents_studies import data
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.data import ImageFolder, open_image_folder
 from equitangents_studies.data.folder import data_folder
-from equitangents_studies.framework.study import at_least, check
+from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.systems import PowerLaw, fit_power_law, textures
 
 KNOWN = ("ResNet-18", "ResNet-34", "ResNet-50", "ResNet-101", "Mixer-S", "Mixer-B")
@@ -64,18 +64,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        images=10_000, pixels=16, networks=("ResNet-18", "ResNet-34", "Mixer-S"), shrink=8, patch=4, halvings=12,
-        batch=64, fewest_steps=200, test_share=0.2,
-    ),
-    "paper": Settings(
-        data="imagenet", pixels=224, networks=("ResNet-34", "ResNet-50", "ResNet-101", "Mixer-B"), shrink=1, patch=16,
-        halvings=12, runs=3, batch=1024, epochs=150, fewest_steps=1000, rate=0.4, decay=1e-4, augment=True, every=1000,
-        test_share=0.04,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="images=10000 pixels=16 networks=ResNet-18,ResNet-34,Mixer-S shrink=8 batch=64 fewest_steps=200 "
+    "test_share=0.2",
+    paper="data=imagenet pixels=224 networks=ResNet-34,ResNet-50,ResNet-101,Mixer-B shrink=1 patch=16 runs=3 "
+    "batch=1024 epochs=150 fewest_steps=1000 rate=0.4 decay=1e-4 augment=True every=1000 test_share=0.04",
+)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

@@ -38,8 +38,7 @@ from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
-from equitangents_studies.framework.settings import at_least, check
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 
 SETS = ("training", "test", "foreign")
 EVERY = 64  # up to this M a prediction is made for every M, beyond on a logarithmic scale
@@ -72,23 +71,12 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        train_spins=32, widths=(64, 128, 256, 512, 1024), members=768, members_at_once=96, gp_samples=2000
-    ),
-    "paper": Settings(
-        lattice=8,
-        train_spins=128,
-        test_spins=128,
-        widths=(128, 256, 512, 1024, 2048),
-        members=1000,
-        members_at_once=125,
-        groups=(1, 2, 5, 10, 20, 50, 100),
-        steps=(0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
-        gp_samples=5000,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="train_spins=32 widths=64,128,256,512,1024 members=768 members_at_once=96 gp_samples=2000",
+    paper="lattice=8 train_spins=128 test_spins=128 widths=128,256,512,1024,2048 members=1000 members_at_once=125 "
+    "groups=1,2,5,10,20,50,100 steps=0,1,2,5,10,20,50,100,200,500,1000 gp_samples=5000",
+)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

@@ -21,7 +21,7 @@ from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, exactly, power_law, shared_level
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}
 KINDS = ("nngp", "ntk")
@@ -45,11 +45,11 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(widths=(4, 8, 16, 32, 64), batches=60, samples=2),
-    "paper": Settings(widths=(8, 16, 32, 64, 128, 256), batches=50, samples=20, lattice=6, bandlimit=4, sampled=6),
-}
+PRESETS = presets(
+    Settings(),
+    desk="widths=4,8,16,32,64 batches=60 samples=2",
+    paper="widths=8,16,32,64,128,256 batches=50 samples=20 lattice=6 bandlimit=4 sampled=6",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
-from equitangents_studies.framework.study import at_least, check
+from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.systems import PowerLaw, fit_power_law, textures
 
 GROUPS = ("I", "O(3)^d")
@@ -58,20 +58,14 @@ class Settings:
     seed: int = 0
 
 
-_DESK = Settings(
-    images=4000, pixels=32, depth=8, models=("FCN", "VEC"), predicted_images=2000,
-    predicted_sizes=(200, 400, 800, 1200),
-)  # fmt: skip
-PRESETS = {
-    "quick": Settings(),
-    "desk": _DESK,
-    "full": replace(_DESK, data="cifar10", whole=("FCN",), whole_images=45_000, whole_tested=10_000),
-    "paper": Settings(
-        data="cifar10", images=12_000, pixels=32, depth=8, pooled_images=12_000, repetitions=10,
-        networks=("VEC", "LCN", "GAP"), network_sizes=(320, 640, 1280, 2560, 5120, 9600), network_depth=8, width=128,
-        members=5, predicted_images=10_000, predicted_sizes=(200, 400, 800, 1600, 3200, 6400),
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
+    full="desk data=cifar10 whole=FCN whole_images=45000 whole_tested=10000",
+    paper="data=cifar10 images=12000 pixels=32 depth=8 pooled_images=12000 networks=VEC,LCN,GAP "
+    "network_sizes=320,640,1280,2560,5120,9600 network_depth=8 width=128 members=5 predicted_images=10000 "
+    "predicted_sizes=200,400,800,1600,3200,6400",
+)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

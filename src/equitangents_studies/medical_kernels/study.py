@@ -30,7 +30,7 @@ from equitangents_studies.common.networks import cnn
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue, subgroup_mean
 
 THEIRS = "arXiv 2406.06504"
@@ -62,19 +62,11 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(images=2000, sizes=(25, 50, 100, 200, 400, 800, 1500), patch=4, stride=2, checked=12),
-    "paper": Settings(
-        data="nct_crc_he",
-        images=2000,
-        sizes=(25, 50, 100, 200, 400, 800, 1500),
-        draws=10,
-        patch=3,
-        stride=1,
-        checked=16,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="images=2000 sizes=25,50,100,200,400,800,1500 patch=4 stride=2 checked=12",
+    paper="data=nct_crc_he images=2000 sizes=25,50,100,200,400,800,1500 draws=10 patch=3 stride=1 checked=16",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,26 +166,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        draws=16,
-        members=200,
-    ),
-    "paper": Settings(
-        train_images=400,
-        test_images=300,
-        foreign_images=300,
-        widths=(16, 32, 64, 128, 256, 512),
-        draws=30,
-        trained_widths=(64, 256, 1024),
-        members=500,
-        steps=(0, 1, 10, 100, 1000),
-        depth_images=40,
-        frozen_depths=(1, 2, 3, 4, 5, 6),
-        depth_width=64,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="draws=16 members=200",
+    paper="train_images=400 test_images=300 foreign_images=300 widths=16,32,64,128,256,512 draws=30 "
+    "trained_widths=64,256,1024 members=500 steps=0,1,10,100,1000 depth_images=40 frozen_depths=1,2,3,4,5,6 "
+    "depth_width=64",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from equitangents_studies.common import molecule_kernels as kernels
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, ours
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,12 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        data="qm9", sizes=(50, 100, 200, 400), test=100, splits=10, tuning=60, scales=(0.3, 1.0, 3.0),
-        soap_n_max=6, soap_l_max=5,
-    ),
-    "paper": Settings(
-        data="qm9", sizes=(100, 200, 400, 700, 1000), test=200, splits=5, tuning=120, scales=(0.3, 1.0, 3.0),
-        soap_n_max=6, soap_l_max=5,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="data=qm9 sizes=50,100,200,400 test=100 splits=10 tuning=60 scales=0.3,1.0,3.0 soap_n_max=6 soap_l_max=5",
+    paper="data=qm9 sizes=100,200,400,700,1000 test=200 splits=5 tuning=120 scales=0.3,1.0,3.0 soap_n_max=6 "
+    "soap_l_max=5",
+)
 
 
 @dataclass(frozen=True, eq=False)

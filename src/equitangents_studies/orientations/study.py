@@ -34,7 +34,7 @@ from equitangents_studies.common.moving_outputs.results import (
 from equitangents_studies.common.moving_outputs.trained import Training
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.orientations.turned import (
     LETTERS,
     angles_between,
@@ -85,18 +85,14 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        order=16, angles=32, accuracy=5e-4, sizes=(4, 8, 16, 32, 64, 128, 256), test=100, draws=12,
-        space_sizes=(2, 4, 8, 16, 32, 64, 128, 256), width=128, steps=(1, 10, 100, 1000),
-    ),
-    "paper": Settings(
-        data="mnist", order=32, rings=8, angles=64, bandlimit=8, accuracy=1e-3, sizes=(4, 8, 16, 32, 64, 128, 256, 512),
-        space_sizes=(2, 4, 8, 16, 32, 64, 128, 256, 512), test=500, draws=20, hidden_layers=3,
-        members=100, width=512, steps=(1, 10, 100, 1000),
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="order=16 angles=32 accuracy=5e-4 sizes=4,8,16,32,64,128,256 test=100 draws=12 "
+    "space_sizes=2,4,8,16,32,64,128,256 width=128 steps=1,10,100,1000",
+    paper="data=mnist order=32 rings=8 angles=64 bandlimit=8 sizes=4,8,16,32,64,128,256,512 "
+    "space_sizes=2,4,8,16,32,64,128,256,512 test=500 draws=20 hidden_layers=3 members=100 width=512 "
+    "steps=1,10,100,1000",
+)
 
 
 @dataclass(frozen=True, eq=False)

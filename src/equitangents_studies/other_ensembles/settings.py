@@ -8,6 +8,7 @@ import numpy as np
 
 from equitangents.statistics import Estimate, power_law, surviving_share
 from equitangents_studies.common.infinite import squares_of_means
+from equitangents_studies.framework.settings import presets
 
 INDEPENDENT = {
     "plain": "plain averaging",
@@ -53,23 +54,12 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        lattice=6, train_spins=16, test_spins=32, members=1024, runs=256, sizes=(1, 2, 4, 8, 16, 32), resamples=100
-    ),
-    "paper": Settings(
-        lattice=8,
-        train_spins=64,
-        test_spins=64,
-        width=512,
-        members=2048,
-        runs=512,
-        sizes=(1, 2, 4, 8, 16, 32, 64),
-        steps=300,
-        resamples=200,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="lattice=6 train_spins=16 test_spins=32 members=1024 runs=256 sizes=1,2,4,8,16,32 resamples=100",
+    paper="lattice=8 train_spins=64 test_spins=64 width=512 members=2048 runs=512 sizes=1,2,4,8,16,32,64 steps=300 "
+    "resamples=200",
+)
 
 
 DRAWS = 10  # independent sets of resampled copies

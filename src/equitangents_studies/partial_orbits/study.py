@@ -22,7 +22,7 @@ from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.framework.citations import PARTIAL_ORBITS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.systems import PartialOrbits, partial_orbits
 
 THEIRS = "arXiv 2412.11521"
@@ -51,13 +51,11 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(classes=10, per_class=8, test_per_class=8, draws=6),
-    "paper": Settings(
-        classes=10, per_class=8, test_per_class=8, draws=50, orders=(4, 8, 16, 32, 64), angles=64, rings=8
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="classes=10 per_class=8 test_per_class=8 draws=6",
+    paper="classes=10 per_class=8 test_per_class=8 draws=50 orders=4,8,16,32,64 angles=64 rings=8",
+)
 
 
 @dataclass(frozen=True, eq=False)

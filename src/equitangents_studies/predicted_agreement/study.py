@@ -25,7 +25,7 @@ from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoin
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 
 _SOURCE, _PLACE = "arXiv 2403.03103", "experiments, stated in the limit of width"
 _ORDER = (-1.25, -0.75)  # around the exponent −1 of perturbation theory
@@ -58,29 +58,12 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        data="fashion_mnist",
-        foreign=("mnist", "cifar10", "noise"),
-        pixels=14,
-        train_images=100,
-        widths=(4, 8, 16, 32, 64),
-        members=96,
-        steps=(10, 100),
-    ),
-    "paper": Settings(
-        data="fashion_mnist",
-        foreign=("mnist", "cifar10", "noise"),
-        train_images=500,
-        test_images=200,
-        foreign_images=200,
-        widths=(16, 32, 64, 128, 256),
-        hidden_layers=3,
-        members=256,
-        steps=(10, 100, 1000),
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist foreign=mnist,cifar10,noise pixels=14 train_images=100 members=96 steps=10,100",
+    paper="data=fashion_mnist foreign=mnist,cifar10,noise train_images=500 test_images=200 foreign_images=200 "
+    "widths=16,32,64,128,256 hidden_layers=3 members=256 steps=10,100,1000",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +14,7 @@ from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import powers_of_two
-from equitangents_studies.framework.settings import at_least, check
+from equitangents_studies.framework.settings import at_least, check, presets
 
 SOURCE = "arXiv 2403.03103"
 STATED_AGREEMENT = {  # of rotated Fashion-MNIST, out of distribution: an ensemble, one augmented network
@@ -65,40 +65,16 @@ class Settings:
         return int(self.group[1:])
 
 
-_PAPER = Settings(
-    data="fashion_mnist",
-    foreign=("mnist", "cifar10", "noise"),
-    train_images=None,
-    test_images=1000,
-    foreign_images=1000,
-    members=100,
-    channels=(64, 64, 64),
-    batch=128,
-    epochs=20,
-    recorded_epochs=(0, 1, 2, 3, 5, 7, 10, 15, 20),
-    infinite_train=2000,
-)
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        data="fashion_mnist",
-        foreign=("mnist", "cifar10", "noise"),
-        train_images=2000,
-        test_images=500,
-        foreign_images=300,
-        members=64,
-        channels=(16, 16),
-        narrow=(4, 4),
-        batch=32,
-        epochs=12,
-        recorded_epochs=(0, 1, 2, 4, 6, 8, 10, 12),
-        infinite_train=2000,
-    ),
-    "paper": _PAPER,
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist foreign=mnist,cifar10,noise train_images=2000 test_images=500 channels=16,16 "
+    "narrow=4,4 recorded_epochs=0,1,2,4,6,8,10,12 infinite_train=2000",
+    paper="data=fashion_mnist foreign=mnist,cifar10,noise train_images=none test_images=1000 foreign_images=1000 "
+    "members=100 channels=64,64,64 batch=128 epochs=20 recorded_epochs=0,1,2,3,5,7,10,15,20 infinite_train=2000",
     # resampled turns have no irreps to solve by: these kernel matrices have 8,000 rows
-    "paper-c8": replace(_PAPER, group="C8", infinite_train=1000),
-    "paper-c16": replace(_PAPER, group="C16", infinite_train=500),
-}
+    paper_c8="paper group=C8 infinite_train=1000",
+    paper_c16="paper group=C16 infinite_train=500",
+)
 
 
 def network(settings: Settings, outputs: int) -> nn.Sequential:

@@ -14,7 +14,7 @@ from equitangents_studies.common.image_ensembles import Chosen, Recipe, check_im
 from equitangents_studies.common.images import Images
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import table_mean
-from equitangents_studies.framework.settings import at_least, check
+from equitangents_studies.framework.settings import at_least, check, presets
 from equitangents_studies.framework.stages import Arrays
 
 
@@ -72,39 +72,14 @@ class Settings:
         return Recipe(self.patch, self.channels, self.members, 1, self.batch, self.learning_rate)
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        draws=200,
-        train_images=40,
-        test_images=32,
-        data="fashion_mnist",
-        image_train=2000,
-        image_test=500,
-        foreign=("mnist", "cifar10", "noise"),
-        foreign_images=200,
-        epochs=8,
-    ),
-    "paper": Settings(
-        order=32,
-        budgets=(1, 2, 4, 8, 16),
-        draws=300,
-        train_images=100,
-        test_images=64,
-        data="fashion_mnist",
-        image_train=20000,
-        image_test=1000,
-        foreign=("mnist", "cifar10", "noise"),
-        foreign_images=500,
-        image_order=16,
-        image_budget=8,
-        members=50,
-        channels=(64, 64, 64),
-        epochs=10,
-        batch=128,
-        learning_rate=0.01,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="draws=200 train_images=40 test_images=32 data=fashion_mnist image_train=2000 image_test=500 "
+    "foreign=mnist,cifar10,noise foreign_images=200 epochs=8",
+    paper="order=32 budgets=1,2,4,8,16 draws=300 train_images=100 test_images=64 data=fashion_mnist "
+    "image_train=20000 image_test=1000 foreign=mnist,cifar10,noise foreign_images=500 image_order=16 image_budget=8 "
+    "members=50 channels=64,64,64 epochs=10 batch=128 learning_rate=0.01",
+)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

@@ -49,7 +49,7 @@ from equitangents_studies.common.moving_outputs.results import (
 from equitangents_studies.common.moving_outputs.trained import Training
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, claim, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 
 SHAPES = ("cells", "digits")
 _LENGTHS = (1.2, 0.3)  # over which the texture is alike, along and across its stripes, in pixels
@@ -141,17 +141,12 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        pixels=16, sizes=(2, 4, 8, 16, 32), test=24, draws=12, hidden_layers=3, few=3, channels=16, trained=8,
-        steps=(1, 10, 100, 300),
-    ),
-    "paper": Settings(
-        pixels=24, sizes=(4, 8, 16, 32, 64), test=50, draws=24, hidden_layers=4, few=4, channels=64, trained=16,
-        members=100, steps=(1, 10, 100, 1000),
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="pixels=16 sizes=2,4,8,16,32 test=24 hidden_layers=3 few=3 channels=16 trained=8 steps=1,10,100,300",
+    paper="pixels=24 sizes=4,8,16,32,64 test=50 draws=24 hidden_layers=4 few=4 channels=64 trained=16 members=100 "
+    "steps=1,10,100,1000",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from equitangents_studies import data
 from equitangents_studies.common.image_ensembles import Chosen
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.scores import table_mean
-from equitangents_studies.framework.study import at_least, check
+from equitangents_studies.framework.study import at_least, check, presets
 
 KINDS = ("ntk", "nngp")
 _WANTED = "cifar10"
@@ -66,23 +66,12 @@ class Settings:
 
 
 _ALL_SIZES = (10, 20, 40, 80, 160, 320, 640, 1280)
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(pool=1600, test_images=800, sizes=_ALL_SIZES, width=64, steps=500, tuned=4, checked=12),
-    "paper": Settings(
-        data="cifar10",
-        pixels=32,
-        pool=12800,
-        test_images=10000,
-        sizes=_ALL_SIZES,
-        hidden_layers=8,
-        width=128,
-        steps=5000,
-        tuned=20,
-        trees=500,
-        checked=16,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="pool=1600 test_images=800 sizes=10,20,40,80,160,320,640,1280 width=64 steps=500 tuned=4 checked=12",
+    paper="data=cifar10 pixels=32 pool=12800 test_images=10000 sizes=10,20,40,80,160,320,640,1280 hidden_layers=8 "
+    "width=128 steps=5000 tuned=20 trees=500 checked=16",
+)
 
 
 def source(settings: Settings, data_dir: Path | None) -> str:

@@ -23,7 +23,7 @@ from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS, OMNISCIENT_RISK
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.systems import exchange_rate, moved_at_random, spectrum
 
 THEIRS = "arXiv 2406.06504"
@@ -56,17 +56,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        sets=("digits", "fashion_mnist", "mnist", "cifar10"), images=1500, pixels=14, repetitions=20,
-        sizes=(15, 30, 60, 120, 240, 480, 960), spectrum_images=400,
-    ),
-    "paper": Settings(
-        sets=("digits", "fashion_mnist", "mnist", "cifar10", "histology_crc5"), images=6000, pixels=28, repetitions=50,
-        sizes=(15, 30, 60, 120, 240, 480, 960, 1920, 3840), spectrum_images=2000,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="sets=digits,fashion_mnist,mnist,cifar10 images=1500 pixels=14 repetitions=20 "
+    "sizes=15,30,60,120,240,480,960 spectrum_images=400",
+    paper="sets=digits,fashion_mnist,mnist,cifar10,histology_crc5 images=6000 pixels=28 repetitions=50 "
+    "sizes=15,30,60,120,240,480,960,1920,3840 spectrum_images=2000",
+)
 
 
 @dataclass(frozen=True, eq=False)

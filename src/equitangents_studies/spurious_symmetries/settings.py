@@ -19,7 +19,7 @@ import numpy as np
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_images import load_system_images, repeated_images
 from equitangents_studies.common.system_runs import COUNTED, counting
-from equitangents_studies.framework.study import at_least, check
+from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.spurious_symmetries.pools import Pool, lead
 from equitangents_studies.spurious_symmetries.rank_test import Pairs, RankTest, rank_test
 from equitangents_studies.systems import ARCHITECTURES, expected_symmetry
@@ -103,19 +103,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        train_images=120, test_images=400, depth=2, epochs=1500, repetitions=4,
-        models=("FCN", "VEC", "LAP4", "LAP8", "GAP"), images=(12000, 12000, 1200, 720, 540), kernel_pixels=32,
-        small_images=960,
-    ),
-    "paper": Settings(
-        data="cifar10", train_images=45000, test_images=5000, pixels=32, depth=8, width=128, epochs=900, repetitions=5,
-        models=("FCN", "VEC", "LAP4", "LAP8", "GAP"), images=(50000, 50000, 50000, 50000, 50000), kernel_pixels=32,
-        small_images=6000, folds=10,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="train_images=120 test_images=400 depth=2 epochs=1500 repetitions=4 models=FCN,VEC,LAP4,LAP8,GAP "
+    "images=12000,12000,1200,720,540 kernel_pixels=32 small_images=960",
+    paper="data=cifar10 train_images=45000 test_images=5000 pixels=32 depth=8 width=128 epochs=900 repetitions=5 "
+    "models=FCN,VEC,LAP4,LAP8,GAP images=50000,50000,50000,50000,50000 kernel_pixels=32 small_images=6000 folds=10",
+)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

@@ -29,7 +29,7 @@ from equitangents_studies.common.system_images import SystemImages, asked_images
 from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.claims import Claim, claim, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.systems import KernelInference, System, architecture, inference, path
 
 OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
@@ -146,17 +146,12 @@ def over_members(compute: Callable[..., float | np.ndarray], *products: Product,
     return Estimate(whole, whole - half, whole + half, level)
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        train_images=300, test_images=400, pixels=8, times=(0.0, 0.5, 1.0, 2.0), widths=(16, 32, 64), members=10,
-        epochs=150, ridge=1e-4,
-    ),
-    "paper": Settings(
-        data="cifar10", train_images=45000, test_images=10000, pixels=32, times=(0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
-        widths=(64, 128, 256, 512), depth=8, members=10, epochs=900,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="train_images=300 test_images=400 times=0.0,0.5,1.0,2.0 widths=16,32,64 members=10 epochs=150 ridge=1e-4",
+    paper="data=cifar10 train_images=45000 test_images=10000 pixels=32 times=0.0,0.05,0.1,0.2,0.5,1.0,2.0 "
+    "widths=64,128,256,512 depth=8 members=10 epochs=900",
+)
 _EIGENVALUE_INPUTS = 64
 
 

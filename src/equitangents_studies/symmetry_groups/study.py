@@ -22,7 +22,7 @@ from equitangents_studies.common.system_images import SystemImages, asked_images
 from equitangents_studies.common.system_runs import predicted, relative
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, claim, identity, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.systems import (
     ARCHITECTURES,
     GradientInference,
@@ -70,17 +70,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        train_images=2000, pooled_images=400, test_images=500, pixels=16, finite_depth=2, width=4, members=48,
-        epochs=40, cases=200,
-    ),
-    "paper": Settings(
-        data="cifar10", train_images=10000, pooled_images=10000, test_images=10000, pixels=32, finite_depth=8, width=32,
-        members=64, epochs=200, cases=200,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="train_images=2000 pooled_images=400 test_images=500 pixels=16 finite_depth=2 width=4 members=48 epochs=40 "
+    "cases=200",
+    paper="data=cifar10 train_images=10000 pooled_images=10000 test_images=10000 pixels=32 finite_depth=8 width=32 "
+    "members=64 epochs=200 cases=200",
+)
 
 
 @dataclass(frozen=True, eq=False)

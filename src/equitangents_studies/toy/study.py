@@ -28,8 +28,7 @@ from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
-from equitangents_studies.framework.settings import at_least, check
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 
 REGIONS = ("on the training disc", "beyond the training disc")
 
@@ -58,11 +57,11 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(members=500, plain_members=200, width=128, orbit_points=96),
-    "paper": Settings(members=1000, plain_members=1000, width=512, orbit_points=128, pixels=81, frames=30),
-}
+PRESETS = presets(
+    Settings(),
+    desk="members=500 plain_members=200 width=128 orbit_points=96",
+    paper="members=1000 plain_members=1000 width=512 orbit_points=128 pixels=81 frames=30",
+)
 
 
 def training_times(settings: Settings) -> np.ndarray:

@@ -39,7 +39,7 @@ from equitangents_studies.common.moving_outputs.results import (
 from equitangents_studies.common.moving_outputs.trained import Training
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import Claim
-from equitangents_studies.framework.study import RunFolder, Study, at_least, check
+from equitangents_studies.framework.study import RunFolder, Study, at_least, check, presets
 
 VISCOSITY = 0.3
 
@@ -121,17 +121,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        pixels=12, sizes=(1, 2, 4, 8, 16, 32), test=24, draws=20, hidden_layers=3, few=3, channels=16, trained=8,
-        members=192, steps=(1, 10, 100, 300),
-    ),
-    "paper": Settings(
-        pixels=16, sizes=(1, 2, 4, 8, 16, 32, 64), test=50, draws=20, hidden_layers=4, few=4, channels=64, trained=16,
-        members=100, steps=(1, 10, 100, 1000),
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="pixels=12 sizes=1,2,4,8,16,32 test=24 draws=20 hidden_layers=3 few=3 channels=16 trained=8 members=192 "
+    "steps=1,10,100,300",
+    paper="pixels=16 sizes=1,2,4,8,16,32,64 test=50 draws=20 hidden_layers=4 few=4 channels=64 trained=16 "
+    "members=100 steps=1,10,100,1000",
+)
 
 
 @dataclass(frozen=True, eq=False)
