@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette
+from equitangents.report import Figure, Table, palette
 from equitangents_studies.admissible.study import SUPPORTS, Results, Settings
 from equitangents_studies.common.input_pictures import why_foreign
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 
 _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION)
 
@@ -20,13 +20,11 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "none of its kind: then neither the law of initial networks nor their kernel is invariant."
     )
     sections = [
-        Section(
-            "Agreement", [text, *why_foreign(results.images.titles)], [_agreement(results, folder), _layers(results)]
-        ),
-        Section(
+        section("Agreement", text, *why_foreign(results.images.titles), _agreement(results, folder), _layers(results)),
+        section(
             "Violation",
-            ["Of an equivariant mean it falls as 1/√M without end; of another it comes to rest."],
-            [_violation(results, folder)],
+            "Of an equivariant mean it falls as 1/√M without end; of another it comes to rest.",
+            _violation(results, folder),
         ),
     ]
     facts = {
@@ -61,7 +59,7 @@ def limits_table(results: Results) -> Columns:
 
 def _agreement(results: Results, folder: RunFolder) -> Figure:
     order = results.action.group.order
-    with panels(
+    with drawing.panels(
         folder,
         "agreement-over-members",
         titles=[drawing.heading(title) for title in results.images.titles.values()],
@@ -86,7 +84,7 @@ def _agreement(results: Results, folder: RunFolder) -> Figure:
 
 
 def _violation(results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "violation-over-members",
         titles=[drawing.heading(title) for title in results.images.titles.values()],

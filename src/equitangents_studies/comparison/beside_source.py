@@ -8,7 +8,7 @@ from equitangents.report import Figure, Section, Table, palette, with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.comparison.claims import STATED, stand_in, stated_text
 from equitangents_studies.comparison.settings import Results, Settings, covers
-from equitangents_studies.framework.page import RunFolder, drawing, panels, table
+from equitangents_studies.framework.page import RunFolder, drawing, section, table
 
 _MARKS = "osD^vPX"
 _LOOK = (palette.GREEN, palette.PURPLE, palette.ORANGE, palette.VERMILLION, palette.MUTED)
@@ -40,20 +40,19 @@ def sections(settings: Settings, results: Results, folder: RunFolder) -> list[Se
         return []
     group, over = settings.group, covers(settings)
     return [
-        Section(
+        section(
             "Agreement over orientations out of distribution",
-            [
-                f"Orbit same predictions count the orientations, of {results.order}, with the class of the image as it "
-                "is, on images unlike the training data. Which images the source’s numbers are over we do not know; "
-                "ours are shown set by set."
-            ],
-            [_figure(found, group, results.order, over, folder), _by_set(results, found, group, over)],
+            f"Orbit same predictions count the orientations, of {results.order}, with the class of the image as it "
+            "is, on images unlike the training data. Which images the source’s numbers are over we do not know; "
+            "ours are shown set by set.",
+            _figure(found, group, results.order, over, folder),
+            _by_set(results, found, group, over),
         )
     ]
 
 
 def _figure(found: Found, group: str, order: int, over: str, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "beside-the-source",
         size=(8.6, 3.6),

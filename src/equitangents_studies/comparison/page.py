@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 
 from equitangents.extending import duration
-from equitangents.report import Figure, Section, Table, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate
 from equitangents_studies import contenders
 from equitangents_studies.common.images import is_own
@@ -16,7 +16,7 @@ from equitangents_studies.comparison import beside_source
 from equitangents_studies.comparison.claims import lag_table, recommendation, stated_text
 from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs, small_channels
 from equitangents_studies.contenders.turned_filters import exact_on_filters
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 
 _WORDS = {
     "upright": "accuracy, upright",
@@ -43,43 +43,38 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     over, foreign = covers(settings), ", ".join(results.images.titles[name] for name in results.foreign)
     sections = [
         *beside_source.sections(settings, results, folder),
-        Section("What to use", recommendation(settings, results), [lag_table(settings, results)]),
-        Section(
+        section("What to use", *(recommendation(settings, results)), lag_table(settings, results)),
+        section(
             "All contenders",
-            [
-                f"Trained on {len(results.images.train_x):,} images of {results.images.titles['test']} as they are, in "
-                f"{_repetitions(settings)}; {len(results.images.test_y):,} test images and foreign ones "
-                f"({foreign}) are shown in all {results.order} orientations. Orbit same predictions (OSP) count the "
-                f"orientations with the class of the image as it is, of {results.order}. All networks see every "
-                f"training image {settings.epochs} times and have about as many parameters; an ensemble has them in "
-                "every member. Seconds are of processors; multiplications are those of one prediction.",
-                *why_foreign(results.images.titles),
-                *_notes(settings, results),
-            ],
-            [_main_table(settings, results), _cost_figure(results, folder)],
+            f"Trained on {len(results.images.train_x):,} images of {results.images.titles['test']} as they are, in "
+            f"{_repetitions(settings)}; {len(results.images.test_y):,} test images and foreign ones "
+            f"({foreign}) are shown in all {results.order} orientations. Orbit same predictions (OSP) count the "
+            f"orientations with the class of the image as it is, of {results.order}. All networks see every "
+            f"training image {settings.epochs} times and have about as many parameters; an ensemble has them in "
+            "every member. Seconds are of processors; multiplications are those of one prediction.",
+            *why_foreign(results.images.titles),
+            *_notes(settings, results),
+            _main_table(settings, results),
+            _cost_figure(results, folder),
         ),
     ]
     if results.curves:
         sections.append(
-            Section(
+            section(
                 "Many small networks, or one equivariant one",
-                [
-                    "Augmented ensembles of networks with as many or fewer channels against one group-convolutional "
-                    "network, at no more multiplications. All take the same number of training steps, so "
-                    "multiplications per prediction measure the cost of training too.",
-                    *_too_dear(settings, results),
-                ],
-                [_trade_off(settings, results, folder)],
+                "Augmented ensembles of networks with as many or fewer channels against one group-convolutional "
+                "network, at no more multiplications. All take the same number of training steps, so "
+                "multiplications per prediction measure the cost of training too.",
+                *_too_dear(settings, results),
+                _trade_off(settings, results, folder),
             )
         )
     sections.append(
-        Section(
+        section(
             "The inputs as the networks see them",
-            [
-                "The first image of each set, standardised, in some of its orientations.",
-                *corners(problem.action, settings.zero),
-            ],
-            [input_pictures(folder, problem.action, results.images.sets, results.images.titles)],
+            "The first image of each set, standardised, in some of its orientations.",
+            *corners(problem.action, settings.zero),
+            input_pictures(folder, problem.action, results.images.sets, results.images.titles),
         )
     )
     split = "Own file" + (f", split by seed {settings.seed} unless it has x_test" if is_own(settings.data) else "")
@@ -256,7 +251,7 @@ def curve_table(results: Results) -> Columns:
 
 
 def _cost_figure(results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "accuracy-and-invariance-against-cost",
         titles=(_WORDS["rotated"].capitalize(), f"OSP on foreign images, of {results.order}"),
@@ -284,7 +279,7 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
 
 
 def _trade_off(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "many-small-or-one-equivariant",
         titles=(_WORDS["rotated"].capitalize(), f"OSP on foreign images, of {results.order}"),

@@ -19,7 +19,7 @@ from equitangents_studies.continuous.settings import (
     bound_share,
     finite_violation,
 )
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -30,28 +30,24 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     worst = 100 * results.round_trip.max()
     sections = [
-        Section(
+        section(
             "From finite subgroups to the circle",
-            [
-                f"Ensembles see {settings.train_images} images in k orientations and are tested at {settings.angles} "
-                "angles. On rings an image is a function of radius and angle, sampled at "
-                f"{settings.rings}×{settings.samples} places: a finite sum of harmonics, which any rotation turns "
-                "exactly. Pixels are resampled by cubic splines inside the inscribed disc; turning there and back "
-                f"changes images by up to {worst:.0f} %, and what that does to a prediction is the floor below which "
-                "its invariance on pixels cannot be measured.",
-                "The bound is κ C(x): κ is the largest distance of a rotation from the nearest one of the subgroup, "
-                "in operator norm, and C(x) the norm of the input times the largest gradient of the closed-form mean "
-                "on the way. The gradient is computed from the mean, at a grid of places.",
-            ],
-            [_against_kappa(settings, results, folder)],
+            f"Ensembles see {settings.train_images} images in k orientations and are tested at {settings.angles} "
+            "angles. On rings an image is a function of radius and angle, sampled at "
+            f"{settings.rings}×{settings.samples} places: a finite sum of harmonics, which any rotation turns "
+            "exactly. Pixels are resampled by cubic splines inside the inscribed disc; turning there and back "
+            f"changes images by up to {worst:.0f} %, and what that does to a prediction is the floor below which "
+            "its invariance on pixels cannot be measured.",
+            "The bound is κ C(x): κ is the largest distance of a rotation from the nearest one of the subgroup, "
+            "in operator norm, and C(x) the norm of the input times the largest gradient of the closed-form mean "
+            "on the way. The gradient is computed from the mean, at a grid of places.",
+            _against_kappa(settings, results, folder),
         ),
-        Section(
+        section(
             "From angle to angle",
-            [
-                "The change against the angle of rotation. Rotations of rings by a multiple of 360°/k are shown in "
-                "training; on pixels only those by multiples of 90° need no resampling."
-            ],
-            [_over_angles(settings, results, folder)],
+            "The change against the angle of rotation. Rotations of rings by a multiple of 360°/k are shown in "
+            "training; on pixels only those by multiples of 90° need no resampling.",
+            _over_angles(settings, results, folder),
         ),
     ]
     facts = {
@@ -105,7 +101,7 @@ def _roots(squares: np.ndarray) -> list[Estimate]:
 def _against_kappa(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     kappa, orders = results.kappa["rings"], np.array(settings.orders)
     dotted = (0, (2, 2))
-    with panels(
+    with drawing.panels(
         folder,
         "change-against-kappa",
         titles=("Rings, against κ", f"Both ways, step {results.steps[-1]:,}"),
@@ -153,7 +149,7 @@ def _over_angles(settings: Settings, results: Results, folder: RunFolder) -> Fig
     chosen = [k for k in settings.orders if k in (4, 8, 16)] or list(settings.orders[:3])
     degrees = 360 * np.arange(settings.angles) / settings.angles
     half = degrees <= 180
-    with panels(
+    with drawing.panels(
         folder,
         "change-over-angles",
         titles=[f"C{k}" for k in chosen],
@@ -240,26 +236,23 @@ def image_sections(found: ImageEnsembles, folder: RunFolder) -> list[Section]:
     foreign = " and ".join(found.images.titles[name] for name in found.sets[1:])
     unlike = f" Nothing like the foreign images ({foreign}) is in the training data." if foreign else ""
     return [
-        Section(
+        section(
             "Ensembles of images at all angles",
-            [
-                f"CNNs are trained on {len(found.images.train_x):,} images ({found.images.titles['test']}) in k "
-                f"orientations each, and asked at {found.angles} angles. Agreement is the share of the angles at which "
-                f"the predicted class is that of the image as it is.{unlike} The floor of resampling is the agreement "
-                "of images that are turned there and back: an invariant predictor would fall short of 100 % by about "
-                "as much.",
-            ],
-            [_images_over_angles(found, folder)],
+            f"CNNs are trained on {len(found.images.train_x):,} images ({found.images.titles['test']}) in k "
+            f"orientations each, and asked at {found.angles} angles. Agreement is the share of the angles at which "
+            f"the predicted class is that of the image as it is.{unlike} The floor of resampling is the agreement "
+            "of images that are turned there and back: an invariant predictor would fall short of 100 % by about "
+            "as much.",
+            _images_over_angles(found, folder),
         ),
-        Section(
+        section(
             "What an orientation costs",
-            [
-                "Full augmentation multiplies the data by k, and with it the steps of an epoch. A step of all "
-                f"{found.recipe.networks} networks takes {1000 * found.seconds:.3g} ms of processors, timed on its "
-                f"own, and {found.multiplications:.2g} multiplications. Curves are drawn through training, so that "
-                "more orientations and more epochs can be compared at equal cost.",
-            ],
-            [_against_cost(found, folder), _table(found)],
+            "Full augmentation multiplies the data by k, and with it the steps of an epoch. A step of all "
+            f"{found.recipe.networks} networks takes {1000 * found.seconds:.3g} ms of processors, timed on its "
+            f"own, and {found.multiplications:.2g} multiplications. Curves are drawn through training, so that "
+            "more orientations and more epochs can be compared at equal cost.",
+            _against_cost(found, folder),
+            _table(found),
         ),
     ]
 
@@ -275,7 +268,7 @@ def _images_over_angles(found: ImageEnsembles, folder: RunFolder) -> Figure:
     degrees = 360 * np.arange(found.angles) / found.angles
     half, last = degrees <= 180, found.orders[-1]
     titles = [found.images.titles[name] for name in found.sets]
-    with panels(
+    with drawing.panels(
         folder,
         "agreement-over-angles",
         titles=[drawing.heading(title) for title in titles],
@@ -323,7 +316,7 @@ def _against_cost(found: ImageEnsembles, folder: RunFolder) -> Figure:
                 lambda k: outside(lambda name: found.floor(k, name)),
             )
         )
-    with panels(
+    with drawing.panels(
         folder,
         "agreement-against-cost",
         titles=[view[0] for view in views],

@@ -17,7 +17,7 @@ from equitangents_studies.finite_width.settings import (
     Settings,
     width_name,
 )
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
 
 
 def parts_table(settings: Settings, results: Results) -> Columns:
@@ -96,17 +96,15 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "group": group_table(settings, results),
     }
     sections = [
-        Section(
+        section(
             "Three architectures",
-            [
-                f"Networks learn {_tasks(results)}. The violation is the change of the prediction when the image is "
-                "turned by 90°, 180° or 270°, in units of the targets’ size. Single MLPs and CNNs that train on all "
-                "four turns still change their predictions, at every width. A group-convolutional network does not: "
-                "it is invariant by construction, at any width and before any training, up to rounding (about 1e-7 "
-                "in single precision), so that it has no fluctuation, no bias and no exponent. The others need members "
-                "to come near it.",
-            ],
-            [_architectures(settings, results, folder)],
+            f"Networks learn {_tasks(results)}. The violation is the change of the prediction when the image is "
+            "turned by 90°, 180° or 270°, in units of the targets’ size. Single MLPs and CNNs that train on all "
+            "four turns still change their predictions, at every width. A group-convolutional network does not: "
+            "it is invariant by construction, at any width and before any training, up to rounding (about 1e-7 "
+            "in single precision), so that it has no fluctuation, no bias and no exponent. The others need members "
+            "to come near it.",
+            _architectures(settings, results, folder),
         ),
         *(_section(settings, results, folder, name) for name in ARCHITECTURES),
     ]
@@ -157,26 +155,22 @@ def _tasks(results: Results) -> str:
 
 def _section(settings: Settings, results: Results, folder: RunFolder, architecture: str) -> Section:
     nouns = NOUNS[architecture]
-    return Section(
+    return section(
         f"{nouns}: members, width, and the parts of the violation",
-        [
-            "The initialisation has no preferred direction. So, with all four turns in the data, theory expects "
-            "sampling alone: a violation that keeps falling with the number of members, at every width. With half "
-            "turns alone the expected prediction itself may change, and averaging cannot go below that. The closed "
-            f"form gives the fluctuation A(∞) of one infinitely wide network and the square B(∞) of the expected "
-            f"change. Finite {nouns} have A(n) and B(n) of their own, estimated from the members."
-        ],
-        [
-            _against_members(settings, results, folder, architecture),
-            _against_width(settings, results, folder, architecture),
-            _parts(settings, results, folder, architecture),
-        ],
+        "The initialisation has no preferred direction. So, with all four turns in the data, theory expects "
+        "sampling alone: a violation that keeps falling with the number of members, at every width. With half "
+        "turns alone the expected prediction itself may change, and averaging cannot go below that. The closed "
+        f"form gives the fluctuation A(∞) of one infinitely wide network and the square B(∞) of the expected "
+        f"change. Finite {nouns} have A(n) and B(n) of their own, estimated from the members.",
+        _against_members(settings, results, folder, architecture),
+        _against_width(settings, results, folder, architecture),
+        _parts(settings, results, folder, architecture),
     )
 
 
 def _architectures(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     last = len(results.steps) - 1
-    with panels(
+    with drawing.panels(
         folder,
         "architectures",
         titles=list(results.titles.values()),
@@ -201,7 +195,7 @@ def _architectures(settings: Settings, results: Results, folder: RunFolder) -> F
 def _against_members(settings: Settings, results: Results, folder: RunFolder, architecture: str) -> Figure:
     sizes, last, cells = np.array(settings.sizes_of(architecture)), len(results.steps) - 1, results.of(architecture)
     places = [(task, kind) for task in cells for kind in KINDS]
-    with panels(
+    with drawing.panels(
         folder,
         f"violation-against-members-{architecture}",
         titles=[f"{results.titles[task]}, {TITLES[kind]}" for task, kind in places],
@@ -239,7 +233,7 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder, arch
     cells, widths = results.of(architecture), np.array(settings.widths_of(architecture), dtype=float)
     first, second = KINDS
     names = [f"{results.titles[task]}: {part}" for task in cells for part in ("A(n)/A(∞)", "B(n)/B(∞)")]
-    with panels(
+    with drawing.panels(
         folder,
         f"width-{architecture}",
         titles=names,
@@ -277,7 +271,7 @@ def _parts(settings: Settings, results: Results, folder: RunFolder, architecture
     last, cells = len(results.steps) - 1, results.of(architecture)
     widths = settings.widths_of(architecture)
     places = [(task, kind, width) for task in cells for kind in KINDS for width in (widths[0], widths[-1])]
-    with panels(
+    with drawing.panels(
         folder,
         f"parts-{architecture}",
         titles=[

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents.report import Figure, palette
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
 from equitangents_studies.gaussian_vs_uniform.study import (
     GROUPS,
     LAWS,
@@ -29,7 +29,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         f"{settings.test_images:,} test images",
         "Networks": f"{settings.members} for each law and group, {settings.depth} hidden layers of {settings.width}",
     }
-    sections = [Section("Accuracy", [text], [_figure(settings, results, folder)])]
+    sections = [section("Accuracy", text, _figure(settings, results, folder))]
     tables = {"accuracy": table(results), "kurtosis": _kurtosis(results)}
     found = _finding(results), _sentence(settings, results)
     return Presentation(tables, sections, facts, finding=found[0], sentence=found[1])
@@ -75,7 +75,7 @@ def table(results: Results) -> Columns:
 
 
 def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "accuracy",
         ylabel="test accuracy, %",

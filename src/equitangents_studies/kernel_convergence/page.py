@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import bootstrap
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
 from equitangents_studies.kernel_convergence.study import KINDS, SPACES, Results, Settings, deviations, headline
 
 
@@ -20,7 +20,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{settings.batches} × {settings.samples} of every width",
         "Inputs": f"{settings.inputs} random signals",
     }
-    sections = [Section("Convergence", [text], [_figure(settings, results, folder)])]
+    sections = [section("Convergence", text, _figure(settings, results, folder))]
     return Presentation({"entries": entries(settings, results)}, sections, facts, *headline(settings, results))
 
 
@@ -37,7 +37,7 @@ def entries(settings: Settings, results: Results) -> Columns:
 
 def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     widths = np.array(settings.widths, dtype=float)
-    with panels(
+    with drawing.panels(
         folder,
         "convergence",
         titles=tuple(SPACES.values()),

@@ -25,7 +25,7 @@ from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, ours
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette
-from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
+from equitangents.report import Figure, Table, palette
+from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.partial_orbits.study import MODELS, SETS, Results, Settings, cases, headline, images
 
 _WHAT = {
@@ -34,10 +34,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "scikit-learn, letters are A to Z in 21 fonts. On rings of samples every C_n acts exactly."
     )
     sections = [
-        Section(
-            "Seen and unseen orientations", [text], [_curves(settings, results, folder), _table(settings, results)]
-        ),
-        Section("The images", [], [_images(settings, folder)]),
+        section("Seen and unseen orientations", text, _curves(settings, results, folder), _table(settings, results)),
+        section("The images", _images(settings, folder)),
     ]
     facts = {
         "Networks": f"{s.hidden_layers} hidden layers, ReLU, infinite width, NTK, trained to the end",
@@ -47,7 +45,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "accuracy",
         titles=SETS,
@@ -84,7 +82,7 @@ def _table(settings: Settings, results: Results) -> Table:
 
 def _images(settings: Settings, folder: RunFolder) -> Figure:
     shown = [images(name, settings, 0)[0][:: settings.per_class][:3] for name in SETS]
-    with panels(
+    with drawing.panels(
         folder,
         "images",
         titles=[""] * sum(map(len, shown)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from equitangents.report import Section, Table, format_number, with_interval
 from equitangents_studies.common.scores import FLOOR
-from equitangents_studies.framework.page import Columns, columns, table
+from equitangents_studies.framework.page import Columns, columns, section, table
 from equitangents_studies.rotated_images.claims import (
     DRAWS,
     INPUTS,
@@ -40,23 +40,19 @@ def expected_section(settings: Settings, results: Results) -> Section:
         [title, f"{m}", f"{count}", f"{score:.3f}", with_interval(mean, (low, high)), f"{inside:.0%}"]
         for title, m, count, score, mean, low, high, inside in zip(*(table[k] for k in keys), strict=True)
     ]
-    return Section(
+    return section(
         "What infinite width expects of M members",
-        [
-            "Ensembles of M trained members, each member in one of them, and what GP(μ, Σ/M) of infinitely wide "
-            f"networks expects, from {DRAWS} ensembles drawn, on {PREDICTED} inputs of each set after the last epoch. "
-            f"Both are trained on the same {len(results.images.train_x):,} images in all orientations, for as long; "
-            "where the others take random batches, the infinitely wide ones follow the gradient of all samples.",
-            *_by_width(settings, results),
-        ],
-        [
-            Table(
-                f"Orbit same predictions, of {settings.order}; in brackets the range that holds 95 % of infinitely "
-                "wide ensembles, and the share of the trained ones that lie in it.",
-                ["inputs", "members", "ensembles", "trained, mean", "expected", "in the range"],
-                rows,
-            )
-        ],
+        "Ensembles of M trained members, each member in one of them, and what GP(μ, Σ/M) of infinitely wide "
+        f"networks expects, from {DRAWS} ensembles drawn, on {PREDICTED} inputs of each set after the last epoch. "
+        f"Both are trained on the same {len(results.images.train_x):,} images in all orientations, for as long; "
+        "where the others take random batches, the infinitely wide ones follow the gradient of all samples.",
+        *_by_width(settings, results),
+        Table(
+            f"Orbit same predictions, of {settings.order}; in brackets the range that holds 95 % of infinitely "
+            "wide ensembles, and the share of the trained ones that lie in it.",
+            ["inputs", "members", "ensembles", "trained, mean", "expected", "in the range"],
+            rows,
+        ),
     )
 
 
@@ -91,20 +87,16 @@ def closed_form_section(results: Results) -> Section:
         ]
         for name in results.deviation
     ]
-    return Section(
+    return section(
         "Infinite width, at every time",
-        [
-            "The mean μ_t of infinitely wide networks, computed for every orientation of every input by itself. Before "
-            "training it is 0 and every class is as good as any other; at all later recorded times it moves by no more "
-            "than rounding, while the largest output leads the second by far more."
-        ],
-        [
-            table(
-                "In units of the root mean square of all outputs, over all times after the first.",
-                ["inputs", "largest change of μ_t under a rotation", "smallest lead of the largest output"],
-                rows,
-            )
-        ],
+        "The mean μ_t of infinitely wide networks, computed for every orientation of every input by itself. Before "
+        "training it is 0 and every class is as good as any other; at all later recorded times it moves by no more "
+        "than rounding, while the largest output leads the second by far more.",
+        table(
+            "In units of the root mean square of all outputs, over all times after the first.",
+            ["inputs", "largest change of μ_t under a rotation", "smallest lead of the largest output"],
+            rows,
+        ),
     )
 
 
@@ -125,19 +117,15 @@ def floor_section(settings: Settings, results: Results) -> Section:
         ensemble = results.agreement(results.mean[name][-1])[:INPUTS].mean()
         rows.append([title, f"{ensemble:.2f}", floor, control])
     stated = stated_agreement(settings)
-    return Section(
+    return section(
         "What resampling leaves",
-        [
-            f"{FLOOR} the same function must reach 4 of 4. Here it is the mean of "
-            f"{min(MEMBERS, settings.members)} "
-            f"networks, trained as the others, on the first {INPUTS} inputs of each set."
-            + (f" The source states {stated}." if stated else "")
-        ],
-        [
-            table(
-                "Orbit same predictions; in brackets 95 % intervals over inputs.",
-                ["inputs", f"ensemble, of {settings.order}", f"resampling floor, of {settings.order}", "control, of 4"],
-                rows,
-            )
-        ],
+        f"{FLOOR} the same function must reach 4 of 4. Here it is the mean of "
+        f"{min(MEMBERS, settings.members)} "
+        f"networks, trained as the others, on the first {INPUTS} inputs of each set."
+        + (f" The source states {stated}." if stated else ""),
+        table(
+            "Orbit same predictions; in brackets 95 % intervals over inputs.",
+            ["inputs", f"ensemble, of {settings.order}", f"resampling floor, of {settings.order}", "control, of 4"],
+            rows,
+        ),
     )

@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from equitangents.report import Figure, Section, Table, figures, format_number, palette, with_interval
+from equitangents.report import Figure, Table, figures, format_number, palette, with_interval
 from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents_studies.common.input_pictures import corners, input_pictures, visible, why_foreign
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
 from equitangents_studies.rotated_images.claims import central, judged_sets
 from equitangents_studies.rotated_images.expected_page import (
     closed_form_section,
@@ -51,41 +51,35 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         further.append(floor_section(settings, results))
     turn = f"{360 / settings.order:g}°"
     sections = [
-        Section(
+        section(
             "Agreement over rotations",
-            [
-                f"For each image the orbit same prediction counts the rotations, out of {settings.order}, for which "
-                f"the predicted class is that of the image as it is; {settings.order} is perfect. The networks are "
-                f"trained on {len(results.images.train_x):,} images ({results.images.titles['test']}) in "
-                f"{settings.order} orientations, {turn} apart. Nothing like the images of the other sets is in the "
-                "training data; they have no right class, but an invariant predictor gives all orientations of an "
-                "image the same.",
-                *why_foreign(results.images.titles),
-            ],
-            [agreement_figure(settings, results, folder)],
+            f"For each image the orbit same prediction counts the rotations, out of {settings.order}, for which "
+            f"the predicted class is that of the image as it is; {settings.order} is perfect. The networks are "
+            f"trained on {len(results.images.train_x):,} images ({results.images.titles['test']}) in "
+            f"{settings.order} orientations, {turn} apart. Nothing like the images of the other sets is in the "
+            "training data; they have no right class, but an invariant predictor gives all orientations of an "
+            "image the same.",
+            *why_foreign(results.images.titles),
+            agreement_figure(settings, results, folder),
         ),
-        Section(
+        section(
             "Accuracy, and how many members it takes",
-            [],
-            [_accuracy_and_size(settings, results, sizes, folder), _final_table(settings, results)],
+            _accuracy_and_size(settings, results, sizes, folder),
+            _final_table(settings, results),
         ),
         *further,
-        Section(
+        section(
             "The inputs as the networks see them",
-            [
-                f"Training images are seen in all {settings.order} orientations, like the first image of the test set "
-                "here; foreign ones only when they are asked for.",
-                *corners(results.action),
-            ],
-            [input_pictures(folder, results.action, results.images.sets, results.images.titles)],
+            f"Training images are seen in all {settings.order} orientations, like the first image of the test set "
+            "here; foreign ones only when they are asked for.",
+            *corners(results.action),
+            input_pictures(folder, results.action, results.images.sets, results.images.titles),
         ),
-        Section(
+        section(
             "Single images",
-            [
-                "The first images of each set, in four orientations, with the class that members and ensembles "
-                "predict for each. A grey row is a prediction that no turn changes."
-            ],
-            [_orbits(settings, results, folder)],
+            "The first images of each set, in four orientations, with the class that members and ensembles "
+            "predict for each. A grey row is a prediction that no turn changes.",
+            _orbits(settings, results, folder),
         ),
     ]
     facts = {
@@ -206,7 +200,7 @@ def _through_training(axes: Axes, settings: Settings, results: Results, name: st
 
 def agreement_figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     """The study's main figure."""
-    with panels(
+    with drawing.panels(
         folder,
         "agreement-over-training",
         titles=[drawing.heading(results.images.titles[name]) for name in results.images.sets],
@@ -228,7 +222,7 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
 
 def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, folder: RunFolder) -> Figure:
     accuracy = f"Accuracy on {results.images.titles['test']}, all orientations"
-    with panels(
+    with drawing.panels(
         folder,
         "accuracy-and-size",
         titles=(accuracy, f"Orbit same predictions, of {settings.order}, after epoch {settings.epochs}"),
@@ -291,7 +285,7 @@ def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     rows = [f"member {m + 1}" for m in models] + ["mean"] + (["infinite"] if results.infinite else [])
     names = results.images.class_names
     listed = ", ".join(f"{k} {name}" for k, name in enumerate(names))
-    with panels(
+    with drawing.panels(
         folder,
         "single-images",
         titles=[""] * 2 * len(shown),

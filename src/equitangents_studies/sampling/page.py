@@ -11,7 +11,7 @@ from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.sampled_groups import RANDOM, STRATEGIES
 from equitangents_studies.common.scores import covered, table_mean
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.sampling.claims import finding, sentence
 from equitangents_studies.sampling.settings import PAIRS, SETS, Results, Settings, TrainedEnsembles
 
@@ -28,27 +28,23 @@ _NOT_RANDOM = " and ".join(title for name, title in STRATEGIES.items() if name n
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
     sections = [
-        Section(
+        section(
             "The budget",
-            [
-                f"Training shows b of {settings.order} rotations of every image to an infinitely wide network, on "
-                "rings, where rotations are exact. Shown is how much its mean prediction changes over the whole orbit "
-                "of a test image. The elements of a subgroup are evenly spaced, neighbouring elements cover part of "
-                "the circle, and random ones are drawn once for all inputs or anew for every input, without or with "
-                "replacement.",
-                "Importance sampling draws the rotations that move an image far more often, and weights the others up "
-                "so that the expected loss is that of complete augmentation.",
-            ],
-            [_against_budget(settings, results, folder)],
+            f"Training shows b of {settings.order} rotations of every image to an infinitely wide network, on "
+            "rings, where rotations are exact. Shown is how much its mean prediction changes over the whole orbit "
+            "of a test image. The elements of a subgroup are evenly spaced, neighbouring elements cover part of "
+            "the circle, and random ones are drawn once for all inputs or anew for every input, without or with "
+            "replacement.",
+            "Importance sampling draws the rotations that move an image far more often, and weights the others up "
+            "so that the expected loss is that of complete augmentation.",
+            _against_budget(settings, results, folder),
         ),
-        Section(
+        section(
             "Training time",
-            [
-                "To first order in time the mean is linear in the sample, so that sampled elements give an unbiased "
-                "estimate of the complete ensemble. Later it is not: directions in which the orbit average says "
-                "nothing are fitted too."
-            ],
-            [_over_time(settings, results, folder)],
+            "To first order in time the mean is linear in the sample, so that sampled elements give an unbiased "
+            "estimate of the complete ensemble. Later it is not: directions in which the orbit average says "
+            "nothing are fitted too.",
+            _over_time(settings, results, folder),
         ),
     ]
     facts = {
@@ -101,7 +97,7 @@ def _average(values: np.ndarray) -> Estimate:
 
 def _against_budget(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     chosen = (0, len(results.times) - 1)
-    with panels(
+    with drawing.panels(
         folder,
         "violation-against-budget",
         titles=[drawing.name_of(results.times[t]).capitalize() for t in chosen],
@@ -123,7 +119,7 @@ def _against_budget(settings: Settings, results: Results, folder: RunFolder) -> 
 
 def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     middle = len(settings.budgets) // 2
-    with panels(
+    with drawing.panels(
         folder,
         "violation-over-time",
         titles=(
@@ -201,22 +197,21 @@ def trained_section(found: TrainedEnsembles, folder: RunFolder) -> Section:
     steps = sorted(set(found.steps.values()))
     foreign = " and ".join(found.images.titles[name] for name in found.sets[1:])
     unlike = f" Nothing like the foreign images ({foreign}) is in the training data." if foreign else ""
-    return Section(
+    return section(
         "Systematic or random, in trained ensembles",
-        [
-            f"CNNs are trained on images under C{found.order} for {' to '.join(f'{n:,}' for n in steps)} steps in four "
-            f"ways: all elements of every image in each epoch; one element, drawn anew at every visit; {found.budget} "
-            f"equally spaced elements; and {found.budget} random elements of each image’s own. In a repetition all "
-            f"start from the same weights and images.{unlike} The floor of resampling is the score of images that are "
-            "turned there and back.",
-        ],
-        [_figure(found, folder), _table(found)],
+        f"CNNs are trained on images under C{found.order} for {' to '.join(f'{n:,}' for n in steps)} steps in four "
+        f"ways: all elements of every image in each epoch; one element, drawn anew at every visit; {found.budget} "
+        f"equally spaced elements; and {found.budget} random elements of each image’s own. In a repetition all "
+        f"start from the same weights and images.{unlike} The floor of resampling is the score of images that are "
+        "turned there and back.",
+        _figure(found, folder),
+        _table(found),
     )
 
 
 def _figure(found: TrainedEnsembles, folder: RunFolder) -> Figure:
     ways = list(found.answers)
-    with panels(
+    with drawing.panels(
         folder,
         "systematic-and-random",
         titles=(f"Accuracy, {found.images.titles['test']}, %", f"Orbit same predictions, of {found.order}"),

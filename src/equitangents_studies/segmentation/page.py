@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section
+from equitangents.report import Figure
 from equitangents_studies.common.moving_outputs import page as shared
 from equitangents_studies.common.moving_outputs.claims import headline
 from equitangents_studies.common.moving_outputs.growing_sets import SHOWN
 from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT
-from equitangents_studies.framework.page import Presentation, RunFolder, panels
+from equitangents_studies.framework.page import Presentation, RunFolder, drawing, section
 from equitangents_studies.segmentation.study import Results, Settings, draw, is_own
 
 _TITLES = {"dice": "Dice score", "squared": "Squared error"}
@@ -34,7 +34,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "kernel, and with the plain kernel alone."
     )
     sections, tables = shared.fields_page(folder, learning, _TITLES, "images", "masks", [source + turned, kernels], few)
-    sections.append(Section("Images and masks", [], [_masks(settings, results, folder)]))
+    sections.append(section("Images and masks", _masks(settings, results, folder)))
     facts = {
         "Images": f"{s.data if not is_own(s) else 'a folder'}, {s.pixels}×{s.pixels} pixels",
         "Targets": f"up to {s.sizes[-1] * s.pixels**2:,} pixels to train on",
@@ -54,7 +54,7 @@ def _masks(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         ("plain", learning.shown[PLAIN][middle]),
         ("C4 built in", learning.shown[RIGHT][middle]),
     )
-    with panels(
+    with drawing.panels(
         folder,
         "masks",
         titles=[""] * (len(rows) * count),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, format_number, palette
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents.report import Figure, Table, format_number, palette
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
 from equitangents_studies.symmetry_groups.study import (
     ARCHITECTURES,
     GROUPS,
@@ -30,9 +30,9 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "the two-sample test where there is no coupling. A star: Theorem 4.1 says that laws are equal."
     )
     sections = [
-        Section("Infinite width", [text], [_table(results.predictions, None, "NTK", finite=False)]),
-        Section("Finite width", [finite], [_table(results.numbers, results.methods, "networks", finite=True)]),
-        Section("What a move costs", [], [_accuracies(settings, results, folder)]),
+        section("Infinite width", text, _table(results.predictions, None, "NTK", finite=False)),
+        section("Finite width", finite, _table(results.numbers, results.methods, "networks", finite=True)),
+        section("What a move costs", _accuracies(settings, results, folder)),
     ]
     facts = {
         "Data": f"{results.source}, {settings.pixels}×{settings.pixels} pixels",
@@ -95,7 +95,7 @@ def _table(
 
 
 def _accuracies(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "accuracy",
         titles=("",),

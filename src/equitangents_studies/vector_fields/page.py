@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette
+from equitangents.report import Figure, palette
 from equitangents_studies.common.moving_outputs import page as shared
 from equitangents_studies.common.moving_outputs.claims import headline
 from equitangents_studies.common.moving_outputs.growing_sets import SHOWN
 from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT
-from equitangents_studies.framework.page import Presentation, RunFolder, panels
+from equitangents_studies.framework.page import Presentation, RunFolder, drawing, section
 from equitangents_studies.vector_fields.study import VISCOSITY, Results, Settings, draw
 
 _TITLES = {"squared": "Relative squared error", "divergence": "Divergence of predictions"}
@@ -36,7 +36,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "kernel, and with the plain kernel alone. Off the data means noise."
     )
     sections, tables = shared.fields_page(folder, learning, _TITLES, "flows", "flows", [said, kernels, divergence], few)
-    sections.append(Section("Flows", [], [_flows(settings, results, folder)]))
+    sections.append(section("Flows", _flows(settings, results, folder)))
     facts = {
         "Flows": f"{s.pixels}×{s.pixels} grid points, two components",
         "Targets": f"up to {2 * s.sizes[-1] * s.pixels**2:,} numbers to train on",
@@ -57,7 +57,7 @@ def _flows(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     )
     count, every = min(SHOWN, len(x), 3), -(-x.shape[1] // _MOST_ARROWS)
     left_out = f" One grid point in {every**2} is shown." if every > 1 else ""
-    with panels(
+    with drawing.panels(
         folder,
         "flows",
         titles=[name for name, *_ in fields] + [""] * (len(fields) * (count - 1)),

@@ -9,7 +9,7 @@ import numpy as np
 from equitangents.report import Figure, Section, Table, format_number, palette
 from equitangents_studies.common.moving_outputs.results import PLAIN, SETS, WRONG, Learning
 from equitangents_studies.common.moving_outputs.trained import MODELS
-from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, section, table
 
 _COLOURS = (palette.INK, palette.BLUE, palette.GREEN, palette.VERMILLION)
 _MODEL_COLOURS = dict(zip(MODELS, (palette.VERMILLION, palette.BLUE, palette.INK), strict=True))
@@ -19,7 +19,7 @@ _EXACT = 1e-17  # errors of 0 are drawn here
 def scores_figure(folder: RunFolder, name: str, learning: Learning, titles: Mapping[str, str], noun: str) -> Figure:
     """A panel for each score in `titles`, a curve for each symmetry."""
     draws = len(next(iter(learning.scores["squared"].values())))
-    with panels(
+    with drawing.panels(
         folder,
         name,
         titles=tuple(titles.values()),
@@ -40,7 +40,7 @@ def scores_figure(folder: RunFolder, name: str, learning: Learning, titles: Mapp
 
 def times_figure(folder: RunFolder, name: str, learning: Learning) -> Figure:
     """A panel for each set, a curve for each model."""
-    with panels(
+    with drawing.panels(
         folder,
         name,
         titles=[drawing.heading(set_name) for set_name in SETS],
@@ -68,7 +68,7 @@ def trained_figures(folder: RunFolder, name: str, learning: Learning) -> list[Fi
     if trained is None:
         return []
     steps = trained.training.steps
-    with panels(
+    with drawing.panels(
         folder,
         name,
         titles=[drawing.heading(set_name) for set_name in SETS],
@@ -128,18 +128,18 @@ def fields_page(
     `said` introduces the first section, `few` says what is trained on in the second; `task` names the tables' rows.
     """
     sections = [
-        Section(
+        section(
             "Growing training sets",
-            said,
-            [
-                scores_figure(folder, "learning", learning, titles, noun),
-                scores_table(learning, titles, noun),
-            ],
+            *(said),
+            scores_figure(folder, "learning", learning, titles, noun),
+            scores_table(learning, titles, noun),
         ),
-        Section(
+        section(
             "Equivariance over training time",
-            [few, *trained_words(learning, titles, noun)],
-            [times_figure(folder, "times", learning), *trained_figures(folder, "trained", learning)],
+            few,
+            *trained_words(learning, titles, noun),
+            times_figure(folder, "times", learning),
+            *trained_figures(folder, "trained", learning),
         ),
     ]
     one = {task: learning}
