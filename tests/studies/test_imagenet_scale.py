@@ -20,13 +20,13 @@ from equitangents import studies
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents_studies.data import open_image_folder
 from equitangents_studies.framework.progress import Task
-from equitangents_studies.imagenet_scale import networks, study
+from equitangents_studies.imagenet_scale import networks, training
 from equitangents_studies.imagenet_scale.claims import claims
 from equitangents_studies.imagenet_scale.settings import PRESETS, Results, check_settings, sizes_of
 from equitangents_studies.systems import rotate, transformation
 from studies.miniatures import TINY
 
-RECIPE = study.Recipe(pixels=4, batch=6, steps=7, rate=0.1, decay=1e-3, augment=True, every=2, seed=3)
+RECIPE = training.Recipe(pixels=4, batch=6, steps=7, rate=0.1, decay=1e-3, augment=True, every=2, seed=3)
 
 
 class Small(nn.Module):
@@ -75,14 +75,14 @@ class TestNetworks:
 
 class TestTraining:
     def test_every_image_is_seen_once_in_each_epoch(self):
-        rows = np.concatenate([study.image_rows(9, RECIPE, step) for step in range(6)])
+        rows = np.concatenate([training.image_rows(9, RECIPE, step) for step in range(6)])
         epochs = rows.reshape(4, 9)
         assert np.array_equal(np.sort(epochs, axis=1), np.tile(np.arange(9), (4, 1)))
         assert not np.array_equal(epochs[0], epochs[1])
 
     def test_training_that_is_stopped_goes_on_with_the_same_numbers(self, files, tmp_path):
         tau = transformation("O(3)^d", (4, 4, 3), seed=1)
-        whole = study.train(Small(), files, tau, RECIPE, tmp_path / "whole", Task())
+        whole = training.train(Small(), files, tau, RECIPE, tmp_path / "whole", Task())
 
         class Stopping(Task):
             def step(self, done, total):
@@ -90,30 +90,30 @@ class TestTraining:
                     raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            study.train(Small(), files, tau, RECIPE, tmp_path / "cut", Stopping())
+            training.train(Small(), files, tau, RECIPE, tmp_path / "cut", Stopping())
         assert [p.name for p in (tmp_path / "cut").iterdir()] == ["state.msgpack"]
         seen = []
         noting = type("Noting", (Task,), {"step": lambda self, done, total: seen.append(done)})()
-        resumed = study.train(Small(), files, tau, RECIPE, tmp_path / "cut", noting)
+        resumed = training.train(Small(), files, tau, RECIPE, tmp_path / "cut", noting)
         assert seen == [5, 6, 7]
         assert all(np.array_equal(a, b) for a, b in zip(leaves(resumed), leaves(whole), strict=True))
-        found = study.right(Small(), whole, files, tau, RECIPE)
+        found = training.right(Small(), whole, files, tau, RECIPE)
         assert found.shape == (12,)
         x = files.read(np.arange(12), 4)
-        moved = rotate(np.asarray(study.standardised(x)), "O(3)^d", seed=1)
+        moved = rotate(np.asarray(training.standardised(x)), "O(3)^d", seed=1)
         y = Small().apply({"params": whole.params, "batch_stats": whole.statistics}, moved, train=False)
         assert np.array_equal(found, np.asarray(y).argmax(axis=1) == files.labels)
 
     def test_images_are_moved_as_rotate_moves_them(self, files):
         x = files.read(np.arange(3), 4)
         for group in ("I", "O(3)xI", "O(3)^d", "P(3d)"):
-            tau = study._as_array(transformation(group, (4, 4, 3), seed=2))
-            expected = rotate(np.asarray(study.standardised(x)), group, seed=2)
-            assert np.max(np.abs(study._moved(x, tau) - expected)) < 1e-5
+            tau = training._as_array(transformation(group, (4, 4, 3), seed=2))
+            expected = rotate(np.asarray(training.standardised(x)), group, seed=2)
+            assert np.max(np.abs(training._moved(x, tau) - expected)) < 1e-5
 
     def test_the_learning_rate_goes_up_and_then_down_to_nothing(self):
         long = replace(RECIPE, steps=100)
-        rates = [study.rate_at(long, step) for step in range(101)]
+        rates = [training.rate_at(long, step) for step in range(101)]
         assert np.argmax(rates) in (4, 5)
         assert abs(max(rates) - 0.1) < 1e-12
         assert rates[0] == pytest.approx(0.02)
@@ -122,7 +122,7 @@ class TestTraining:
     def test_a_checkpoint_of_something_else_is_refused(self, files, tmp_path):
         (tmp_path / "state.msgpack").write_bytes(b"none")
         with pytest.raises(InvalidArgumentError, match=r"state\.msgpack is not a checkpoint"):
-            study.train(Small(), files, transformation("I", (4, 4, 3)), RECIPE, tmp_path, Task())
+            training.train(Small(), files, transformation("I", (4, 4, 3)), RECIPE, tmp_path, Task())
 
 
 class TestClaims:

@@ -37,7 +37,7 @@ __all__ = [
 ]  # fmt: skip
 
 Claim = Verdict
-Covers = str | tuple[str, int]
+Covers = str | tuple[str, int | None]
 _MOST = 1_000_000  # further repetitions that are still worth naming
 
 

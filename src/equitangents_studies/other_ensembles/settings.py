@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents.statistics import Estimate, power_law, surviving_share
 from equitangents_studies.common.infinite import squares_of_means
