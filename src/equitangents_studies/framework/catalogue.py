@@ -31,10 +31,17 @@ class StudyInfo:
     page: str = ""
 
 
-def _shipped(name: str, title: str, source: str, summary: str, presets: tuple[str, ...] = _WITH_DESK) -> StudyInfo:
-    """A study that comes with the package, in the folder of its name."""
+def _shipped(
+    name: str,
+    title: str,
+    source: str,
+    summary: str,
+    presets: tuple[str, ...] = _WITH_DESK,
+    page: str = "page",
+) -> StudyInfo:
+    """A study that comes with the package, in the folder of its name; short ones have their page in `study`."""
     folder = f"equitangents_studies.{name.replace('-', '_')}"
-    return StudyInfo(name, title, source, presets, summary, f"{folder}.study", f"{folder}.page")
+    return StudyInfo(name, title, source, presets, summary, f"{folder}.study", f"{folder}.{page}")
 
 
 registry: dict[str, StudyInfo] = {
@@ -147,6 +154,7 @@ registry: dict[str, StudyInfo] = {
             _BEYOND,
             "Augmented ensembles of CNNs with symmetric and asymmetric filters: how often they predict the same over "
             "an orbit, and what infinitely many members leave of the violation, at finite and at infinite width.",
+            page="study",
         ),
         _shipped(
             "frozen-kernel",
@@ -189,6 +197,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
             "sphere: do they converge to the analytic NNGP and NTK, and at the expected rate?",
+            page="study",
         ),
         _shipped(
             "symmetry-groups",
@@ -196,6 +205,7 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "FCN, LCN, VEC, GAP and LAP under rotations of channels or of all coordinates, and permutations: do "
             "predictions stay when training and test images are moved together, at infinite and finite width?",
+            page="study",
         ),
         _shipped(
             "spurious-symmetries",
@@ -225,6 +235,7 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "Fully connected networks with a Gaussian or a uniform first layer, on images moved by permutations and "
             "rotations of all coordinates: which symmetries are left, and does accuracy notice?",
+            page="study",
         ),
         _shipped(
             "learning-curves",
@@ -254,6 +265,7 @@ registry: dict[str, StudyInfo] = {
             _PARTIAL,
             "Some classes are seen in all orientations, others in part: are the others classified rightly in "
             "orientations never seen? Digits and letters, finite groups, in the irrep basis and exactly.",
+            page="study",
         ),
         _shipped(
             "small-data",
@@ -268,6 +280,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Masks of cells or digits, or of a folder’s images, from few annotated images: by what factor a group that "
             "turns masks with images saves annotation, and equivariance at every time, on and off the data.",
+            page="study",
         ),
         _shipped(
             "vector-fields",
@@ -275,6 +288,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Vortices carried along by a stream, exact solutions on a torus: how many flows a group saves that turns "
             "grid and vectors together, and equivariance at every time, on and off the data.",
+            page="study",
         ),
         _shipped(
             "orientations",
