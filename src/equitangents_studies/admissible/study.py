@@ -325,7 +325,6 @@ def _agreement(results: Results, folder: RunFolder) -> Figure:
                 axes.plot(results.sizes, wide, color=colour.light, lw=1.2, ls=(0, (2, 2)))
             axes.set_ylim(1, order * 1.005)
             drawing.logarithmic(axes, "x", results.sizes, base=2)
-        drawn.legend()
     return drawn.figure
 
 
@@ -351,7 +350,6 @@ def _violation(results: Results, folder: RunFolder) -> Figure:
                     axes.axhline(limit, color=colour.light, lw=1.2, ls=(0, (2, 2)))
             drawing.logarithmic(axes, "x", results.sizes, base=2)
             axes.set_yscale("log")
-        drawn.legend()
     return drawn.figure
 
 

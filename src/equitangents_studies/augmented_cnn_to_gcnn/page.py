@@ -121,7 +121,6 @@ def _times(settings: Settings, results: Results, floor: Records, folder: RunFold
         drawing.time_ticks(right, settings.times)
         drawing.logarithmic(right, "y")
         right.set_ylabel("largest relative difference")
-        drawn.legend()
     return drawn.figure
 
 

@@ -381,7 +381,6 @@ def _beside_figure(found: Found, group: str, order: int, over: str, folder: RunF
         axes.axhline(order, color=palette.INK.light, lw=0.8, ls=(0, (3, 3)))
         axes.set_xticks(range(len(found)), [_SHORT.get(name, name) for name in found])
         axes.set_xlim(-0.5, len(found) - 0.2)
-        drawn.legend()
     return drawn.figure
 
 

@@ -128,7 +128,6 @@ def _lead_figure(settings: Settings, results: SizesResults, folder: RunFolder, o
                 found = [results.gain((task, size), shrink, 0.95) for size in sizes]
                 drawing.estimates(axes, sizes, found, colour.light, label=label)
             drawing.logarithmic(axes, "x", sizes)
-        drawn.legend()
     return drawn.figure
 
 
@@ -160,7 +159,6 @@ def _agreement_figure(settings: Settings, results: SizesResults, folder: RunFold
                 drawing.estimates(axes, sizes, found, colour.light, label=label)
             axes.set_ylim(1, order * 1.01)
             drawing.logarithmic(axes, "x", sizes)
-        drawn.legend()
     return drawn.figure
 
 

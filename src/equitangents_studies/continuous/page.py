@@ -174,7 +174,6 @@ def _over_angles(settings: Settings, results: Results, folder: RunFolder) -> Fig
             axes.set_xticks([0, 45, 90, 135, 180])
         drawing.logarithmic(drawn[0], "y")
         drawn[0].set_ylim(1e-6, 3)
-        drawn.legend()
     return drawn.figure
 
 
@@ -295,7 +294,6 @@ def _images_over_angles(found: ImageEnsembles, folder: RunFolder) -> Figure:
             )
             axes.set_xticks([0, 45, 90, 135, 180])
             axes.set_ylim(0, 101)
-        drawn.legend()
     return drawn.figure
 
 
@@ -334,7 +332,6 @@ def _against_cost(found: ImageEnsembles, folder: RunFolder) -> Figure:
             axes.axhline(end, color=palette.MUTED.light, lw=1, ls=_DASHED, label=_FLOOR)
             axes.set_ylabel(label)
             drawing.logarithmic(axes, "x", [found.steps(k)[-1] for k in found.orders], base=2)
-        drawn.legend()
     return drawn.figure
 
 

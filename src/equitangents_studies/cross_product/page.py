@@ -136,7 +136,6 @@ def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             axes.plot(place, expected, color=palette.INK.light, lw=1, ls=(0, (2, 2)), label="expected of sampling")
             drawing.time_ticks(axes, results.times, "step")
         drawing.logarithmic(drawn[0], "y", fine=True)
-        drawn.legend()
     return drawn.figure
 
 

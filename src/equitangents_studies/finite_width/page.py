@@ -188,7 +188,6 @@ def _architectures(settings: Settings, results: Results, folder: RunFolder) -> F
                 values = [single_changes(results, name, task, width, last) for width in widths]
                 drawing.estimates(axes, widths, values, _COLOURS[name].light, label=NOUNS[name])
             drawing.logarithmic(axes, "both", sorted({*settings.widths, *settings.group_channels}), base=2)
-        drawn.legend()
     return drawn.figure
 
 
@@ -225,7 +224,6 @@ def _against_members(settings: Settings, results: Results, folder: RunFolder, ar
                 label="closed form",
             )
             drawing.logarithmic(axes, "both", sizes, base=2, fine=True)
-        drawn.legend()
     return drawn.figure
 
 
@@ -262,7 +260,6 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder, arch
                 axes.axhline(1, color=palette.INK.light, lw=0.8, label="closed form")
                 drawing.logarithmic(axes, "x", widths, base=2)
             right.set_ylim(-0.2, 1.8)
-        drawn.legend()
     return drawn.figure
 
 
@@ -303,5 +300,4 @@ def _parts(settings: Settings, results: Results, folder: RunFolder, architecture
             axes.plot(place, whole, "_", color=palette.INK.light, ms=9, label="all together, A(n)/M + B(n)")
             axes.set_xticks(place, [str(int(m)) for m in sizes])
             axes.grid(visible=False, axis="x")
-        drawn.legend()
     return drawn.figure

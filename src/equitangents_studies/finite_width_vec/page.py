@@ -113,7 +113,6 @@ def _figure(s: Settings, results: Results, folder: RunFolder) -> Figure:
             axes.set_xlim(results.widths[0] * 0.8, results.widths[-1] * 1.25)
             drawing.logarithmic(axes, "x", results.widths, base=2)
             axes.tick_params(colors=palette.MUTED.light)
-        drawn.legend()
     return drawn.figure
 
 

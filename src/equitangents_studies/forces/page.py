@@ -88,7 +88,6 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                     axes, shift * np.array(settings.sizes), values, _COLOURS[target].light, label=f"from {target}"
                 )
             drawing.power(axes, settings.sizes, 1000 * spread, 0, label="mean of the test frames")
-        drawn.legend()
     return drawn.figure
 
 
@@ -109,5 +108,4 @@ def _tensors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             values = [bootstrap(row) for row in found.errors]
             drawing.estimates(axes, settings.water_sizes, values, palette.PURPLE.light, label="equivariant readout")
             drawing.power(axes, settings.water_sizes, found.guess.mean(), 0, label="simplest model")
-        drawn.legend()
     return drawn.figure

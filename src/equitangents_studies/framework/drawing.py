@@ -35,10 +35,17 @@ class Panels:
     def __getitem__(self, index: int) -> Axes:
         return self.axes[index]
 
+    def legend_if_missing(self) -> None:
+        """The legend of the first panel's labels, if it has any and there is no legend yet."""
+        none = not self.canvas.legends and all(axes.get_legend() is None for axes in self.axes)
+        if none and self.axes[0].get_legend_handles_labels()[1]:
+            self.legend()
+
     def legend(self, *sources: Axes, columns: int = 6, **look: Any) -> None:
         """One legend for all panels, below them, where no curve can run across it: the entries of `sources`, each once.
 
-        Without `sources` they are those of the first panel. It has as many columns as fit on the canvas.
+        Without `sources` they are those of the first panel; a figure gets that one where none is drawn in the block
+        and the first panel has labels. It has as many columns as fit on the canvas.
         """
         entries: dict[str, Any] = {}
         for axes in sources or self.axes[:1]:
@@ -82,6 +89,7 @@ def panels(
         for axes in grid[:, 0]:
             axes.set_ylabel(ylabel)
         yield drawn
+        drawn.legend_if_missing()
         svg = figures.save(canvas, folder.figures, name)
     drawn.figure = Figure(name, drawn.caption, svg, alt=alt)
 

@@ -115,7 +115,6 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder) -> F
                 drawing.power(axes, widths, first, -0.5, label="∝ 1/√n, ∝ 1/n")
                 drawing.power(axes, widths, first, -1)
             drawing.logarithmic(axes, "both", widths, base=2)
-        drawn.legend()
     return drawn.figure
 
 
@@ -139,7 +138,6 @@ def _over_training(settings: Settings, results: Results, folder: RunFolder) -> F
                 values = [results.size(kind, width, int(step)) for step in results.steps]
                 drawing.estimates(axes, results.steps, values, colour, label=f"width {width}")
             drawing.logarithmic(axes, "both")
-        drawn.legend()
     return drawn.figure
 
 
@@ -163,5 +161,4 @@ def _exponents(settings: Settings, results: Results, folder: RunFolder) -> Figur
             for level in (0, -0.5, -1):
                 axes.axhline(level, color=palette.INK.light, lw=0.8, ls=(0, (2, 2)))
             drawing.logarithmic(axes, "x")
-        drawn.legend()
     return drawn.figure

@@ -350,7 +350,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "In standard parametrisation, with learning rates of the order 1/n, the tangent kernel’s relative movement "
             "falls at least as fast as one over the square root of the width",
             standard,
-            by=theirs(_THEOREM + "; ReLU is our addition", _PLACE),
+            by=theirs(_THEOREM + "; ReLU is our addition", _PLACE, "at most −1/2"),
             holds="Networks as other libraries set them up freeze as well when their learning rate falls as 1/n: "
             f"exponents are {standard.span('.2f')}.",
             fails="Networks as other libraries set them up do not all freeze at these widths: exponents are "

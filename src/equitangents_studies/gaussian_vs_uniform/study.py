@@ -292,7 +292,6 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             values = [mean_score(results.scores[law, group]) for group in GROUPS]
             drawing.estimates(drawn[0], place + 0.06 * (i - 0.5), values, colour.light, label=law, fmt="o")
         drawn[0].set_xticks(place, GROUPS)
-        drawn.legend()
     return drawn.figure
 
 

@@ -126,7 +126,6 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             if group == "I" and any(n.startswith("Mixer") for n in settings.networks):
                 axes.axvline(dimension(settings, ("Mixer", group)), color=palette.MUTED.light, lw=0.8, ls="--")
             drawing.logarithmic(axes, "both", results.sizes[:: max(1, len(results.sizes) // 4)])
-        drawn.legend(drawn[0])
     return drawn.figure
 
 

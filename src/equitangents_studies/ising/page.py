@@ -175,7 +175,6 @@ def _learning(settings: Settings, results: Results, folder: RunFolder) -> Figure
                 place, results.truth[name][order], "_", ms=6, color=palette.INK.light, zorder=2, label="true energy"
             )
             axes.grid(visible=False, axis="x")
-        drawn.legend()
     return drawn.figure
 
 
@@ -209,7 +208,6 @@ def _distance(settings: Settings, distances: Records, folder: RunFolder) -> Figu
             top = np.where(np.isnan(last.interval[1]), np.abs(last.values), last.interval[1]).max()
             drawing.power(axes, (widths[0], widths[-1]), top, -2, label="∝ 1/width²")
             drawing.logarithmic(axes, ticks=widths, base=2)
-        drawn.legend()
     return drawn.figure
 
 
@@ -238,7 +236,6 @@ def _spread(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 axes.plot([], [], "o-", color=colour, lw=1.4, ms=4, label=f"M = {m}")
             drawing.logarithmic(axes, "y")
             drawing.steps(axes, int(results.times[-1]))
-        drawn.legend()
     return drawn.figure
 
 
@@ -267,7 +264,6 @@ def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> 
                     axes.plot(np.full(len(spread), m), spread, "_", color=colour, ms=4, alpha=0.35)
                     axes.plot(m, np.median(spread), "o", color=colour, ms=4, mec=palette.INK.light, mew=0.6)
             drawing.logarithmic(axes, ticks=settings.groups, base=2)
-        drawn.legend()
     return drawn.figure
 
 
@@ -296,5 +292,4 @@ def _ratio(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             axes.axhline(1, color=palette.INK.light, lw=0.8)
             drawing.logarithmic(axes, "x", ticks, base=2)
             axes.set_xlabel(label)
-        drawn.legend()
     return drawn.figure

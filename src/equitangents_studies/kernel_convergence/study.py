@@ -284,7 +284,6 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 values = [bootstrap(d, np.sqrt) for d in deviations(results, space, kind).T]
                 drawing.estimates(axes, shift * widths, values, colour.light, label=kind.upper())
             drawing.power(axes, widths, values[0].value, -0.5, label="∝ 1/√width")
-        drawn.legend()
     return drawn.figure
 
 

@@ -149,7 +149,6 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                     fine = np.geomspace(n[0], n[-1], 60)
                     axes.plot(fine, results.laws[model, group].curve(fine), color=colour, lw=1)
             drawing.logarithmic(axes, "both", fine=True)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 
@@ -187,7 +186,6 @@ def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             for bound in (0.9, 1.1):
                 axes.axhline(bound, color=palette.MUTED.light, lw=0.8, ls=":")
             drawing.logarithmic(axes, "x", settings.predicted_sizes)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 

@@ -90,7 +90,6 @@ def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunF
         right.set_ylabel("percentage points")
         for axes in drawn:
             drawing.logarithmic(axes, "x", settings.sizes)
-        drawn.legend(left)
     return drawn.figure
 
 

@@ -127,7 +127,6 @@ def _depths(results: Results, folder: RunFolder) -> Figure:
         for axes in drawn:
             axes.set_xticks(sorted({*results.frozen_by_depth, *next(iter(results.by_depth.values()))}))
         drawing.logarithmic(drawn[0], "y")
-        drawn.legend()
     return drawn.figure
 
 
@@ -155,7 +154,6 @@ def _distances(results: Results, folder: RunFolder) -> Figure:
         for axes in drawn:
             drawing.time_ticks(axes, results.times)
         drawing.logarithmic(left, "y")
-        drawn.legend()
     return drawn.figure
 
 

@@ -341,7 +341,6 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 place = np.array(settings.orders) * 1.04 ** (i - 1)
                 drawing.estimates(axes, place, values, colour.light, label=label)
             drawing.logarithmic(axes, "x", settings.orders, base=2)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 

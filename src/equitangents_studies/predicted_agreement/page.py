@@ -139,7 +139,6 @@ def _over_members(settings: Settings, results: Results, folder: RunFolder) -> Fi
                 axes.fill_between(sizes, low, high, color=colour, alpha=0.2, lw=0)
             axes.set_ylim(1, order * 1.005)
             drawing.logarithmic(axes, "x", results.sizes, base=2)
-        drawn.legend()
     return drawn.figure
 
 
@@ -166,7 +165,6 @@ def _over_width(settings: Settings, results: Results, folder: RunFolder) -> Figu
                 found = [results.trained(width, name, last, m).difference(results.bounds) for width in widths]
                 drawing.estimates(axes, widths, found, colour.light, label=title)
             drawing.logarithmic(axes, "x", np.array(widths), base=2)
-        drawn.legend()
     return drawn.figure
 
 

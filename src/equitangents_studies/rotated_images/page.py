@@ -220,7 +220,6 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
         for axes, name in zip(drawn, results.images.sets, strict=True):
             _through_training(axes, settings, results, name, "agreement")
             axes.set_ylim(1, settings.order * 1.005)
-        drawn.legend()
     return drawn.figure
 
 

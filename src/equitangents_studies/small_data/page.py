@@ -83,7 +83,6 @@ def _accuracy(settings: Settings, results: Results, folder: RunFolder) -> Figure
             values = [results.accuracy(model, i) for i in range(len(settings.sizes))]
             drawing.estimates(drawn[0], _places(settings, k, len(_LINES)), values, colour.light, label=model)
         drawing.logarithmic(drawn[0], "x", settings.sizes, base=2)
-        drawn.legend()
     return drawn.figure
 
 
@@ -109,7 +108,6 @@ def _lead(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             drawing.estimates(axes, _places(settings, k, len(shown)), values, colour.light, label=model)
         axes.axhline(0, color=palette.MUTED.light, lw=0.8)
         drawing.logarithmic(axes, "x", settings.sizes, base=2)
-        drawn.legend()
     return drawn.figure
 
 

@@ -89,7 +89,6 @@ def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 drawing.estimates(axes, settings.sizes, values, colour, label=_NAMES[kind], fmt="o")
                 axes.plot(settings.sizes, case.predicted[kind], color=colour, lw=1)
             drawing.logarithmic(axes, "both", settings.sizes, fine=True)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 
@@ -129,7 +128,6 @@ def _spectra(results: Results, folder: RunFolder) -> Figure:
                 label = "trivial irrep" if i == 0 else "other irreps"
                 axes.plot(np.arange(1, len(positive) + 1), positive, label=label, **look)
             drawing.logarithmic(axes)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 

@@ -150,7 +150,6 @@ def _accuracies(s: Settings, results: Results, folder: RunFolder) -> Figure:
                     one = 100 * results.draws[name].mean(axis=(1, 2))
                     axes.plot(place + 0.09 * (i - 2.5), one, "_", ms=6, color=_COLOURS[name].light)
             axes.set_xticks(place, GROUPS, fontsize=7)
-        drawn.legend()
     return drawn.figure
 
 

@@ -104,5 +104,4 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         for axes in (drawn[0], drawn[1]):
             axes.axhline(0, color=palette.MUTED.light, lw=0.8)
         drawn[2].axhline(results.limit_accuracy, color=palette.MUTED.light, lw=0.9, ls=(0, (4, 2)))
-        drawn.legend()
     return drawn.figure

@@ -379,7 +379,6 @@ def _accuracies(settings: Settings, results: Results, folder: RunFolder) -> Figu
             values = [accuracy(results.right[name, group]) for group in GROUPS]
             drawing.estimates(drawn[0], place + 0.06 * (i - 1), values, colour.light, label=name, fmt="o")
         drawn[0].set_xticks(place, GROUPS)
-        drawn.legend()
     return drawn.figure
 
 

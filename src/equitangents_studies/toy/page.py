@@ -248,7 +248,6 @@ def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figur
             axes.set_yscale("log")
             drawing.steps(axes, int(results.times[-1]))
             figures.plain_log(axes, "y")
-        drawn.legend()
     return drawn.figure
 
 
@@ -277,5 +276,4 @@ def _over_members(settings: Settings, results: Results, sizes: Records, folder: 
                 axes.fill_between(at.column("members"), *at.interval, color=colour, alpha=0.25)
                 drawing.power(axes, at.column("members"), at.values[0], -0.5)
             drawing.logarithmic(axes, base=2)
-        drawn.legend()
     return drawn.figure

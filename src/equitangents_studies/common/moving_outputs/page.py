@@ -34,7 +34,6 @@ def scores_figure(folder: RunFolder, name: str, learning: Learning, titles: Mapp
                 place = np.array(learning.sizes) * 1.03 ** (i - 1.5)
                 drawing.estimates(axes, place, values, _COLOURS[i].light, label=title)
             drawing.logarithmic(axes, "both" if score == "squared" else "x", learning.sizes, base=2, fine=True)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 
@@ -58,7 +57,6 @@ def times_figure(folder: RunFolder, name: str, learning: Learning) -> Figure:
                 axes.plot(drawing.places(learning.units), values, look, color=colour, lw=1.2, ms=4, label=model)
             drawing.logarithmic(axes, "y")
             drawing.time_ticks(axes, learning.units)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 
@@ -87,7 +85,6 @@ def trained_figures(folder: RunFolder, name: str, learning: Learning) -> list[Fi
                 axes.plot(range(len(steps)), values, "o-", color=colour.light, lw=1.2, ms=4, label=label)
             axes.set_xticks(range(len(steps)), [f"{step:,}" for step in steps])
             axes.set_ylim(0, 1.08 * max(trained.errors(n, i)[0] for n in SETS for i in range(len(steps))))
-        drawn.legend(drawn[0])
     return [drawn.figure]
 
 
