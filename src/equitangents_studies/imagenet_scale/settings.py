@@ -13,7 +13,8 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
 from equitangents_studies import data
 from equitangents_studies.common.scores import table_mean
-from equitangents_studies.data import ImageFolder, open_image_folder
+from equitangents_studies.data import open_image_folder
+from equitangents_studies.data.class_folders import ImageFolder
 from equitangents_studies.data.folder import data_folder
 from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.systems import PowerLaw, fit_power_law, textures
