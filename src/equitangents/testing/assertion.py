@@ -6,7 +6,7 @@ from typing import Any
 
 import equitangents.audit as audit
 from equitangents._types import AnyModel, Tree
-from equitangents.audit.contract.given import AuditedAction, OutputAction
+from equitangents.audit.records import AuditedAction, OutputAction
 from equitangents.audit.report.judged import headline_of, unit_of
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.words import listed, number

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from equitangents._types import AnyModel
-from equitangents.audit.adapters.callables import CallableModel, NetworkModel
+from equitangents.audit.adapters.callables import CallableModel, KernelModel, NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel, EstimatorModel, MembersModel
-from equitangents.audit.adapters.kernels import KernelModel
 from equitangents.audit.adapters.model import Model
 from equitangents.audit.adapters.outputs import Select
 from equitangents.errors import InvalidTypeError
@@ -44,7 +43,7 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
 
         return TorchGraph(f)
     if _is_a(f, "torch.jit._script", "ScriptModule"):
-        from equitangents.audit.adapters.torch_scripts import ScriptModel
+        from equitangents.audit.adapters.torch_graphs import ScriptModel
 
         return ScriptModel(f)
     if _is_a(f, "torch.nn.modules.module", "Module"):

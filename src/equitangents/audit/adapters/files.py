@@ -1,4 +1,7 @@
-"""Models from files and import paths. Nothing is unpickled unless it is trusted: a pickle runs any code."""
+"""Models from files and import paths, and the libraries that only some of them need.
+
+Nothing is unpickled unless it is trusted: a pickle runs any code.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, MissingLibraryError
 from equitangents.model_files import check_model, check_name
+
+
+def require(library: str, extra: str) -> Any:
+    """The module called `library`, or MissingLibraryError that names the extra to install."""
+    try:
+        return importlib.import_module(library)
+    except ImportError:
+        raise MissingLibraryError(
+            f"{library} is not installed; this model needs it: pip install 'equitangents[{extra}]', or in a "
+            f"checkout '.[{extra}]'"
+        ) from None
 
 
 def load_calculator(spec: str) -> Any:
@@ -35,7 +49,7 @@ def load_model(spec: str, trust: bool = False) -> Any:
 
         return load_onnx(spec)
     if kind == "keras":
-        from equitangents.audit.adapters.keras_files import load_keras
+        from equitangents.audit.adapters.keras_models import load_keras
 
         return load_keras(spec, trust)
     if kind == "exported":
@@ -43,7 +57,7 @@ def load_model(spec: str, trust: bool = False) -> Any:
 
         return load_exported(spec, trust)
     if kind == "script":
-        from equitangents.audit.adapters.torch_scripts import load_script
+        from equitangents.audit.adapters.torch_graphs import load_script
 
         return load_script(spec)
     return _unpickle(spec, Path(spec).suffix.lower())
@@ -52,7 +66,7 @@ def load_model(spec: str, trust: bool = False) -> Any:
 def _unpickle(path: str, suffix: str) -> Any:
     load: Callable[[str], Any]
     if suffix in (".pt", ".pth", ".pt2"):
-        from equitangents.audit.adapters.optional import require
+        from equitangents.audit.adapters.files import require
 
         load = partial(require("torch", "torch").load, map_location="cpu", weights_only=False)
     else:

@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from equitangents.actions.given_maps import GivenMap
-from equitangents.audit.contract.comparisons import PixelClasses
-from equitangents.audit.contract.layouts import Stated, settled_layout
-from equitangents.audit.contract.leaf_actions import Layout, LeafAction
+from equitangents.audit.contract.leaf_actions import Layout, LeafAction, Stated, settled_layout
 from equitangents.audit.contract.named_changes import CHANGES, HAVE_PLACES, of_layout
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over, to_numpy
-from equitangents.audit.contract.unordered import Unordered, parse
+from equitangents.audit.contract.unordered import PixelClasses, Unordered, parse
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 

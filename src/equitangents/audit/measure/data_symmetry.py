@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.task import Task, flattened
-from equitangents.audit.report.sections import DataSection
+from equitangents.audit.report.part_sections import DataSection
 
 _INPUTS = 600
 _NUMBERS = 2**24  # in all of them

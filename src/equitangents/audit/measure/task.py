@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -20,9 +18,8 @@ from equitangents.audit.adapters.model import answer, axes_of
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, to_numpy
+from equitangents.audit.measure.clock import Clock, Record
 from equitangents.audit.measure.intervals import Resampler
-from equitangents.audit.measure.record import Record
-from equitangents.audit.progress import Progress
 from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.keywords import CheckedKeywords
 from equitangents.metrics.measure import norms, ratio
@@ -33,60 +30,6 @@ RelativeTo = Literal["larger", "norm", "spread"]
 
 _BATCH_BYTES = 64 * 2**20
 _LARGEST_BATCH = 256
-
-
-@dataclass(eq=False)
-class Clock:
-    """Seconds spent in the model, and what it was given: by every part of the audit, filled-up batches as they are."""
-
-    seconds: float = 0.0
-    evaluations: int = 0
-    """Inputs."""
-    batches: int = 0
-    parts: dict[str, int] = field(default_factory=dict)
-    """Inputs by the part of the audit that asked for them."""
-    part: str = "elements"
-    largest: int = 0
-    """Inputs in the largest batch that the model took."""
-    refused: str | None = None
-    """What the model said of another batch, if it takes the size `largest` alone; others are split and filled up."""
-    failed: BaseException | None = None
-    """What the model raised last."""
-    progress: Progress | None = None
-    check: Callable[[], None] = lambda: None
-    """Raises KeyboardInterrupt if one was lost."""
-
-    def counting(self, run: Callable[[Any], Any]) -> Callable[[Inputs], Any]:
-        """`run` for a batch, counted and timed."""
-
-        def counted(x: Inputs) -> Any:
-            began = time.perf_counter()
-            try:
-                output = run(x.own_tree())
-            finally:
-                self.add(x.n, time.perf_counter() - began)
-            self.largest = max(self.largest, x.n)
-            return output
-
-        return counted
-
-    @contextlib.contextmanager
-    def during(self, part: str) -> Iterator[None]:
-        """Within it evaluations count for this part."""
-        before, self.part = self.part, part
-        try:
-            yield
-        finally:
-            self.part = before
-
-    def add(self, inputs: int, seconds: float) -> None:
-        """The model was given one more batch."""
-        self.seconds += seconds
-        self.evaluations += inputs
-        self.parts[self.part] = self.parts.get(self.part, 0) + inputs
-        self.batches += 1
-        if self.progress is not None:
-            self.progress.step(self.evaluations)
 
 
 @dataclass(frozen=True)

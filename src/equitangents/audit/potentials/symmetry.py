@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.potentials.evaluate import Potential
-from equitangents.audit.potentials.floors import null
-from equitangents.audit.potentials.intervals import Sampling
-from equitangents.audit.potentials.known import Known, told_apart
-from equitangents.audit.potentials.moves import (
+from equitangents.audit.potentials.calculator import Potential, Quantity
+from equitangents.audit.potentials.known import Known, null, told_apart
+from equitangents.audit.potentials.results import Row, Sampling, decided, outcome
+from equitangents.audit.potentials.structures import (
     Move,
     lattice_translated,
     nudged,
@@ -21,8 +20,6 @@ from equitangents.audit.potentials.moves import (
     translated,
     turned,
 )
-from equitangents.audit.potentials.quantities import Quantity
-from equitangents.audit.potentials.results import Row, decided, outcome
 from equitangents.audit.report.sections import Estimate
 from equitangents.groups import so3
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 from equitangents.audit.report.findings import Findings
+from equitangents.audit.report.part_sections import Checkpoint, EnsembleSection, Remedy
 from equitangents.audit.report.sections import (
-    Checkpoint,
     ElementResult,
-    EnsembleSection,
     Estimate,
     Headline,
     OutputContract,
-    Remedy,
     SetResult,
     Spread,
 )

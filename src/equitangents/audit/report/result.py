@@ -8,16 +8,13 @@ from typing import Any
 
 from equitangents import notebook
 from equitangents._types import FileName
-from equitangents.audit.report.badge import badge_text
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.judged import error_of, floor_of, headline_of, unit_of
-from equitangents.audit.report.junit import junit
-from equitangents.audit.report.markdown import markdown
 from equitangents.audit.report.page import html
-from equitangents.audit.report.text import summary
+from equitangents.audit.report.text import markdown, summary
 from equitangents.audit.report.words import badge, number
-from equitangents.audit.report.written import WrittenReport
+from equitangents.audit.report.written import WrittenReport, badge_text, junit
 from equitangents.errors import InvalidArgumentError
 
 

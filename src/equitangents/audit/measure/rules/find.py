@@ -16,7 +16,7 @@ from equitangents.audit.contract.trees import Batch, spread_over
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.judge import Judgement
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.rules.pairs import Pairs, pairs_of
+from equitangents.audit.measure.rules.candidates import Pairs, pairs_of
 from equitangents.audit.measure.rules.search import LEAST, QUARTER, Found, below_zero, search
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import RuleResult

@@ -1,11 +1,81 @@
-"""What lies beside the error: members, the data's own symmetry, remedies, points of training."""
+"""Where in a model the violation starts and which part of the outputs it is, what lies beside the error, and how the
+audit went: members, the data's own symmetry, remedies, points of training, time, and what was left out.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from equitangents.audit.report.sections.errors import Estimate
+from equitangents.audit.report.sections import Estimate
+
+
+@dataclass(frozen=True)
+class IrrepShare:
+    """How much of the violation's power one irreducible representation carries."""
+
+    name: str
+    dimension: int
+    share: Estimate
+    """Share of the power of g ↦ ρ(g)⁻¹f(ρ(g)x) outside the trivial irrep."""
+
+
+@dataclass(frozen=True)
+class IrrepSection:
+    """Decomposition of the orbit signal g ↦ ρ(g)⁻¹f(ρ(g)x), which is constant for an equivariant f."""
+
+    method: str
+    violation_share: float
+    """Power outside the trivial irrep over the total power."""
+    shares: list[IrrepShare]
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """The error after one layer, in order of execution."""
+
+    name: str
+    kind: str
+    shape: list[int]
+    """Shape of its output for one input."""
+    error: float
+    """Smallest error that any orthogonal action on its output could have."""
+    floor: float
+    broken: bool
+    noise: float
+    """Relative difference of two evaluations; above 0 in layers that are random."""
+    growth: float | None = None
+    """How much larger the error is than that of the layer's input, or of the layer before where that is not seen."""
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The error after one change: another input size, or one layer with another padding or stride."""
+
+    change: str
+    layer: str | None
+    """The layer changed; null: the input was."""
+    first_broken: str | None
+    """Where the violation starts after the change; null: nowhere."""
+    error: float | None
+    """Error of the model's output; null: the changed model does not run."""
+    note: str
+
+
+@dataclass(frozen=True)
+class LayerSection:
+    """Where the violation starts."""
+
+    layers: list[LayerResult]
+    guilty: str | None
+    """Name of the layer where it starts; null if no layer breaks the symmetry."""
+    reason: str
+    sweep: list[SweepResult]
+    steepest: str | None = None
+    """Name of the layer where the error grows most; null if no layer breaks the symmetry."""
+    expected: bool = False
+    """True: the first layer with weights breaks the symmetry already, whatever its padding or stride, as expected of a
+    network that is not built to be equivariant."""
 
 
 @dataclass(frozen=True)
@@ -106,3 +176,48 @@ class Checkpoint:
     """The error in the headline's unit; a spread is that between this checkpoint's outputs."""
     judged_elements: list[float] = field(default_factory=list)
     """Mean error of each element in the headline's unit."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A part of the audit that was left out, and why."""
+
+    section: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Where the time went."""
+
+    total_seconds: float
+    model_seconds: float
+    """Inside the model."""
+    evaluations: int
+    """Inputs that the model, its members, layers, checkpoints and changed copies were given, in all parts of the audit;
+    copies that fill up a batch count."""
+    batches: int = 0
+    """Calls in which they were given."""
+    parts: dict[str, int] = field(default_factory=dict)
+    """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
+    passes: float = 0.0
+    """`evaluations` over the inputs of the audit: so often each was evaluated, on average."""
+    weights: int | None = None
+    """Bytes of the model's weights; None: not known, so that batches were planned by the inputs alone, or asked for."""
+    activations: int | None = None
+    """Bytes of the activations that are alive at once for a batch of `settings.batch_size`, counted for one input; None
+    as for `weights`."""
+    member_passes: int = 0
+    """Inputs that single members of an ensemble were given; `model_seconds` over this is one forward pass."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the audit was asked to do."""
+
+    confidence: float
+    resamples: int
+    seed: int
+    batch_size: int
+    inputs: int
+    values: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""From a report to its page: what is drawn here, what is said in the template, what moves in the script."""
+"""From a report to its page, which loads nothing: what is drawn, what the template says, what moves in the script."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from equitangents.audit.report import charts
+from equitangents.audit.report.drawings import (
+    CENTRE,
+    RADIUS,
+    Polar,
+    between,
+    cells,
+    count,
+    polar,
+    relative,
+    share,
+    turns,
+)
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.judged import (
     before_after,
@@ -22,15 +35,10 @@ from equitangents.audit.report.judged import (
     unit_of,
     unit_of_output,
 )
-from equitangents.audit.report.page import charts
-from equitangents.audit.report.page.charts import columns
-from equitangents.audit.report.page.pictures import cells
-from equitangents.audit.report.page.polar import CENTRE, RADIUS, Polar, polar, turns
-from equitangents.audit.report.page.words import between, count, relative, share
-from equitangents.audit.report.rules import by_hand, rule_said
-from equitangents.audit.report.sections import ElementResult, IrrepSection
+from equitangents.audit.report.part_sections import IrrepSection
+from equitangents.audit.report.sections import ElementResult
 from equitangents.audit.report.text import before_probabilities, folded, how_known
-from equitangents.audit.report.words import badge, of
+from equitangents.audit.report.words import badge, by_hand, of, rule_said
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
 
@@ -55,7 +63,7 @@ def html(report: Findings) -> str:
         unit=unit_of(report),
         both=report.ensemble and ensemble_errors(report.ensemble),
         circle=circle,
-        columns=columns(others[:_MOST_COLUMNS]) if others else None,
+        columns=charts.columns(others[:_MOST_COLUMNS]) if others else None,
         unseen=max(0, len(others) - _MOST_COLUMNS),
         elements=[*turned, *others],
         witnesses=[(witness, cells(witness)) for witness in report.witnesses],

@@ -1,4 +1,4 @@
-"""The page's still figures: errors of elements in columns, by layer, members and irrep, and over training."""
+"""The page's still figures: errors by layer, members and irrep, over training, and over the strength of changes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator
 
+from equitangents.audit.report.drawings import label, largest, nice_ticks, relative, tag
 from equitangents.audit.report.judged import checkpoint_error, error_of, floor_of
-from equitangents.audit.report.page.svg import label, largest, nice_ticks, tag
-from equitangents.audit.report.page.words import relative
-from equitangents.audit.report.sections import (
+from equitangents.audit.report.part_sections import (
     Checkpoint,
-    ElementResult,
     EnsembleSection,
     IrrepSection,
     LayerResult,
     LayerSection,
-    TransformResult,
 )
+from equitangents.audit.report.sections import ElementResult, TransformResult
 from equitangents.audit.report.text import folded
 from equitangents.audit.report.words import of
 from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
