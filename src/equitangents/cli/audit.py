@@ -111,7 +111,8 @@ def audit_atoms(
     check_name(calculator, "calculator")
     with stages() as stage:
         stage("importing JAX and ASE")
-        from equitangents.audit.adapters.files import load_calculator, require
+        from equitangents.audit.adapters.files import load_calculator
+        from equitangents.audit.adapters.model import require
         from equitangents.audit.potentials.checks import read_baseline
         from equitangents.audit.potentials.run import atoms as run
         from equitangents.audit.potentials.structures import read_structures

@@ -1,4 +1,4 @@
-"""Models from files and import paths, and the libraries that only some of them need.
+"""Models from files and import paths.
 
 Nothing is unpickled unless it is trusted: a pickle runs any code.
 """
@@ -11,19 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from equitangents.errors import InvalidArgumentError, MissingLibraryError
+from equitangents.errors import InvalidArgumentError
 from equitangents.model_files import check_model, check_name
-
-
-def require(library: str, extra: str) -> Any:
-    """The module called `library`, or MissingLibraryError that names the extra to install."""
-    try:
-        return importlib.import_module(library)
-    except ImportError:
-        raise MissingLibraryError(
-            f"{library} is not installed; this model needs it: pip install 'equitangents[{extra}]', or in a "
-            f"checkout '.[{extra}]'"
-        ) from None
 
 
 def load_calculator(spec: str) -> Any:
@@ -66,7 +55,7 @@ def load_model(spec: str, trust: bool = False) -> Any:
 def _unpickle(path: str, suffix: str) -> Any:
     load: Callable[[str], Any]
     if suffix in (".pt", ".pth", ".pt2"):
-        from equitangents.audit.adapters.files import require
+        from equitangents.audit.adapters.model import require
 
         load = partial(require("torch", "torch").load, map_location="cpu", weights_only=False)
     else:

@@ -16,9 +16,8 @@ from typing import Any, final
 import jax
 import numpy as np
 
-from equitangents.audit.adapters.files import require
 from equitangents.audit.adapters.footprints import Footprint, of_program
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, require
 from equitangents.audit.contract.trees import to_numpy
 from equitangents.claims import UNREADABLE, check_archive, read_json
 from equitangents.errors import InvalidArgumentError

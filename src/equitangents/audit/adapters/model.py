@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sysconfig
 import traceback
 from abc import ABC, abstractmethod
@@ -21,7 +22,7 @@ from equitangents.audit.contract.contract import OutputActions
 from equitangents.audit.contract.leaf_actions import Stated
 from equitangents.audit.contract.trees import Batch, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
-from equitangents.errors import EquitangentsError, ModelError, NotFiniteError, ShapeError
+from equitangents.errors import EquitangentsError, MissingLibraryError, ModelError, NotFiniteError, ShapeError
 from equitangents.validation import is_half
 
 Keep = Callable[[Any], Any]
@@ -142,6 +143,17 @@ class Model(ABC):
     def members(self) -> list[Model] | None:
         """The members of an ensemble whose mean this model is; None for single models."""
         return None
+
+
+def require(library: str, extra: str) -> Any:
+    """The module called `library`, or MissingLibraryError that names the extra to install."""
+    try:
+        return importlib.import_module(library)
+    except ImportError:
+        raise MissingLibraryError(
+            f"{library} is not installed; this model needs it: pip install 'equitangents[{extra}]', or in a "
+            f"checkout '.[{extra}]'"
+        ) from None
 
 
 def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None, finite: bool = True) -> Answer:

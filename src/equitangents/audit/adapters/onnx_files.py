@@ -14,10 +14,9 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from equitangents.audit.adapters.files import require
 from equitangents.audit.adapters.folding import SAMPLE, Folder
 from equitangents.audit.adapters.footprints import Footprint, largest_alive
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, require
 from equitangents.audit.contract.leaf_actions import Sizes
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 

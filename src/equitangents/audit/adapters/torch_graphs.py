@@ -16,8 +16,7 @@ from typing import Any, final
 import numpy as np
 
 from equitangents.array_files import WHY
-from equitangents.audit.adapters.files import require
-from equitangents.audit.adapters.model import Keep, LayerTrace
+from equitangents.audit.adapters.model import Keep, LayerTrace, require
 from equitangents.audit.adapters.torch_modules import TorchModel, rounding
 from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import InvalidArgumentError, NetworkError

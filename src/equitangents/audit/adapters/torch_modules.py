@@ -11,9 +11,8 @@ import jax
 import numpy as np
 
 from equitangents._types import DType
-from equitangents.audit.adapters.files import require
 from equitangents.audit.adapters.footprints import Footprint
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, require
 from equitangents.audit.adapters.outputs import plain
 from equitangents.audit.contract.trees import to_numpy
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from equitangents.audit.adapters.outputs import plain
-from equitangents.audit.measure.remedied import GroupMaps, LinearMap, weights
+from equitangents.audit.measure.averaging import GroupMaps, LinearMap, weights
 from equitangents.errors import InvalidArgumentError
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, as_inputs
+from equitangents.audit.measure.averaging import canonical_scores
 from equitangents.audit.measure.ensembles import more_members
 from equitangents.audit.measure.floors import Floors
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.judge import Judgement
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import task_error
-from equitangents.audit.measure.remedied import canonical_scores
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task, pulled_back, relative
 from equitangents.audit.report.part_sections import EnsembleSection, Remedy

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.adapters.files import require
+from equitangents.audit.adapters.model import require
 from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure.clock import Progress
 from equitangents.audit.potentials.calculator import Potential

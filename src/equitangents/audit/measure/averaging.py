@@ -1,0 +1,212 @@
+"""A model made equivariant under a finite group, as a function of NumPy: averaged, or of canonical inputs.
+
+For models that are not NumPy an element of the group is plain data, a permutation or a matrix on each array.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents._types import Element
+from equitangents.audit.adapters import Model
+from equitangents.audit.adapters.model import Answer, answer
+from equitangents.audit.contract.contract import Contract
+from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
+from equitangents.audit.measure.task import filled_up
+from equitangents.errors import InvalidArgumentError
+
+
+class _Remedied:
+    """A function of a batch, NumPy out, around a model."""
+
+    def __init__(
+        self,
+        model: Model,
+        contract: Contract,
+        actions: Sequence[LeafAction | None],
+        classes: bool,
+        axes: tuple[int, ...] = (),
+        expected: Any = None,
+    ):
+        if contract.group.elements is None:
+            raise InvalidArgumentError(
+                f"{contract.group.name} has infinitely many elements, or too many for a list; remedies are for finite "
+                "groups, such as 'C8' or 'octahedral'"
+            )
+        if classes:
+            raise InvalidArgumentError(
+                "class numbers have no mean, nor have masks of them and sets in any order; audit the scores of the "
+                "classes, and average these"
+            )
+        self._model, self._contract, self._actions = model, contract, list(actions)
+        self._elements = list(contract.group.elements)
+        self._axes, self._expected = axes, expected
+
+    def _given(self, x: tuple[Any, ...]) -> Inputs:
+        whole = x[0] if len(x) == 1 else x
+        if self._axes:  # the arrays as the model takes them
+            leaves, structure = jax.tree.flatten(whole)
+            placed = [
+                a if isinstance(a, Batch | Shared) else Batch(a, axis)
+                for a, axis in zip(leaves, self._axes, strict=True)
+            ]
+            whole = jax.tree.unflatten(structure, placed)
+        return self._contract.project(as_inputs(whole))
+
+    def _answer(self, inputs: Inputs) -> Answer:
+        """The model's outputs; of a model that takes one batch size alone in such batches."""
+        size, run = self._model.fixed_batch, lambda x: self._model(x.own_tree())
+        output = run(inputs) if size in (None, inputs.n) else filled_up(run, inputs, size, self._expected)
+        return answer(output, inputs.n, expected=self._expected)
+
+    def _moved_back(self, g: Element, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
+        inverse = self._contract.group.inverse(g)
+        return [v if a is None else a.act(inverse, v) for a, v in zip(self._actions, leaves, strict=True)]
+
+
+class Averaged(_Remedied):
+    """f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x): evaluates the model once for every element of the group."""
+
+    @property
+    def __name__(self) -> str:
+        """What the averaged model is called."""
+        return f"{self._model.name} averaged over {self._contract.group.name}"
+
+    def __call__(self, *x: Any) -> Any:
+        """f̄ of one batch; several arguments as the model takes them."""
+        inputs = self._given(x)
+        totals: list[np.ndarray] | None = None
+        y: Answer | None = None
+        with self._model.ready():
+            for g, moved in zip(self._elements, self._contract.orbit(self._elements, inputs.leaves), strict=True):
+                y = self._answer(inputs.replaced(moved))
+                back = self._moved_back(g, y.leaves)
+                totals = back if totals is None else [t + b for t, b in zip(totals, back, strict=True)]
+        assert totals is not None
+        assert y is not None
+        return y.tree([t / len(self._elements) for t in totals])
+
+
+class Canonicalised(_Remedied):
+    """ρ_Y(g)⁻¹ f(ρ_X(g) x) for the element g that moves x to the position of the highest score ⟨w, ρ_X(g) x⟩.
+
+    w is random and fixed. One evaluation of the model; of an input that is symmetric itself, several g are as good.
+    """
+
+    @property
+    def __name__(self) -> str:
+        """What the model of canonical inputs is called."""
+        return f"{self._model.name} of inputs in canonical position under {self._contract.group.name}"
+
+    def __call__(self, *x: Any) -> Any:
+        """The output for one batch; several arguments as the model takes them."""
+        inputs = self._given(x)
+        orbit = self._contract.orbit(self._elements, inputs.leaves)
+        scores = np.array([canonical_scores(self._contract, leaves) for leaves in orbit])
+        chosen = scores.argmax(axis=0)
+        canonical = [None if isinstance(a, Shared) else np.array(a) for a in inputs.leaves]
+        for k, moved in enumerate(self._contract.orbit(self._elements, inputs.leaves)):
+            for whole, part in zip(canonical, moved, strict=True):
+                if whole is not None:
+                    whole[chosen == k] = part[chosen == k]
+        given = [a if c is None else c for a, c in zip(inputs.leaves, canonical, strict=True)]
+        with self._model.ready():
+            y = self._answer(inputs.replaced(given))
+        found = [v.copy() for v in y.leaves]
+        for k, g in enumerate(self._elements):
+            for whole, back in zip(found, self._moved_back(g, y.leaves), strict=True):
+                whole[chosen == k] = back[chosen == k]
+        return y.tree(found)
+
+
+def canonical_scores(contract: Contract, leaves: Sequence[Any]) -> np.ndarray:
+    """⟨w, ρ_X(g) x⟩ for every input of a moved batch."""
+    parts = [
+        (np.asarray(a, np.float64).reshape(len(a), -1) * weights(a.shape[1:], i)).sum(axis=1)
+        for i, (a, action) in enumerate(zip(leaves, contract.inputs, strict=True))
+        if action is not None and not isinstance(a, Shared)
+    ]
+    return np.sum(parts, axis=0)
+
+
+def weights(shape: tuple[int, ...], place: int) -> np.ndarray:
+    """w for the flattened input array at this place, the same in every process."""
+    return np.random.default_rng([place, math.prod(shape)]).normal(size=math.prod(shape))
+
+
+_LARGEST = 4096
+_ALIKE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMap:
+    """ρ(g) on one flattened input x (d,): x[index], or x @ matrix; neither: x stays."""
+
+    index: Int[np.ndarray, " d"] | None = None
+    matrix: Float[np.ndarray, "d d"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMaps:
+    """Maps of every element of a finite group: ρ_X(g) of each input array, ρ_Y(g)⁻¹ of each output array."""
+
+    group: str
+    inputs: list[list[LinearMap]]
+    """One list an element, one map an input."""
+    back: list[list[LinearMap]]
+    output_shapes: list[tuple[int, ...]]
+    input_shapes: list[tuple[int, ...]]
+    input_axes: list[int] = field(default_factory=list)
+    """Where the model has the batch of every input; maps and shapes are of the other axes."""
+    output_axes: list[int] = field(default_factory=list)
+
+
+def group_maps(
+    contract: Contract,
+    leaves: Sequence[Any],
+    actions: Sequence[LeafAction | None],
+    output_shapes: Sequence[tuple[int, ...]],
+) -> GroupMaps:
+    """The maps for inputs and outputs of these shapes; raises InvalidArgumentError where they are not linear."""
+    elements = list(contract.group.elements or ())
+    shapes = [() if isinstance(x, Shared) else tuple(x.shape[1:]) for x in leaves]
+    return GroupMaps(
+        contract.group.name,
+        [[linear_map(a, g, s) for a, s in zip(contract.inputs, shapes, strict=True)] for g in elements],
+        [
+            [linear_map(a, contract.group.inverse(g), s) for a, s in zip(actions, output_shapes, strict=True)]
+            for g in elements
+        ],
+        list(output_shapes),
+        shapes,
+    )
+
+
+def linear_map(action: LeafAction | None, g: Element, shape: tuple[int, ...]) -> LinearMap:
+    """What `action` does to one input of this shape."""
+    if action is None:
+        return LinearMap()
+    d = math.prod(shape)
+    x = np.random.default_rng(0).normal(size=(1, *shape))
+    moved = np.asarray(action.act(g, x), np.float64).reshape(d)
+    places = np.asarray(action.act(g, np.arange(d, dtype=np.float64).reshape(1, *shape))).reshape(d)
+    index = np.rint(places).astype(np.int64)
+    if np.array_equal(np.sort(index), np.arange(d)) and np.array_equal(x.reshape(d)[index], moved):
+        return LinearMap() if np.array_equal(index, np.arange(d)) else LinearMap(index=index)
+    if d > _LARGEST:
+        raise InvalidArgumentError(
+            f"{action.name} resamples arrays of {d:,} numbers, too many for a matrix (at most {_LARGEST:,}); take a "
+            "group that moves them exactly, or remedy(..., form='function')"
+        )
+    matrix = np.asarray(action.act(g, np.eye(d).reshape(d, *shape)), np.float64).reshape(d, d)
+    if not np.abs(x.reshape(d) @ matrix - moved).max(initial=0.0) <= _ALIKE * np.abs(moved).max(initial=1.0):
+        raise InvalidArgumentError(f"{action.name} is not linear; remedy(..., form='function') takes any action")
+    return LinearMap(matrix=matrix)
