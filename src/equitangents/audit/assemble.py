@@ -7,7 +7,6 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from equitangents.audit.contract.trees import Shared
 from equitangents.audit.data_pass import Measured, measure_data
 from equitangents.audit.interruption import Bench, Interruption
 from equitangents.audit.measure.input_sets import set_result
-from equitangents.audit.measure.intervals import Resampler, spread_of
+from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.judge import Judgement
 from equitangents.audit.measure.orbits import Orbits, relative_std
 from equitangents.audit.measure.predictions import divergences, output_kind, relative_section
@@ -130,7 +129,7 @@ def _averaged(m: Measured) -> Callable[..., Any] | None:
 def _elements(m: Measured) -> list[ElementResult]:
     task, orbits, floors, judgement = m.task, m.orbits, m.floors, m.judgement
     contract = task.contract
-    resampler = replace(task, complete=True).resampler(task.x.n)  # of one element, over inputs alone
+    resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
     estimates = resampler.each(orbits.errors)
     scores = orbits.scores
     same = None if scores is None else (scores.argmax(axis=2) == scores[0].argmax(axis=1)).mean(axis=1)
@@ -335,7 +334,7 @@ def contract_section(task: Task, orbits: Orbits, judgement: Judgement) -> Contra
 def _output(task: Task, orbits: Orbits, judgement: Judgement, o: int) -> OutputContract:
     """One output's contract, errors and sizes, and the elements under which it fails."""
     scales, action = judgement.scales, orbits.actions[o]
-    resampler = replace(task, complete=True).resampler(task.x.n)
+    resampler = task.over_inputs(task.x.n)
     known = lambda value: float(value) if np.isfinite(value) else None
     shape = list(orbits.output_shapes[o])
     return OutputContract(
@@ -363,6 +362,6 @@ def _matching(task: Task, matched: np.ndarray) -> Matching:
         counted = np.isfinite(table)
         rows = counted.any(axis=0)
         values = np.where(counted, table, 0.0).sum(axis=0)[rows] / counted.sum(axis=0)[rows]
-        of_these = Resampler(len(values), None, task.confidence, task.resamples, task.seed) if len(values) else None
+        of_these = task.over_inputs(len(values)) if len(values) else None
         found.append(None if of_these is None else of_these.mean(values, bounds=(0.0, 1.0)))
     return Matching(*found)

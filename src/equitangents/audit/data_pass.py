@@ -20,8 +20,7 @@ from equitangents.audit.measure.judge import Judgement, decide, judge
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.task import Task
 from equitangents.audit.records import Parts
-from equitangents.audit.report.findings import Verdict
-from equitangents.audit.report.sections import Doubt, Estimate, RuleResult, UndefinedPose
+from equitangents.audit.report.sections import Doubt, Estimate, RuleResult, UndefinedPose, Verdict
 from equitangents.audit.sentence import INTERRUPTED, UNMOVED
 from equitangents.errors import NotFiniteError
 

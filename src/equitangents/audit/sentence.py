@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from equitangents.audit.measure.floors import FACTOR, Floors
 from equitangents.audit.measure.judge import Hidden, Judgement, hidden
-from equitangents.audit.report.findings import Verdict
 from equitangents.audit.report.part_sections import DataSection, LayerSection
 from equitangents.audit.report.sections import (
     ContractSection,
@@ -19,6 +18,8 @@ from equitangents.audit.report.sections import (
     Estimate,
     Headline,
     OutputContract,
+    Verdict,
+    of,
 )
 from equitangents.audit.report.words import (
     NAMED,
@@ -27,7 +28,6 @@ from equitangents.audit.report.words import (
     listed,
     matching_said,
     number,
-    of,
     share_of,
     tolerance_said,
     within,

@@ -7,7 +7,7 @@ f is equivariant if f(ρ_X(g)x) = ρ_Y(g)f(x) for all g; invariant where ρ_Y is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.represented import as_output_action
 from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import (
+    Actions,
     Custom,
     CustomAction,
     Layout,
@@ -42,7 +43,7 @@ from equitangents.groups import MatrixGroup, RotationGroup, SymmetryGroup
 class OutputActions:
     """The action on every output, None of invariant ones, where they are known already."""
 
-    actions: tuple[LeafAction | None, ...]
+    actions: Actions
     axes: tuple[int, ...] = ()
     """Where every output has its batch; empty: all along the first axis."""
 
@@ -52,7 +53,7 @@ class Contract:
     """A group, what it does to each input array, and what it should do to each output array."""
 
     group: SymmetryGroup
-    inputs: tuple[LeafAction | None, ...]
+    inputs: Actions
     layout: Layout | None
     kinds: Kinds | None
     """What the group does to arrays of every kind; None where only the given actions say."""
@@ -87,11 +88,11 @@ class Contract:
     @property
     def exact(self) -> bool:
         """Whether no input is resampled."""
-        return all(action is None or action.exact for action in self.inputs)
+        return self.inputs.exact
 
     def moves_exactly(self, g: Element) -> bool:
         """Whether g resamples no input."""
-        return all(action is None or action.moves_exactly(g) for action in self.inputs)
+        return self.inputs.moves_exactly(g)
 
     def start(self, x: Inputs) -> Inputs:
         """The inputs whose outputs others are compared with: these."""
@@ -99,17 +100,11 @@ class Contract:
 
     def move(self, g: Element, leaves: Sequence[Any]) -> list[Any]:
         """ρ_X(g) on one batch."""
-        pairs = zip(self.inputs, leaves, strict=True)
-        return [x if a is None or isinstance(x, Shared) else a.act(g, x) for a, x in pairs]
+        return self.inputs.act(g, leaves)
 
-    def orbit(self, elements: Sequence[Element], leaves: Sequence[Any]) -> Any:
+    def orbit(self, elements: Sequence[Element], leaves: Sequence[Any]) -> Iterator[list[Any]]:
         """ρ_X(g) of one batch for one element after another."""
-        still = lambda x: (x for _ in elements)
-        parts = [
-            still(x) if a is None or isinstance(x, Shared) else a.orbit(elements, x)
-            for a, x in zip(self.inputs, leaves, strict=True)
-        ]
-        yield from (list(leaves) for leaves in zip(*parts, strict=True))
+        return self.inputs.orbit(elements, leaves)
 
     def project(self, x: Inputs) -> Inputs:
         """ρ(e) x, which is x unless a mask cuts the corners of images."""
@@ -119,12 +114,11 @@ class Contract:
 
     def continuous(self) -> Contract:
         """With actions that are continuous in the element."""
-        smooth = tuple(None if a is None else a.continuous() for a in self.inputs)
-        return replace(self, inputs=smooth)
+        return replace(self, inputs=self.inputs.continuous())
 
     def more_accurate(self) -> Contract | None:
         """With better interpolation of the inputs; None if nothing is interpolated, or not better."""
-        better = tuple(a if a is None or a.exact else a.more_accurate() for a in self.inputs)
+        better = Actions(a if a is None or a.exact else a.more_accurate() for a in self.inputs)
         if self.exact or any(b is None for a, b in zip(self.inputs, better, strict=True) if a is not None):
             return None
         return replace(self, inputs=better)
@@ -135,10 +129,10 @@ class Contract:
         structure: Any,
         leaves: Sequence[np.ndarray],
         complex_pairs: Sequence[bool] = (),
-    ) -> list[LeafAction | None]:
+    ) -> Actions:
         """The action on every output, once their shapes are known; some hold complex numbers as pairs of real ones."""
         if isinstance(output_action, OutputActions):
-            return list(output_action.actions)
+            return output_action.actions
         given = spread_over("output_action", output_action, structure, len(leaves))
         actions: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
@@ -151,7 +145,7 @@ class Contract:
             if isinstance(part, Unordered):
                 part.check(name, y)
             actions.append(action)
-        return actions
+        return Actions(actions)
 
     def _output_action(self, part: Any, shape: tuple[int, ...]) -> LeafAction | None:
         if isinstance(part, Batch):
@@ -198,7 +192,7 @@ def make_contract(
         angle = _no_angle
     leaves = zip(parts, x.leaves, strict=True)
     grid = next((spatial(a.shape, p.layout) for p, a in leaves if p is not None and _is_image(p, a)), None)
-    return Contract(group, tuple(parts), used, known, output_layout or used or layout, angle, grid)
+    return Contract(group, Actions(parts), used, known, output_layout or used or layout, angle, grid)
 
 
 def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool:

@@ -8,19 +8,22 @@ Of (N, 8, 8, 8), and of (N, 3, 3, 32), either may be right.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents._types import Element
 from equitangents.actions import GroupAction
 from equitangents.actions.given_maps import GivenMap
 from equitangents.actions.remedies import flattened
+from equitangents.audit.contract.trees import Shared
 from equitangents.audit.contract.unordered import Comparison
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
+from equitangents.metrics.measure import norms
 
 Layout = Literal["channels_last", "channels_first"]
 
@@ -118,6 +121,78 @@ class LeafAction:
             y = np.ascontiguousarray(y)
         becomes_real = self.action.needs_floats and x.dtype.kind not in "fc"
         return y if becomes_real else y.astype(x.dtype, copy=False)
+
+
+class Actions(tuple["LeafAction | None", ...]):
+    """ρ(g) on every array of a model's inputs, or of its outputs, in order; None for an array that stays."""
+
+    __slots__ = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether no array is resampled."""
+        return all(a is None or a.exact for a in self)
+
+    @property
+    def compared(self) -> bool:
+        """Whether some array is no plain numbers: a mask of classes, or a set in any order."""
+        return any(a is not None and a.compared is not None for a in self)
+
+    def moves_exactly(self, g: Element) -> bool:
+        """Whether g resamples no array."""
+        return all(a is None or a.moves_exactly(g) for a in self)
+
+    def act(self, g: Element, arrays: Iterable[Any]) -> list[Any]:
+        """ρ(g) of every array."""
+        pairs = zip(self, arrays, strict=True)
+        return [x if a is None or isinstance(x, Shared) else a.act(g, x) for a, x in pairs]
+
+    def orbit(self, elements: Sequence[Element], arrays: Sequence[Any]) -> Iterator[list[Any]]:
+        """ρ(g) of every array for one element after another."""
+        still = lambda x: (x for _ in elements)
+        parts = [
+            still(x) if a is None or isinstance(x, Shared) else a.orbit(elements, x)
+            for a, x in zip(self, arrays, strict=True)
+        ]
+        yield from (list(leaves) for leaves in zip(*parts, strict=True))
+
+    def moved(self, arrays: Iterable[Any]) -> list[tuple[LeafAction, np.ndarray]]:
+        """The arrays that the group moves, with their actions."""
+        pairs = zip(self, arrays, strict=True)
+        return [(a, x) for a, x in pairs if a is not None and not isinstance(x, Shared)]
+
+    def continuous(self) -> Actions:
+        """Actions that are continuous in g, as derivatives need it."""
+        return Actions(None if a is None else a.continuous() for a in self)
+
+    def apart(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
+        """‖a − b‖ of every array and input."""
+        return np.array([apart(x, y, action) for x, y, action in zip(a, b, self, strict=True)])
+
+    def sizes(self, a: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
+        """‖a‖ of every array and input."""
+        return np.array([size(x, action) for x, action in zip(a, self, strict=True)])
+
+    def profiles(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> list[np.ndarray]:
+        """The arrays `a`; of those that are no plain numbers, what they share with `b`."""
+        return [
+            x if action is None or action.compared is None else action.compared.profile(x, y)
+            for action, x, y in zip(self, a, b, strict=True)
+        ]
+
+
+def apart(a: np.ndarray, b: np.ndarray, action: LeafAction | None = None) -> Float[np.ndarray, " n"]:
+    """‖a − b‖ for every input; of class numbers 1 where they differ; as the action's comparison says."""
+    if action is not None and action.compared is not None:
+        return action.compared.apart(a, b)
+    return (a != b).astype(np.float64) if a.dtype.kind == "i" else norms(a - b)
+
+
+def size(a: np.ndarray, action: LeafAction | None = None) -> Float[np.ndarray, " n"]:
+    """‖a‖ for every input; of class numbers 1, and of what is compared otherwise as that says."""
+    if action is not None and action.compared is not None:
+        return action.compared.size(a)
+    return np.ones(len(a)) if a.dtype.kind == "i" else norms(a)
 
 
 def leaf(action: GroupAction, layout: Layout | None) -> LeafAction:

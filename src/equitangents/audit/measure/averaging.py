@@ -18,7 +18,7 @@ from equitangents._types import Element
 from equitangents.audit.adapters import Model
 from equitangents.audit.adapters.model import Answer, answer
 from equitangents.audit.contract.contract import Contract
-from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
 from equitangents.audit.measure.task import filled_up
 from equitangents.errors import InvalidArgumentError
@@ -31,7 +31,7 @@ class _Remedied:
         self,
         model: Model,
         contract: Contract,
-        actions: Sequence[LeafAction | None],
+        actions: Actions,
         classes: bool,
         axes: tuple[int, ...] = (),
         expected: Any = None,
@@ -46,7 +46,7 @@ class _Remedied:
                 "class numbers have no mean, nor have masks of them and sets in any order; audit the scores of the "
                 "classes, and average these"
             )
-        self._model, self._contract, self._actions = model, contract, list(actions)
+        self._model, self._contract, self._actions = model, contract, actions
         self._elements = list(contract.group.elements)
         self._axes, self._expected = axes, expected
 
@@ -68,8 +68,7 @@ class _Remedied:
         return answer(output, inputs.n, expected=self._expected)
 
     def _moved_back(self, g: Element, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
-        inverse = self._contract.group.inverse(g)
-        return [v if a is None else a.act(inverse, v) for a, v in zip(self._actions, leaves, strict=True)]
+        return self._actions.act(self._contract.group.inverse(g), leaves)
 
 
 class Averaged(_Remedied):
@@ -131,8 +130,8 @@ def canonical_scores(contract: Contract, leaves: Sequence[Any]) -> np.ndarray:
     """⟨w, ρ_X(g) x⟩ for every input of a moved batch."""
     parts = [
         (np.asarray(a, np.float64).reshape(len(a), -1) * weights(a.shape[1:], i)).sum(axis=1)
-        for i, (a, action) in enumerate(zip(leaves, contract.inputs, strict=True))
-        if action is not None and not isinstance(a, Shared)
+        for i, a in enumerate(leaves)
+        if contract.inputs[i] is not None and not isinstance(a, Shared)
     ]
     return np.sum(parts, axis=0)
 
@@ -172,7 +171,7 @@ class GroupMaps:
 def group_maps(
     contract: Contract,
     leaves: Sequence[Any],
-    actions: Sequence[LeafAction | None],
+    actions: Actions,
     output_shapes: Sequence[tuple[int, ...]],
 ) -> GroupMaps:
     """The maps for inputs and outputs of these shapes; raises InvalidArgumentError where they are not linear."""

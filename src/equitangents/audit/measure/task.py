@@ -16,13 +16,12 @@ from equitangents.audit.adapters import Answer, Model
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import answer, axes_of
 from equitangents.audit.contract.contract import Contract
-from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared, to_numpy
+from equitangents.audit.contract.leaf_actions import Actions
+from equitangents.audit.contract.trees import Inputs, to_numpy
 from equitangents.audit.measure.clock import Clock, Record
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.keywords import CheckedKeywords
-from equitangents.metrics.measure import norms, ratio
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -101,6 +100,10 @@ class Task:
         elements = None if self.complete else len(self.elements)
         return _resampler(inputs, elements, self.confidence, self.resamples, self.seed)
 
+    def over_inputs(self, inputs: int) -> Resampler:
+        """Intervals over this many inputs alone."""
+        return _resampler(inputs, None, self.confidence, self.resamples, self.seed)
+
     def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for all of x, in batches."""
         parts = [self.batch(x.subset(rows), run) for rows in batches(x.n, self.step)]
@@ -176,7 +179,7 @@ class Task:
         there = lambda a: mask.reshape(*mask.shape, *(1,) * (a.ndim - mask.ndim))
         return replace(y, leaves=tuple(np.where(there(a), a, 0) if cut(a) else a for a in y.leaves))
 
-    def output_actions(self, y: Answer) -> list[LeafAction | None]:
+    def output_actions(self, y: Answer) -> Actions:
         """The action on every output."""
         return self.contract.output_actions(self.output_action, y.structure, y.leaves, y.complex_pairs)
 
@@ -224,33 +227,8 @@ def batches(n: int, size: int) -> list[np.ndarray]:
 
 def default_batch_size(x: Inputs) -> int:
     """Rows whose inputs take 64 MiB at most, and 256 at most: a model's own arrays are larger than its inputs."""
-    row = sum(a[:1].nbytes for a in x.leaves if not isinstance(a, Shared))
+    row = sum(a[:1].nbytes for a in x.batches)
     return int(max(1, min(_LARGEST_BATCH, _BATCH_BYTES // max(row, 1))))
-
-
-def relative(a: Sequence[np.ndarray], b: Sequence[np.ndarray], to: Sequence[np.ndarray] | None = None) -> np.ndarray:
-    """‖a − b‖/‖to‖ (‖b‖ if not given) for every input, the largest over the outputs, (N,)."""
-    to = b if to is None else to
-    return np.max([ratio(apart(p, q), size(r)) for p, q, r in zip(a, b, to, strict=True)], axis=0)
-
-
-def apart(a: np.ndarray, b: np.ndarray, action: LeafAction | None = None) -> np.ndarray:
-    """‖a − b‖ for every input, (N,); of class numbers 1 where they differ; as the action's comparison says."""
-    if action is not None and action.compared is not None:
-        return action.compared.apart(a, b)
-    return (a != b).astype(np.float64) if a.dtype.kind == "i" else norms(a - b)
-
-
-def size(a: np.ndarray, action: LeafAction | None = None) -> np.ndarray:
-    """‖a‖ for every input, (N,); of class numbers 1, and of what is compared otherwise as that says."""
-    if action is not None and action.compared is not None:
-        return action.compared.size(a)
-    return np.ones(len(a)) if a.dtype.kind == "i" else norms(a)
-
-
-def pulled_back(actions: Sequence[LeafAction | None], inverse: Any, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """ρ_Y(g)⁻¹ on every output."""
-    return [y if a is None else a.act(inverse, y) for a, y in zip(actions, leaves, strict=True)]
 
 
 def flattened(leaves: Sequence[np.ndarray]) -> np.ndarray:

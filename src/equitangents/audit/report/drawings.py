@@ -17,7 +17,6 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.image import imsave
 
-from equitangents.audit.report.judged import error_of, floor_of
 from equitangents.audit.report.sections import ElementResult, Estimate, OrbitPoint, Witness
 from equitangents.report.verdict import format_number
 
@@ -129,7 +128,7 @@ def turns(elements: Sequence[ElementResult]) -> list[ElementResult]:
 
 def polar(elements: Sequence[ElementResult]) -> Polar:
     """Draw elements that all have an angle, in its order; angles run counter-clockwise from the right."""
-    rings = nice_ticks(largest(v for e in elements for v in (error_of(e).q95, error_of(e).estimate.high, floor_of(e))))
+    rings = nice_ticks(largest(v for e in elements for v in (e.shown.q95, e.shown.estimate.high, e.shown_floor)))
     limit = rings[-1]
     parts = [_grid(rings)]
     alone = len(elements) <= SPOKES
@@ -138,10 +137,10 @@ def polar(elements: Sequence[ElementResult]) -> Polar:
     parts.append(_numbers(rings))
     parts.append(tag("line", x1=CENTRE, y1=CENTRE, x2=CENTRE, y2=CENTRE, class_="hand"))
     parts.append(tag("circle", r=5.5, cx=CENTRE, cy=CENTRE, class_="here"))
-    worst = max(elements, key=lambda e: error_of(e).estimate.mean)
+    worst = max(elements, key=lambda e: e.shown.estimate.mean)
     said = (
         f"Relative error over the angle of {len(elements)} turns; the largest mean is "
-        f"{relative(error_of(worst).estimate.mean)} at {worst.angle:.4g} degrees. The table below holds every number."
+        f"{relative(worst.shown.estimate.mean)} at {worst.angle:.4g} degrees. The table below holds every number."
     )
     drawing = tag("svg", "".join(parts), viewBox=f"0 0 {SIZE:g} {SIZE:g}", role="img", aria_label=said)
     return Polar(drawing, limit)
@@ -172,8 +171,8 @@ def _numbers(rings: Sequence[float]) -> str:
 def _spokes(elements: Sequence[ElementResult], limit: float) -> str:
     parts = []
     for e in elements:
-        angle, mean = e.angle or 0.0, error_of(e).estimate.mean
-        ends = [place(angle, value, limit) for value in (0.0, mean, error_of(e).q05, error_of(e).q95)]
+        angle, mean = e.angle or 0.0, e.shown.estimate.mean
+        ends = [place(angle, value, limit) for value in (0.0, mean, e.shown.q05, e.shown.q95)]
         (x0, y0), (x, y), (xa, ya), (xb, yb) = ends
         parts.append(tag("line", x1=xa, y1=ya, x2=xb, y2=yb, class_="spread"))
         parts.append(tag("line", x1=x0, y1=y0, x2=x, y2=y, class_="stem"))
@@ -182,7 +181,7 @@ def _spokes(elements: Sequence[ElementResult], limit: float) -> str:
         parts.append(
             tag(
                 "path",
-                d=path(place(angle + s * half, floor_of(e), limit) for s in (-1, -0.5, 0, 0.5, 1)),
+                d=path(place(angle + s * half, e.shown_floor, limit) for s in (-1, -0.5, 0, 0.5, 1)),
                 class_="floor alone",
             )
         )
@@ -191,13 +190,13 @@ def _spokes(elements: Sequence[ElementResult], limit: float) -> str:
 
 def _joined(elements: Sequence[ElementResult], limit: float) -> str:
     line = lambda values: [place(e.angle or 0.0, v, limit) for e, v in zip(elements, values, strict=True)]
-    upper, lower = line(error_of(e).q95 for e in elements), line(error_of(e).q05 for e in elements)
+    upper, lower = line(e.shown.q95 for e in elements), line(e.shown.q05 for e in elements)
     ring = path(upper, closed=True) + path(reversed(lower), closed=True)
     return "".join(
         (
             tag("path", d=ring, class_="band"),
-            tag("path", d=path(line(floor_of(e) for e in elements), closed=True), class_="floor"),
-            tag("path", d=path(line(error_of(e).estimate.mean for e in elements), closed=True), class_="mean"),
+            tag("path", d=path(line(e.shown_floor for e in elements), closed=True), class_="floor"),
+            tag("path", d=path(line(e.shown.estimate.mean for e in elements), closed=True), class_="mean"),
         )
     )
 

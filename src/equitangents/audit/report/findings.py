@@ -38,18 +38,20 @@ from equitangents.audit.report.sections import (
     LieResult,
     ModelSection,
     OrbitSection,
+    OutputContract,
     RelativeSection,
     RuleResult,
     SetResult,
     Spread,
     TransformResult,
     UndefinedPose,
+    Verdict,
     Witness,
+    of,
 )
 
 FORMAT: Literal["equitangents.audit/2"] = "equitangents.audit/2"
 """2: probabilities have a unit, spreads take moved copies in, and errors of inputs are kept in every unit."""
-Verdict = Literal["equivariant", "equivariant within tolerance", "broken", "stochastic", "undecided"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,6 +129,28 @@ class Findings:
     """Inputs that no element moves, and that were left out, unless all are such."""
     inputs_digest: str = ""
     """A hash of the inputs, the group and its elements: equal where errors of single inputs may be compared."""
+
+    @property
+    def shown(self) -> Headline:
+        """The headline; of a report that was made without one, the error relative to ‖f(x)‖."""
+        bound = max((e.error.estimate.high for e in self.elements), default=self.error.estimate.high)
+        return self.headline or Headline("norm", "", self.error, self.floor, bound)
+
+    @property
+    def unscaled(self) -> bool:
+        """Whether all outputs vanish, and errors are not relative to anything."""
+        return self.shown.unit == "absolute" and all(o.scale is None for o in self.contract.outputs)
+
+    @property
+    def unit_said(self) -> str:
+        """ "of ‖f(x)‖", "of the spread between inputs", …"""
+        return "in the outputs' own unit" if self.unscaled else of(self.shown.unit)
+
+    def unit_said_of(self, output: OutputContract) -> str:
+        """What one output's error is relative to, in words; it may have a unit of its own."""
+        if output.unit is None or (output.unit == "absolute" and output.scale is None):
+            return self.unit_said
+        return of(output.unit)
 
 
 def plain(value: Any) -> Any:

@@ -4,10 +4,14 @@ audit went: members, the data's own symmetry, remedies, points of training, time
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from equitangents.audit.report.sections import Estimate
+
+_ALIKE = 1e-5
+"""Members whose part of the violation is this share of the whole differ by rounding alone."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,17 @@ class EnsembleSection:
     """Whether the mean of infinitely many such members is equivariant at this width, or in the limit of infinite width
     alone; null where the layers do not tell, or the members were not trained on all copies of their data."""
 
+    @property
+    def alike(self) -> bool:
+        """Whether all members have the same violation, up to rounding."""
+        return self.finite <= _ALIKE * math.sqrt(max(self.sizes[0].squared_error.mean, 0.0))
+
+    @property
+    def errors(self) -> tuple[Estimate, Estimate, Estimate]:
+        """Root mean square errors of one member, of the mean of all, and of infinitely many: one quantity."""
+        one, now = self.sizes[0].squared_error.rooted, self.sizes[-1].squared_error.rooted
+        return one, now, now if self.alike else self.limit
+
 
 @dataclass(frozen=True)
 class DataSection:
@@ -161,6 +176,12 @@ class Remedy:
     """Forward passes for every input with as many members as the law asks for; null: no number of them does, or none
     more is needed."""
 
+    @property
+    def before_after(self) -> tuple[Estimate | None, Estimate | None]:
+        """The error before and after, in the headline's unit where there is one."""
+        alone = lambda value: None if value is None else Estimate(value, value, value)
+        return self.before or alone(self.error_before), self.after or alone(self.error_after)
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -176,6 +197,16 @@ class Checkpoint:
     """The error in the headline's unit; a spread is that between this checkpoint's outputs."""
     judged_elements: list[float] = field(default_factory=list)
     """Mean error of each element in the headline's unit."""
+
+    @property
+    def shown(self) -> Estimate:
+        """The error in the headline's unit where there is one."""
+        return self.judged or self.error
+
+    @property
+    def shown_elements(self) -> list[float]:
+        """The error under every element, in the unit of `shown`."""
+        return self.judged_elements or self.elements
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,24 @@ is random.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+Verdict = Literal["equivariant", "equivariant within tolerance", "broken", "stochastic", "undecided"]
+Unit = Literal["norm", "spread", "absolute", "classes", "share", "probability"]
+
+
+def of(unit: str) -> str:
+    """What a percentage is of."""
+    return {
+        "norm": "of ‖f(x)‖",
+        "spread": "of the spread between inputs",
+        "absolute": "of output_scale",
+        "classes": "of cases",
+        "probability": "of probability",
+        "share": "as a share of pixels or boxes",
+    }[unit]
 
 
 @dataclass(frozen=True)
@@ -22,6 +38,11 @@ class Estimate:
     mean: float
     low: float
     high: float
+
+    @property
+    def rooted(self) -> Estimate:
+        """The square roots of a mean square and its interval."""
+        return Estimate(*(math.sqrt(max(value, 0.0)) for value in (self.mean, self.low, self.high)))
 
 
 @dataclass(frozen=True)
@@ -41,7 +62,7 @@ class Spread:
 class Headline:
     """The error that the sentence, the verdict and `--fail-above` use."""
 
-    unit: Literal["norm", "spread", "absolute", "classes", "share", "probability"]
+    unit: Unit
     """What violations are divided by: "norm": ‖f(x)‖; "spread": the root mean square distance of f(x) from its mean
     over the inputs and their moved copies; "probability": √2, of outputs that are probabilities; "absolute":
     output_scale, or 1; "classes": outputs are class numbers, and the error is the share of them that changes; "share":
@@ -165,9 +186,14 @@ class OutputContract:
     """What its error is, of masks of classes and of sets; null: the norm of a difference."""
     matching: Matching | None = None
     """What was matched, missed and extra, where the output is a set."""
-    unit: Literal["norm", "spread", "absolute", "classes", "share", "probability"] | None = None
+    unit: Unit | None = None
     """What `judged` is relative to: that of the headline, but for class numbers, masks and sets, outputs with an
     output_scale, and outputs without a spread."""
+
+    @property
+    def shown(self) -> Estimate:
+        """The error in the headline's unit where there is one."""
+        return self.judged or self.error
 
 
 @dataclass(frozen=True)
@@ -285,6 +311,16 @@ class ElementResult:
     above: bool | None = None
     """Whether some output fails under it."""
 
+    @property
+    def shown(self) -> Spread:
+        """The error in the headline's unit where there is one: what tables and drawings show."""
+        return self.judged or self.error
+
+    @property
+    def shown_floor(self) -> float:
+        """The floor in the unit of `shown`."""
+        return self.floor if self.judged_floor is None else self.judged_floor
+
 
 @dataclass(frozen=True)
 class OrbitSection:
@@ -340,6 +376,16 @@ class SetResult:
     judged: Estimate | None = None
     """The error in the headline's unit; a spread is that between the inputs of this set."""
     judged_floor: float | None = None
+
+    @property
+    def shown(self) -> Estimate:
+        """The error in the headline's unit where there is one."""
+        return self.judged or self.error
+
+    @property
+    def shown_floor(self) -> float:
+        """The floor in the unit of `shown`."""
+        return self.floor if self.judged_floor is None else self.judged_floor
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from equitangents.audit.report.findings import Verdict
-from equitangents.audit.report.sections import Estimate, Headline, OutputContract, RuleResult, StrengthResult
+from equitangents.audit.report.sections import (
+    Estimate,
+    Headline,
+    OutputContract,
+    RuleResult,
+    StrengthResult,
+    Verdict,
+    of,
+)
 from equitangents.report.verdict import format_number
 
 NEARLY = 0.1
@@ -51,18 +58,6 @@ def badge(verdict: Verdict, headline: Headline) -> tuple[str, str, str]:
 def tolerance_said(tolerance: float | None) -> str:
     """The tolerance as a percentage, "1 %"."""
     return number(tolerance or 0.0)
-
-
-def of(unit: str) -> str:
-    """What a percentage is of."""
-    return {
-        "norm": "of ‖f(x)‖",
-        "spread": "of the spread between inputs",
-        "absolute": "of output_scale",
-        "classes": "of cases",
-        "probability": "of probability",
-        "share": "as a share of pixels or boxes",
-    }[unit]
 
 
 def share_of(e: Estimate, unit: str) -> str:

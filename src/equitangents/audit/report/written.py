@@ -18,7 +18,6 @@ from xml.sax.saxutils import escape, quoteattr
 from equitangents._types import FileName
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings, plain
-from equitangents.audit.report.judged import output_error, unit_of_output
 from equitangents.audit.report.words import listed, number
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
@@ -94,7 +93,7 @@ def suite(title: str, model: str, cases: Sequence[Check], seconds: float, findin
 
 def _output(report: Findings, o: int) -> Check:
     output = report.contract.outputs[o]
-    said = f"mean error {number(output_error(output).mean)} {unit_of_output(output, report)}"
+    said = f"mean error {number(output.shown.mean)} {report.unit_said_of(output)}"
     if output.fails_under:
         said += f", fails under {listed(output.fails_under)}"
     return Check(f"{output.name} ({output.action})", not output.fails_under, said)
