@@ -111,7 +111,7 @@ def audit_atoms(
     check_name(calculator, "calculator")
     with stages() as stage:
         stage("importing JAX and ASE")
-        from equitangents.audit.adapters.files import load_calculator
+        from equitangents.audit.adapters.choose import load_calculator
         from equitangents.audit.adapters.model import require
         from equitangents.audit.potentials.checks import read_baseline
         from equitangents.audit.potentials.run import atoms as run
@@ -328,7 +328,7 @@ def audit(
         x, y = limited(x, y, limit, seed, batch_axis)
         stage("importing JAX")
         from equitangents.audit.adapters import as_model
-        from equitangents.audit.adapters.files import load_function, load_model
+        from equitangents.audit.adapters.choose import load_function, load_model
         from equitangents.audit.contract.trees import along_axis
         from equitangents.audit.records import gather
         from equitangents.audit.report.checks import read_baseline

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from equitangents.audit.adapters.footprints import Footprint, of_program
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, require
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, require
 from equitangents.audit.contract.trees import to_numpy
 from equitangents.claims import UNREADABLE, check_archive, read_json
 from equitangents.errors import InvalidArgumentError
@@ -65,19 +65,18 @@ class KerasModel(Model):
 
     def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """What every layer without layers returns, in order of execution."""
-        traces: list[LayerTrace] = []
-        counts: dict[str, int] = {}
+        traced = Traced()
         with contextlib.ExitStack() as stack:
             for layer in self.model._flatten_layers(include_self=False, recursive=True):
                 inner = [*layer._flatten_layers(include_self=False, recursive=False)]
                 if not inner and type(layer).__name__ != "InputLayer":
-                    stack.enter_context(_watched(layer, traces, counts, keep))
+                    stack.enter_context(_watched(layer, traced, keep))
             self.model(_given(x), training=False)
-        return traces or None
+        return traced.layers or None
 
 
 @contextlib.contextmanager
-def _watched(layer: Any, traces: list[LayerTrace], counts: dict[str, int], keep: Keep) -> Iterator[None]:
+def _watched(layer: Any, traced: Traced, keep: Keep) -> Iterator[None]:
     """Within it what the layer reads and returns is noted."""
     original = layer.call
 
@@ -85,13 +84,10 @@ def _watched(layer: Any, traces: list[LayerTrace], counts: dict[str, int], keep:
         made = original(*args, **kwargs)
         features, read = (next(iter(jax.tree.leaves(v)), None) for v in (made, (args, kwargs)))
         if features is not None and not isinstance(features, jax.core.Tracer):
-            name = layer.path or layer.name
-            counts[name] = counts.get(name, 0) + 1
-            again = f" (call {counts[name]})" if counts[name] > 1 else ""
             a = to_numpy(features)
             before = keep(to_numpy(read)) if hasattr(read, "shape") else None
-            if a.ndim >= 2 and a.dtype.kind == "f":
-                traces.append(LayerTrace(name + again, type(layer).__name__, before, keep(a)))
+            after = keep(a) if a.ndim >= 2 and a.dtype.kind == "f" else None
+            traced.add(layer.path or layer.name, type(layer).__name__, before, after)
         return made
 
     object.__setattr__(layer, "call", call)

@@ -7,10 +7,11 @@ import importlib
 import sysconfig
 import traceback
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import jax
 import numpy as np
@@ -62,6 +63,22 @@ class LayerTrace:
     outputs: Tree
     rounding: float = 0.0
     """The rounding of one operation of the layer, if that is coarser than the type of `outputs`: of half precision."""
+
+
+@final
+class Traced:
+    """Layers in the order in which they are called; one that is called again is numbered."""
+
+    def __init__(self) -> None:
+        self.layers: list[LayerTrace] = []
+        self._calls: Counter[str] = Counter()
+
+    def add(self, name: str, kind: str, inputs: Tree, outputs: Tree, rounding: float = 0.0) -> None:
+        """One more call; `outputs` None: of no features, which is counted alone."""
+        self._calls[name] += 1
+        again = f" (call {self._calls[name]})" if self._calls[name] > 1 else ""
+        if outputs is not None:
+            self.layers.append(LayerTrace(name + again, kind, inputs, outputs, rounding))
 
 
 class Model(ABC):

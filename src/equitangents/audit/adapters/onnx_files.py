@@ -347,8 +347,13 @@ def _batch_first(shape: list[Any] | None, axis: int) -> list[Any] | None:
     return shape if not shape else [*shape[axis : axis + 1], *shape[:axis], *shape[axis + 1 :]]
 
 
-def load_onnx(path: str) -> OnnxModel:
-    """The model in an ONNX file, on the CPU."""
+def of_session(session: Any) -> OnnxModel:
+    """The adapter of a session that is in memory."""
+    return OnnxModel(session, "ONNX session")
+
+
+def load_onnx(path: str, trust: bool = False) -> OnnxModel:
+    """The model in an ONNX file, on the CPU; it runs no code of its own, trusted or not."""
     runtime = require("onnxruntime", "onnx")
     options = runtime.SessionOptions()
     options.log_severity_level = SILENT

@@ -9,7 +9,6 @@ import io
 import json
 import warnings
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, final
 
@@ -24,14 +23,9 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 
 @final
 class TorchGraph(TorchModel):
-    """A graph module. Types, strides and paddings are written into it: no double precision, and no variants."""
+    """A graph module."""
 
-    def double(self) -> None:
-        """Nothing: a compiled graph keeps its precision."""
-
-    def variants(self) -> Iterator[tuple[str, str, TorchModel]]:
-        """No variants: a compiled graph cannot be changed."""
-        return iter(())
+    compiled = True
 
     def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Every operation on the inputs whose result is real and has a row an input, in the graph's order."""
@@ -47,6 +41,11 @@ class TorchGraph(TorchModel):
         with self.torch.inference_mode():
             recorder.run(*(given[name] for name in wanted), enable_io_processing=False)
         return recorder.traces
+
+
+def of_program(program: Any) -> TorchGraph:
+    """The adapter of a program that is in memory."""
+    return TorchGraph(program.module(), "exported program")
 
 
 def _recorder(torch: Any, keep: Keep) -> Any:
@@ -146,22 +145,17 @@ def check_archive(torch: Any, path: str, content: bytes) -> None:
 class ScriptModel(TorchModel):
     """A compiled program: its types are written into it, and it calls its modules where nobody sees them."""
 
+    compiled = True
+
     def __init__(self, module: Any, name: str | None = None):
         super().__init__(module, name or getattr(module, "original_name", None))
-
-    def double(self) -> None:
-        """Nothing: a program keeps its precision."""
 
     def trace(self, x: Any, keep: Keep = np.array) -> None:
         """Nothing: TorchScript runs no hooks."""
 
-    def variants(self) -> Iterator[tuple[str, str, TorchModel]]:
-        """No variants: a program cannot be changed."""
-        return iter(())
 
-
-def load_script(path: str) -> ScriptModel:
-    """The module in an archive of torch.jit.save, on the CPU."""
+def load_script(path: str, trust: bool = False) -> ScriptModel:
+    """The module in an archive of torch.jit.save, on the CPU; it runs no code of Python's, trusted or not."""
     torch = require("torch", "torch")
     try:
         with warnings.catch_warnings():
