@@ -20,8 +20,8 @@ from jaxtyping import Float
 from scipy.special import stdtrit
 
 from equitangents.audit.potentials.calculator import Potential
-from equitangents.audit.potentials.known import Known, told_apart
-from equitangents.audit.potentials.results import ENOUGH, Row, Sampling, decided, outcome
+from equitangents.audit.potentials.known import Known
+from equitangents.audit.potentials.results import ENOUGH, Row, Sampling, Trial
 from equitangents.audit.report.sections import Estimate
 
 _EXPECTED = 0.3
@@ -115,39 +115,29 @@ def _gradient(potential: Potential, known: Known, picked: list[int], rng: np.ran
         floors.append(error * per + forces_floor)
         steps.append(step)
     every = np.array(squares).T
-    per_structure = np.sqrt(every.mean(axis=0))
     scales = known.scales(potential.quantities["forces"])
 
-    def row(columns: list[int]) -> Row:
-        table, of = every[:, columns], [picked[c] for c in columns]
-        estimate, covers = s.root_mean_square(table, "directions")
-        worst, floor = per_structure[columns], rms(np.array(floors)[columns])
-        moving = [c for c, i in enumerate(of) if i in scales]
-        relative = None
-        if moving:
-            divisors = np.array([scales[of[c]] for c in moving])
-            relative = s.root_mean_square(table[:, moving] / divisors**2, "directions")[0]
-        return Row(
-            test="gradient",
-            quantity="forces",
-            unit="meV/Å",
-            error=estimate,
-            covers=covers,
-            worst=float(worst.max()),
-            worst_structure=of[int(worst.argmax())],
-            worst_move="",
-            floor=floor,
-            tolerance=tolerance,
-            relative=relative,
-            structures=len(of),
-            moves=_DIRECTIONS,
-            outcome=outcome(estimate, float(worst.max()), floor, tolerance),
-            note=f"central differences of the energy, steps from {min(steps):g} to {4 * h:g} Å, and their own error",
-            errors=np.sqrt(table.T).tolist(),
-        )
+    def relative(columns: list[int]) -> Estimate | None:
+        moving = [c for c in columns if picked[c] in scales]
+        divisors = np.array([scales[picked[c]] for c in moving])
+        return s.root_mean_square(every[:, moving] / divisors**2, "directions")[0] if moving else None
 
-    found_row = decided(row, floors, list(per_structure), tolerance)
-    return told_apart(found_row, [known.vanishes("forces", i) for i in picked], row, list(per_structure), floors)
+    return Trial(
+        test="gradient",
+        quantity="forces",
+        unit="meV/Å",
+        structures=picked,
+        errors=np.sqrt(every.T),
+        moves=_DIRECTIONS,
+        worst=[("", float(worst)) for worst in np.sqrt(every.mean(axis=0))],
+        floors=floors,
+        tolerance=tolerance,
+        estimate=lambda columns: s.root_mean_square(every[:, columns], "directions"),
+        relative=relative,
+        floor=rms,
+        note=f"central differences of the energy, steps from {min(steps):g} to {4 * h:g} Å, and their own error",
+        blind=[known.vanishes("forces", i) for i in picked],
+    ).decided()
 
 
 def _slope(potential: Potential, atoms: Any, u: np.ndarray, h: float) -> float:
@@ -171,30 +161,21 @@ def _asymmetry(potential: Potential, known: Known, picked: list[int], rng: np.ra
         steps.append(step)
     S, J = np.array(products), np.array(sizes)
     per = np.sqrt(_squares(S, J, np.arange(_PROBES)))
-
-    def row(columns: list[int]) -> Row:
-        estimate, covers = _estimate(S[columns], J[columns], s)
-        worst, floor = per[columns], float(np.mean(np.array(floors)[columns]))
-        return Row(
-            test="asymmetry",
-            quantity="force Jacobian",
-            unit="of ‖J‖",
-            error=estimate,
-            covers=covers,
-            worst=float(worst.max()),
-            worst_structure=picked[columns[int(worst.argmax())]],
-            worst_move="",
-            floor=floor,
-            tolerance=ASYMMETRY,
-            relative=Estimate(estimate.mean, estimate.low, estimate.high),
-            structures=len(columns),
-            moves=_PROBES,
-            outcome=outcome(estimate, float(worst.max()), floor, ASYMMETRY),
-            note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps from {min(steps):g} to {2 * h:g} Å",
-            errors=worst[:, None].tolist(),
-        )
-
-    return decided(row, floors, list(per), ASYMMETRY)
+    estimate = lambda columns: _estimate(S[columns], J[columns], s)
+    return Trial(
+        test="asymmetry",
+        quantity="force Jacobian",
+        unit="of ‖J‖",
+        structures=picked,
+        errors=per[:, None],
+        moves=_PROBES,
+        worst=[("", float(worst)) for worst in per],
+        floors=floors,
+        tolerance=ASYMMETRY,
+        estimate=estimate,
+        relative=lambda columns: estimate(columns)[0],
+        note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps from {min(steps):g} to {2 * h:g} Å",
+    ).decided()
 
 
 def _squares(S: np.ndarray, J: np.ndarray, probes: np.ndarray) -> np.ndarray:

@@ -15,15 +15,15 @@ squares (Satterthwaite). Entries of one value are counted up to 9, since atoms t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.special import fdtri
 
 from equitangents.audit.potentials.calculator import Potential, Quantity, Values
-from equitangents.audit.potentials.results import BrokenPose, Row
+from equitangents.audit.potentials.results import NO_FORCES, BrokenPose
 from equitangents.audit.potentials.structures import Move, chiral, nudged
 from equitangents.errors import InvalidArgumentError, ModelError, NotFiniteError
 from equitangents.keywords import meant
@@ -206,29 +206,7 @@ class Known:
         return {name: v for name, v in values.items() if name not in wrong}
 
 
-NO_FORCES = "forces vanish, as in a perfect or relaxed crystal"
 ACHIRAL = "the structure is its own mirror image"
-_REMEDY = "rattled structures (atoms.rattle(0.1))"
-
-
-def told_apart(
-    row: Row, blind: list[Any], make: Callable[[list[int]], Row], worst: list[float], floors: list[float]
-) -> Row:
-    """The row of structures that can show a violation; undecided where none can, and none does.
-
-    `blind` says of each structure why it shows nothing, with a false value of those that do.
-    """
-    showing = [c for c, why in enumerate(blind) if not why or not worst[c] <= 2 * floors[c]]
-    if row.outcome == "fails" or len(showing) == len(blind):
-        return row
-    why = next((why for why in blind if isinstance(why, str) and why), NO_FORCES)
-    if not showing:
-        return replace(
-            row, outcome="undecided", blind=True, decide=_REMEDY, note="; ".join(filter(None, (row.note, why)))
-        )
-    part = make(showing)
-    said = f"of {len(showing)} of {len(blind)} structures; of the others {why}"
-    return replace(part, given=len(blind), note="; ".join(filter(None, (part.note, said))), errors=row.errors)
 
 
 def as_they_are(
