@@ -37,8 +37,7 @@ from equitangents.nn.signal import Grid, Signal
 from equitangents import precision
 from equitangents.memory import check_fits, machine_memory
 from equitangents.normals import standard_normal
-from equitangents.scale.executors import Tasks, check_spread, workers_of
-from equitangents.scale.spreading import opened, spread
+from equitangents.scale.executors import Tasks, check_spread, opened, spread, workers_of
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
 from equitangents.ensembles.training.batches import Batches

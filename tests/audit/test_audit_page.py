@@ -12,7 +12,7 @@ import equitangents as et
 from audit.example_report import GUILTY, example_report
 from equitangents.audit.report.drawings import CENTRE, RADIUS, cells, nice_ticks, place, relative, share
 from equitangents.audit.report.page import html
-from equitangents.report import outside_resources
+from equitangents.report.render import outside_resources
 
 SECTIONS = ("elements", "orbits", "layers", "sets", "irreps", "ensemble", "remedies", "contract", "reproduce", "cite")
 

@@ -31,7 +31,10 @@ from equitangents.audit.measure.task import Task
 from equitangents.audit.report.part_sections import IrrepSection, IrrepShare
 from equitangents.audit.report.sections import Estimate
 from equitangents.errors import InvalidArgumentError, NetworkError, NotFiniteError
-from equitangents.groups import CompactGroup, Group, Irrep, RotationGroup, o3, so3
+from equitangents.groups import Group, o3, so3
+from equitangents.groups.irreps import Irrep
+from equitangents.groups.rotation_group import RotationGroup
+from equitangents.groups.symmetry_group import CompactGroup
 from equitangents.statistics import no_interval
 from equitangents.validation import check_whole
 
