@@ -1,4 +1,4 @@
-"""The page's still figures: errors of elements in columns, by layer, members and irrep, and over training."""
+"""The page's still figures: errors by layer, members and irrep, over training, and over the strength of changes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator
 
-from equitangents.audit.report.judged import checkpoint_error, error_of, floor_of
-from equitangents.audit.report.page.svg import label, largest, nice_ticks, tag
-from equitangents.audit.report.page.words import relative
-from equitangents.audit.report.sections import (
+from equitangents.audit.report.drawings import label, largest, nice_ticks, relative, tag
+from equitangents.audit.report.part_sections import (
     Checkpoint,
-    ElementResult,
     EnsembleSection,
     IrrepSection,
     LayerResult,
     LayerSection,
-    TransformResult,
 )
+from equitangents.audit.report.sections import ElementResult, TransformResult, of
 from equitangents.audit.report.text import folded
-from equitangents.audit.report.words import of
 from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
 from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
 
@@ -118,7 +114,7 @@ def checkpoints(points: Sequence[Checkpoint], unit: str) -> str:
 
     def draw(axes: Axes) -> None:
         steps = [p.step for p in points]
-        errors = [checkpoint_error(p) for p in points]
+        errors = [p.shown for p in points]
         low, high = [e.low for e in errors], [e.high for e in errors]
         axes.fill_between(steps, low, high, color=BLUE.light, alpha=0.15, linewidth=0)
         axes.plot(steps, [e.mean for e in errors], "o-", color=BLUE.light)
@@ -189,7 +185,7 @@ LEFT, RIGHT, TOP, BOTTOM = 62.0, 850.0, 12.0, 200.0
 
 def columns(elements: Sequence[ElementResult]) -> str:
     """Mean, 5 to 95 % of the inputs and floor of every element."""
-    ticks = nice_ticks(largest(v for e in elements for v in (error_of(e).q95, error_of(e).estimate.high, floor_of(e))))
+    ticks = nice_ticks(largest(v for e in elements for v in (e.shown.q95, e.shown.estimate.high, e.shown_floor)))
     y = lambda value: BOTTOM - (BOTTOM - TOP) * min(value / ticks[-1], 1.05)  # infinite errors end above the last tick
     step = (RIGHT - LEFT) / len(elements)
     wide = min(0.62 * step, 34.0)
@@ -198,17 +194,17 @@ def columns(elements: Sequence[ElementResult]) -> str:
         parts.append(tag("line", x1=LEFT, x2=RIGHT, y1=y(tick), y2=y(tick), class_="ring"))
         parts.append(label(relative(tick), LEFT - 8, y(tick) + 4, "end", class_="tick"))
     for i, e in enumerate(elements):
-        x, mean = LEFT + (i + 0.5) * step, error_of(e).estimate.mean
+        x, mean = LEFT + (i + 0.5) * step, e.shown.estimate.mean
         bar = tag("rect", x=x - wide / 2, y=y(mean), width=wide, height=BOTTOM - y(mean), class_="bar")
-        spread = tag("line", x1=x, x2=x, y1=y(error_of(e).q05), y2=y(error_of(e).q95), class_="spread")
-        floor = tag("line", x1=x - step / 2, x2=x + step / 2, y1=y(floor_of(e)), y2=y(floor_of(e)), class_="floor")
+        spread = tag("line", x1=x, x2=x, y1=y(e.shown.q05), y2=y(e.shown.q95), class_="spread")
+        floor = tag("line", x1=x - step / 2, x2=x + step / 2, y1=y(e.shown_floor), y2=y(e.shown_floor), class_="floor")
         parts.append(tag("g", bar + spread + floor, class_="column", data_label=e.label))
         if step >= 60:
             parts.append(label(_short(e.label, int(step / 7)), x, BOTTOM + 18, class_="tick"))
     if step < 60:
         parts.append(label("elements, the largest error first", (LEFT + RIGHT) / 2, BOTTOM + 20, class_="tick"))
     said = (
-        f"Relative error of {len(elements)} elements, the largest {relative(error_of(elements[0]).estimate.mean)} "
+        f"Relative error of {len(elements)} elements, the largest {relative(elements[0].shown.estimate.mean)} "
         f"for {elements[0].label}. The table below holds every number."
     )
     return tag("svg", "".join(parts), viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}", role="img", aria_label=said)

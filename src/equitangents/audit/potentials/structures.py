@@ -1,19 +1,89 @@
-"""Structures moved as physics does not notice, and what the outputs should then be.
+"""Structures: read from files, moved as physics does not notice, and whether they differ from their mirror images.
 
 Rotation and reflection turn the cell with the positions. A reflection R = −Q keeps the cell's handedness: −R a is
 written Q a, the same lattice.
+
+Chirality is seen by random smooth pseudoscalars, which vanish where a structure is its own mirror image:
+χ = Σ_i w(Z_i) det(a_i, b_i, c_i),  a_i = Σ_j α(Z_j) exp(−r_ij/λ) (1 − r_ij²/R²)² d_ij, and b, c likewise: no rotation,
+shift or renumbering changes it, and a reflection turns its sign.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.linalg import expm
 
-from equitangents.audit.potentials.quantities import Quantity
+from equitangents.audit.potentials.calculator import Quantity
+from equitangents.errors import InvalidArgumentError
+
+_PICKLES = (".pckl", ".pkl", ".pickle", ".bundle")
+
+
+def read_structures(path: str, limit: int | None = None, seed: int = 0) -> list[Any]:
+    """All structures of a file, or `limit` of them drawn at random; nothing is unpickled."""
+    from ase.io import read
+
+    if not Path(path).is_file():
+        raise InvalidArgumentError(f"atoms is {path!r}, which is not a file")
+    if Path(path).suffix.lower() in _PICKLES:
+        raise InvalidArgumentError(f"atoms is {path!r}, which is not loaded: a pickle runs any code when it is loaded")
+    try:
+        found = read(path, index=":")
+    except Exception as error:  # whatever ASE's many readers raise
+        said = next(iter(str(error).splitlines()), "")
+        raise InvalidArgumentError(
+            f"atoms is {path!r}, which ASE cannot read: {type(error).__name__}: {said}"
+        ) from None
+    if not found:
+        raise InvalidArgumentError(f"atoms is {path!r}, which holds no structure")
+    if limit is None or limit >= len(found):
+        return list(found)
+    if limit < 1:
+        raise InvalidArgumentError(f"limit is {limit}; expected at least 1")
+    rows = np.sort(np.random.default_rng(seed).choice(len(found), limit, replace=False))
+    return [found[i] for i in rows]
+
+
+_CUTOFF = 6.0  # Å
+_DRAWS = 3
+_CANCELLED, _ROUNDING = 1e-6, 1e-15  # of the sum of |χ_i|, and of the largest that they could be
+
+
+def chiral(atoms: Any) -> bool:
+    """Whether some of a few random pseudoscalars does not vanish; what lies within their rounding counts as none."""
+    from ase.neighborlist import neighbor_list
+
+    if len(atoms) < 2:
+        return False
+    i, j, d = neighbor_list("ijD", atoms, _cutoff(atoms))
+    rng, N = np.random.default_rng(0), len(atoms)
+    r = np.linalg.norm(d, axis=1, keepdims=True)
+    for _ in range(_DRAWS):
+        weights = rng.normal(size=int(atoms.numbers.max()) + 1)[atoms.numbers]
+        vectors, most = np.zeros((3, N, 3)), np.ones(N)
+        for k in range(3):
+            charges = rng.normal(size=int(atoms.numbers.max()) + 1)[atoms.numbers]
+            term = charges[j][:, None] * np.exp(-r / rng.uniform(0.7, 3.0)) * (1 - (r / _cutoff(atoms)) ** 2) ** 2 * d
+            np.add.at(vectors[k], i, term)
+            most *= np.bincount(i, np.abs(term).sum(axis=1), N)
+        each = weights * np.linalg.det(vectors.transpose(1, 0, 2))
+        floor = _CANCELLED * np.abs(each).sum() + _ROUNDING * float((np.abs(weights) * most).sum())
+        if abs(float(each.sum())) > floor:
+            return True
+    return False
+
+
+def _cutoff(atoms: Any) -> float:
+    """Molecules are seen whole."""
+    if any(atoms.pbc):
+        return _CUTOFF
+    return max(_CUTOFF, 1.5 * float(np.linalg.norm(np.ptp(atoms.positions, axis=0))))
+
 
 Expected = Callable[[Quantity, np.ndarray], np.ndarray]
 _FAR = 5.0  # Å, how far structures are shifted

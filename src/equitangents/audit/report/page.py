@@ -1,4 +1,4 @@
-"""From a report to its page: what is drawn here, what is said in the template, what moves in the script."""
+"""From a report to its page, which loads nothing: what is drawn, what the template says, what moves in the script."""
 
 from __future__ import annotations
 
@@ -7,30 +7,24 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.judged import (
-    before_after,
-    checkpoint_elements,
-    checkpoint_error,
-    ensemble_errors,
-    error_of,
-    floor_of,
-    headline_of,
-    output_error,
-    set_error,
-    set_floor,
-    unit_of,
-    unit_of_output,
+from equitangents.audit.report import charts
+from equitangents.audit.report.drawings import (
+    CENTRE,
+    RADIUS,
+    Polar,
+    between,
+    cells,
+    count,
+    polar,
+    relative,
+    share,
+    turns,
 )
-from equitangents.audit.report.page import charts
-from equitangents.audit.report.page.charts import columns
-from equitangents.audit.report.page.pictures import cells
-from equitangents.audit.report.page.polar import CENTRE, RADIUS, Polar, polar, turns
-from equitangents.audit.report.page.words import between, count, relative, share
-from equitangents.audit.report.rules import by_hand, rule_said
-from equitangents.audit.report.sections import ElementResult, IrrepSection
+from equitangents.audit.report.findings import Findings
+from equitangents.audit.report.part_sections import IrrepSection
+from equitangents.audit.report.sections import ElementResult, of
 from equitangents.audit.report.text import before_probabilities, folded, how_known
-from equitangents.audit.report.words import badge, of
+from equitangents.audit.report.words import badge, by_hand, rule_said
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
 
@@ -40,22 +34,19 @@ _MOST_COLUMNS = 400
 def html(report: Findings) -> str:
     """The page of a report; it loads nothing."""
     turned = turns(report.elements)
-    others = sorted((e for e in report.elements if e.angle is None), key=lambda e: -error_of(e).estimate.mean)
+    others = sorted((e for e in report.elements if e.angle is None), key=lambda e: -e.shown.estimate.mean)
     circle = polar(turned) if turned else None
     jinja = environment()
     jinja.filters.update(relative=relative, share=share, between=between, count=count, folded=folded, how=how_known)
-    jinja.filters.update(judged=error_of, judged_floor=floor_of, set_error=set_error, set_floor=set_floor)
-    jinja.filters.update(output_unit=lambda o: unit_of_output(o, report))
-    jinja.filters.update(output_error=output_error, before_after=before_after, rule_said=rule_said, by_hand=by_hand)
-    headline = headline_of(report)
+    jinja.filters.update(rule_said=rule_said, by_hand=by_hand)
+    headline = report.shown
     return jinja.get_template("audit.html.jinja").render(
         report=report,
         badge=badge(report.verdict, headline),
         headline=headline,
-        unit=unit_of(report),
-        both=report.ensemble and ensemble_errors(report.ensemble),
+        unit=report.unit_said,
         circle=circle,
-        columns=columns(others[:_MOST_COLUMNS]) if others else None,
+        columns=charts.columns(others[:_MOST_COLUMNS]) if others else None,
         unseen=max(0, len(others) - _MOST_COLUMNS),
         elements=[*turned, *others],
         witnesses=[(witness, cells(witness)) for witness in report.witnesses],
@@ -74,7 +65,7 @@ def _charts(report: Findings) -> dict[str, str]:
         "layers": report.layers and report.layers.layers and charts.layers(report.layers),
         "ensemble": report.ensemble and report.ensemble.sizes and charts.ensemble(report.ensemble),
         "irreps": report.irreps and _is_broken(report.irreps) and charts.irreps(report.irreps),
-        "checkpoints": len(report.checkpoints) > 1 and charts.checkpoints(report.checkpoints, unit_of(report)),
+        "checkpoints": len(report.checkpoints) > 1 and charts.checkpoints(report.checkpoints, report.unit_said),
     }
     return {name: drawing if isinstance(drawing, str) else "" for name, drawing in found.items()}
 
@@ -85,14 +76,14 @@ def _is_broken(section: IrrepSection) -> bool:
 
 
 def _facts(report: Findings) -> dict[str, str]:
-    contract, orbit, headline = report.contract, report.orbit, headline_of(report)
+    contract, orbit, headline = report.contract, report.orbit, report.shown
     mean = headline.error.estimate
     drawn = "all" if contract.complete else "the first that were measured" if report.partial else "drawn at random"
     facts = {
         "Group": contract.group,
         "Elements tried": f"{count(contract.elements)}, {drawn}",
         "Inputs": count(report.settings.inputs),
-        f"Mean error, {unit_of(report)}": f"{relative(mean.mean)} ({between(mean)})",
+        f"Mean error, {report.unit_said}": f"{relative(mean.mean)} ({between(mean)})",
     }
     other = {"norm": of("spread"), "spread": of("norm")}.get(headline.unit)
     spread = report.relative.error_by_spread
@@ -117,13 +108,13 @@ def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Findi
         "radius": RADIUS,
         "limit": circle.limit if circle else None,
         "elements": [
-            {"label": e.label, "angle": e.angle, "mean": drawn(error_of(e).estimate.mean), "said": _say(e)}
+            {"label": e.label, "angle": e.angle, "mean": drawn(e.shown.estimate.mean), "said": _say(e)}
             for e in elements
         ],
         "checkpoints": [
             {
-                "said": f"{c.label}: mean error {relative(checkpoint_error(c).mean)} {unit_of(report)}",
-                "errors": [drawn(checkpoint_elements(c)[order[id(e)]]) for e in elements],
+                "said": f"{c.label}: mean error {relative(c.shown.mean)} {report.unit_said}",
+                "errors": [drawn(c.shown_elements[order[id(e)]]) for e in elements],
             }
             for c in report.checkpoints
             if len(c.elements) == len(elements)
@@ -133,8 +124,8 @@ def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Findi
 
 
 def _say(e: ElementResult) -> str:
-    mean = error_of(e).estimate
-    said = f"{e.label}: mean {relative(mean.mean)} ({between(mean)}), floor {relative(floor_of(e))}"
+    mean = e.shown.estimate
+    said = f"{e.label}: mean {relative(mean.mean)} ({between(mean)}), floor {relative(e.shown_floor)}"
     return (
         said if e.same_prediction is None else f"{said}, same prediction for {share(e.same_prediction)} of the inputs"
     )
