@@ -98,6 +98,11 @@ def measured_factor(
     return jackknifed(of(rows), np.array([of(rows != r) for r in rows]), level)
 
 
+def inverted(e: Estimate) -> Estimate:
+    """The factor the other way round."""
+    return Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.level)
+
+
 def number_of(e: Estimate) -> str:
     """A factor, on the side of 1 on which it is."""
     return format_number(e.value, e.interval, (1.0, math.inf))
@@ -155,7 +160,7 @@ class Factor:
         e = self.estimate
         if self.verdict == "undecided" or self.bound is not None or self.cut:
             return None
-        shown = e if self.verdict == "fewer" else Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.level)
+        shown = e if self.verdict == "fewer" else inverted(e)
         return shown if shown.low > 1 else None
 
     def to_dict(self) -> dict[str, Any]:
