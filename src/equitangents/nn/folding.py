@@ -12,7 +12,6 @@ from __future__ import annotations
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.translation_group import TranslationGroup
 from equitangents.kernels.program import Box, GroupFibres, Op, Pool
-from equitangents.nn.group_windows import WindowLike
 from equitangents.nn.layer import Layer
 from equitangents.nn.patches import Window
 from equitangents.nn.signal import Signal
@@ -52,7 +51,7 @@ def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: G
     return tuple(ops)
 
 
-def symmetric_box(window: WindowLike, group: Group) -> Box | None:
+def symmetric_box(window: object, group: Group) -> Box | None:
     """The box `window` on the group's grid if rotations and reflections map it to itself; None otherwise."""
     if not (isinstance(group, WallpaperGroup | TranslationGroup) and isinstance(window, tuple)):
         return None

@@ -37,7 +37,7 @@ class GroupConv(Layer):
     """
 
     channels: int
-    window: WindowLike = "full"
+    window: WindowLike | ZonalWindowLike = "full"
     rotations: Sequence[int | tuple[int, int]] | None = None
     weights: Sequence[float] | np.ndarray | None = None
     W_std: float = 1.0
@@ -45,10 +45,10 @@ class GroupConv(Layer):
 
     def __post_init__(self) -> None:
         check_whole("channels", self.channels, 1)
-        zonal = callable(self.window) or isinstance(self.window, ZonalWindow)
-        object.__setattr__(
-            self, "window", zonal_window(cast(ZonalWindowLike, self.window)) if zonal else freeze_window(self.window)
-        )
+        if callable(self.window) or isinstance(self.window, ZonalWindow):
+            object.__setattr__(self, "window", zonal_window(self.window))
+        else:
+            object.__setattr__(self, "window", freeze_window(cast(WindowLike, self.window)))
         object.__setattr__(self, "weights", freeze_weights(self.weights))
         object.__setattr__(self, "rotations", _freeze_rotations(self.rotations))
         check_scale("W_std", self.W_std)

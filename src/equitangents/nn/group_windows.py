@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import ArrayLike, Tree
+from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.nn.zonal_window import ZonalWindow
 from equitangents.validation import is_whole
 
 
@@ -25,7 +23,7 @@ class ConvolutionSettings(Protocol):
         """Features that come out."""
 
     @property
-    def window(self) -> WindowLike:
+    def window(self) -> Tree:
         """A box, `Elements`, "full" or a zonal window."""
 
     @property
@@ -55,8 +53,8 @@ class Elements:
     numbers: tuple[int, ...]
 
 
-WindowLike = str | Sequence[int] | np.ndarray | Elements | ZonalWindow | Callable[[jax.Array], ArrayLike]
-"""A box of sizes (a tuple), a list of numbers of elements, "full"; on rotations a zonal window or its profile."""
+WindowLike = str | Sequence[int] | np.ndarray | Elements
+"""A box of sizes (a tuple), a list of numbers of elements, or "full"."""
 
 
 def freeze_window(window: WindowLike) -> str | tuple[int, ...] | Elements:
