@@ -36,9 +36,11 @@ from equitangents.actions.sequences import CircularShifts, PhaseTurns, Reversal,
 from equitangents.actions.vectors import channels, linear, rotations
 from equitangents.actions.voigt import VoigtAction
 from equitangents.errors import InvalidArgumentError
-from equitangents.groups import Permutations as AllPermutations
-from equitangents.groups import PlaneRotations, RotationGroup, SymmetryGroup, cyclic
+from equitangents.groups import SymmetryGroup, cyclic
 from equitangents.groups.names import GroupName
+from equitangents.groups.plane_rotations import PlaneRotations
+from equitangents.groups.rotation_group import RotationGroup
+from equitangents.groups.sampled_permutations import Permutations as AllPermutations
 
 Space = Literal["plane", "space", "permutations", "translations", "reversal", "sign"]
 Shape = tuple[int, ...]

@@ -12,9 +12,10 @@ from jaxtyping import Int
 from equitangents._types import Element
 from equitangents.actions.action import PositionAction, check_group
 from equitangents.errors import InvalidTypeError, NotAnActionError, ShapeError
-from equitangents.groups import Group, TranslationGroup, WallpaperGroup
+from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups import translations as translation_group
 from equitangents.groups.permutation_groups import check_permutations
+from equitangents.groups.translation_group import TranslationGroup
 
 
 @final

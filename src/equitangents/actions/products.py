@@ -12,7 +12,8 @@ from equitangents.actions.action import Action, check_group
 from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
-from equitangents.groups import Group, Subgroup
+from equitangents.groups import Group
+from equitangents.groups.subgroup import Subgroup
 
 
 @final

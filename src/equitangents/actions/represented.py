@@ -9,8 +9,10 @@ import numpy as np
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.matrices import MatrixAction
 from equitangents.actions.vectors import linear
-from equitangents.groups import CompactIrrep, Group, Irrep, Representation, SymmetryGroup
-from equitangents.groups.representations import RepresentationLike, as_representation
+from equitangents.groups import Group, SymmetryGroup
+from equitangents.groups.irreps import Irrep
+from equitangents.groups.representations import Representation, RepresentationLike, as_representation
+from equitangents.groups.symmetry_group import CompactIrrep
 
 
 def represented(group: SymmetryGroup, representation: RepresentationLike) -> GroupAction:

@@ -19,7 +19,8 @@ from equitangents.actions.continuous import ContinuousRotations
 from equitangents.actions.last_axis import TOLERANCE, check_last_axis, multiply
 from equitangents.actions.positions import check_permutation_table
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
-from equitangents.groups import Group, RotationGroup
+from equitangents.groups import Group
+from equitangents.groups.rotation_group import RotationGroup
 from equitangents.validation import check_array
 
 

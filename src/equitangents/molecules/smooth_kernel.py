@@ -20,7 +20,8 @@ from jaxtyping import Float
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
-from equitangents.groups import MatrixGroup, RotationGroup
+from equitangents.groups import MatrixGroup
+from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.duals.erf import Erf
 from equitangents.kernels.duals.gelu import Gelu

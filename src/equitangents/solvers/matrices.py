@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.scale import GramStore
-from equitangents.scale.place import Place
+from equitangents.tiles.place import Place
 
 _TILE = 1024
 _DIAGONAL = 64

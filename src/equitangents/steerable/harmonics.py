@@ -1,18 +1,24 @@
 """Harmonics of the plane and of space, with mean square 1 over all directions: mean h_J h_Kᵀ = δ_JK · 1.
 
 In the plane 1, then √2 (cos Jφ, sin Jφ); in space √(4π) Y_J. They turn as the irrep J: h_J(gx) = ρ_J(g) h_J(x).
+Functions of an offset are harmonics of its direction times `rings` of its length; signals on directions are sampled,
+f(x) = Σ_l h_l(x) · f_l, and come back by `Samples.analysis`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from equitangents._types import ArrayLike
+from equitangents.sphere.grids import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 
 
@@ -38,3 +44,44 @@ def directions_and_lengths(offset: Any) -> tuple[Any, Any]:
     length = xp.sqrt(xp.where(there, square, 1))
     unit = xp.where(there[..., None], offset / length[..., None], 0)
     return unit, xp.where(there, length, 0)
+
+
+def rings(length: Any, radii: tuple[float, ...], width: float) -> Any:
+    """Gaussian rings R_p(r) = exp(-(r - r_p)²/(2 w²)), the radial parts of kernels: (..., rings) at distances (...)."""
+    xp = jnp if isinstance(length, jax.Array) else np
+    centres = xp.asarray(radii, length.dtype)
+    return xp.exp(-((length[..., None] - centres) ** 2) / (2 * width**2))
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Points of the circle or the sphere, their weights w_s, and harmonics h_l there, each (points, d_l).
+
+    The weights sum to 1, so that bandlimited signals come back as they were if the points integrate products of
+    harmonics exactly.
+    """
+
+    points: Float[np.ndarray, "points n"]
+    weights: Float[np.ndarray, " points"]
+    harmonics: tuple[np.ndarray, ...]
+
+    @property
+    def analysis(self) -> tuple[np.ndarray, ...]:
+        """Rows w_s h_l(x_s), (d_l, points): from values to coefficients."""
+        return tuple((h * self.weights[:, None]).T for h in self.harmonics)
+
+
+@lru_cache(maxsize=64)
+def samples(space: int, resolution: int, largest: int) -> Samples:
+    """`resolution` equidistant points of the circle, or that many rings of 2 · resolution - 1 points of the sphere.
+
+    Products of harmonics of degrees l and l' are integrated exactly if l + l' is below `resolution` on the circle,
+    below 2 · resolution - 1 on the sphere.
+    """
+    if space == 2:
+        angle = 2 * np.pi * np.arange(resolution) / resolution
+        points, weights = np.stack([np.cos(angle), np.sin(angle)], -1), np.full(resolution, 1 / resolution)
+    else:
+        grid = gauss_legendre(resolution)
+        points, weights = grid.points.reshape(-1, 3), grid.weights.ravel() / (4 * np.pi)
+    return Samples(points, weights, tuple(direction_harmonics(points, largest)))

@@ -9,9 +9,8 @@ from jaxtyping import Float, Int
 
 from equitangents import nn
 from equitangents.ensembles import DeepEnsembleClassifier, InfiniteEnsembleClassifier
-from equitangents_studies.contenders.contender import CountedContender
+from equitangents_studies.contenders.contender import CountedContender, Problem
 from equitangents_studies.contenders.networks import Network, count_multiplications, count_parameters
-from equitangents_studies.contenders.problem import Problem
 
 
 class TrainedNetworks:

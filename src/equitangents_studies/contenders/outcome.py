@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents_studies.contenders.contender import Entry
-from equitangents_studies.contenders.problem import Problem
+from equitangents_studies.contenders.contender import Entry, Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -272,14 +272,16 @@ _TABLE = {
         "unit? real; delta? real; resolution? real",
     },
     "scale": {
-        "chunks:Chunks": "folder Place; shape (int); dtype dtype; inner none|(int)",
         "gram:GramStore": "path Place; _data {numbers}; _work Work",
         "record:Inputs": "shape (int); rows (int); digests (text)",
         "record:Record": "network text; network_hash text; action none|text; action_hash none|text; "
         "x1 scale.record:Inputs; x2 none|scale.record:Inputs; engine text; precision text; tile int; "
         "inverses none|(int); version text; numbers int; format int; part none|int",
+        "work:Work": "path Place; kernel Network; action none|GroupAction; record Record; arrays {Chunks}",
+    },
+    "tiles": {
+        "chunks:Chunks": "folder Place; shape (int); dtype dtype; inner none|(int)",
         "place:ObjectPath": "root text; key text",
-        "tiles:Work": "path Place; kernel Network; action none|GroupAction; record Record; arrays {Chunks}",
     },
 }
 
@@ -289,6 +291,9 @@ RENAMED = {
         "ensembles.infinite.solvers:Training": "ensembles.infinite.training_problem:Training",
         "ensembles.infinite.point_training:PointTraining": "ensembles.infinite.training_problem:Training",
         "ensembles.infinite.point_training:FieldSource": "ensembles.infinite.field_source:FieldSource",
+        "scale.chunks:Chunks": "tiles.chunks:Chunks",
+        "scale.place:ObjectPath": "tiles.place:ObjectPath",
+        "scale.tiles:Work": "scale.work:Work",
         "solvers.in_time:Lanczos": "solvers.finite_time:Lanczos",
     }.items()
 }

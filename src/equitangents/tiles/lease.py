@@ -15,7 +15,7 @@ from time import monotonic
 
 from equitangents import locks
 from equitangents.errors import StoreError
-from equitangents.scale.place import ObjectPath, Place
+from equitangents.tiles.place import ObjectPath, Place
 
 LEASE = 20.0  # seconds without a renewal after which an owner is taken for dead
 _RENEWALS = 5  # in the time of a lease

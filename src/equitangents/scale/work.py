@@ -8,31 +8,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
 
 import numpy as np
 
 from equitangents._version import __version__
 from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
+from equitangents.kernels import KernelFunction
 from equitangents.kernels.cost import as_part
 from equitangents.kernels.store.key import VERSION
-from equitangents.scale.chunks import Chunks, DamagedChunkError
-from equitangents.scale.direct import pages
-from equitangents.scale.grid import Tile
-from equitangents.scale.metadata import FIELDS, arrays, inputs, read_record
-from equitangents.scale.place import ObjectPath, Place
-from equitangents.scale.record import Record
-from equitangents.scale.whole import write_together
+from equitangents.scale.record import FIELDS, Record, read_record
+from equitangents.tiles.chunks import Chunks
+from equitangents.tiles.grid import Tile
+from equitangents.tiles.place import ObjectPath, Place
+from equitangents.tiles.store import CompleteTiles, DamagedTileError, check_finite, named, store_errors
+from equitangents.tiles.whole import pages
+from equitangents.tiles.zarr_tiles import Values, ZarrTiles
 
 _CHECKED = 60.0  # seconds between a worker's looks at the record of the store
 _INPUTS = 2**27  # bytes of inputs that a worker keeps of those that it has read from an object store
 _checked: dict[tuple[str, str, tuple[int, ...]], float] = {}  # when this process looked last, by store
 
-Values = list[np.ndarray]  # NNGP and NTK of one tile, (rows, columns) each
 Read = Callable[[str, int], np.ndarray]
 
 
@@ -41,13 +40,23 @@ class Work:
     """One Gram matrix to be computed into the store in `path`; it is sent to workers."""
 
     path: Place
-    kernel: Any
+    kernel: KernelFunction
     action: Action | None
     record: Record
     arrays: dict[str, Chunks] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "arrays", arrays(self.path, self.record))
+        object.__setattr__(self, "arrays", self.record.arrays(self.path))
+
+    @property
+    def tiles(self) -> ZarrTiles:
+        """The tiles of both kernels, as files."""
+        return ZarrTiles({name: self.arrays[name] for name in FIELDS}, self.record.grid)
+
+    @property
+    def store(self) -> CompleteTiles[Tile, Values]:
+        """The store of them, all of which are wanted."""
+        return CompleteTiles("gram", self.path, self.tiles, partial(gram_errors, self.path))
 
     def check(self) -> None:
         """Raise StoreError unless this process may write into the store."""
@@ -72,46 +81,7 @@ class Work:
     @property
     def _key(self) -> tuple[str, str, tuple[int, ...]]:
         record = self.record
-        return str(self.path), record.network_hash, (*record.x1.rows, *(record.x2.rows if record.x2 else ()))
-
-    def missing(self, tiles: Sequence[Tile]) -> list[Tile]:
-        """Which of `tiles` are not there; objects are listed in place of asking for each."""
-        grid = self.record.grid
-        listed = [self.arrays[name].there(grid.counts) for name in FIELDS]
-        whole = [there for there in listed if there is not None]
-        if not whole:
-            return [tile for tile in tiles if not self.is_there(tile)]
-
-        def is_listed(tile: Tile) -> bool:
-            named = all(there[place] for there in whole for place in grid.places(tile))
-            return named and (len(grid.blocks(tile)) == 1 or self.is_there(tile))
-
-        return [tile for tile in tiles if not is_listed(tile)]
-
-    def is_there(self, tile: Tile) -> bool:
-        """Whether all values of a tile are on disk; where rows were added to it, its last one is looked at."""
-        grid = self.record.grid
-        grew = len(grid.blocks(tile)) > 1
-        for turn, place in enumerate(grid.places(tile)):
-            last = None
-            if grew:
-                sizes = [(span.stop - 1) % grid.tile for span in grid.spans(tile)]
-                last = (*(0,) * (len(tile) - 2), *(sizes if turn == 0 else sizes[::-1]))
-            if not all(self.arrays[name].is_there(place, last) for name in reversed(FIELDS)):  # the last one first
-                return False
-        return True
-
-    def write(self, tile: Tile, values: Values, into: memoryview | None = None) -> None:
-        """Write NNGP and NTK of one tile where they are kept; files are made in the memory `into` if there is any."""
-        lead = (None,) * (len(tile) - 2)
-        places = self.record.grid.places(tile)
-        write_together(
-            [
-                self.arrays[name].file(place, (matrix if place == tile else matrix.T)[lead], into)
-                for name, matrix in zip(FIELDS, values, strict=True)
-                for place in reversed(places)  # the mirror first: its own place, the last one, says that all is there
-            ]
-        )
+        return str(self.path), record.network_hash, tuple(n for x in record.inputs.values() for n in x.rows)
 
     def values(self, tile: Tile, known: Values | None = None, inputs: Read | None = None) -> Values:
         """NNGP and NTK of one tile; blocks that `known` holds are taken from it. `inputs` is used in place of ours."""
@@ -137,8 +107,7 @@ class Work:
                     matrix[one, two] = part
                     if halved and one != two:
                         matrix[two, one] = part.T
-        if not all(map(_is_finite, values)):
-            raise StoreError(f"{_named(tile)} of the kernel holds NaN or infinite values; it was not kept")
+        check_finite(tile, values)
         return values
 
     @property
@@ -146,26 +115,15 @@ class Work:
         """How many chunks of inputs a worker holds: two, and more of them where each is a request."""
         if not isinstance(self.path, ObjectPath):
             return 2
-        return max(2, _INPUTS // max(self.arrays[name].nbytes for name in inputs(self.record)))
+        return max(2, _INPUTS // max(self.arrays[name].nbytes for name in self.record.inputs))
 
     def inputs(self, name: str, index: int) -> np.ndarray:
         """The inputs of one row or column of tiles; where these are at the edge, NaN behind them."""
         chunks = self.arrays[name]
         try:
             return chunks.read((index, *(0,) * (len(chunks.shape) - 1)))
-        except (DamagedChunkError, FileNotFoundError) as error:
+        except (DamagedTileError, FileNotFoundError) as error:
             raise StoreError(f"inputs of the store are damaged: {error}; verify() repairs them") from None
-
-    def known(self, tile: Tile) -> Values | None:
-        """What is on disk of a tile that grew, NaN where nothing is; None for one that did not grow."""
-        rows, columns = self.record.grid.spans(tile)
-        if len(self.record.grid.blocks(tile)) == 1:
-            return None
-        size = (slice(rows.stop - rows.start), slice(columns.stop - columns.start))
-        try:
-            return [self.arrays[name].read(tile)[(0,) * (len(tile) - 2)][size] for name in FIELDS]
-        except (FileNotFoundError, DamagedChunkError):
-            return None
 
     def _kernels(self, tile: Tile, x1: np.ndarray, x2: np.ndarray, same: bool) -> Values:
         if self.action is not None:
@@ -175,7 +133,7 @@ class Work:
                 kernels = self.kernel.kernel(x1) if same else self.kernel.kernel(x1, x2)
         except (MemoryError, MemoryLimitError):
             raise MemoryLimitError(
-                f"{_named(tile)}, {len(x1)} × {len(x2)} inputs, does not fit in this worker's memory; give a smaller "
+                f"{named(tile)}, {len(x1)} × {len(x2)} inputs, does not fit in this worker's memory; give a smaller "
                 "tile to a new store, or run fewer workers on a machine"
             ) from None
         if kernels.engine != self.record.engine:
@@ -203,51 +161,23 @@ def compute_tiles(work: Work, tiles: Sequence[Tile]) -> Done:
 
 
 def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[Done]:
-    """What `compute_tiles` does, tile by tile, in order: one is written while the next one is computed."""
-    try:
-        with ThreadPoolExecutor(1) as writer:
-            before: tuple[Tile, Future[None], float] | None = None
-            read = lru_cache(maxsize=work.kept_inputs)(work.inputs)  # tiles that follow one another share a row
-            memory = pages(max(work.arrays[name].nbytes for name in FIELDS))
-            for tile in tiles:
-                start = time.monotonic()
-                work.check_now_and_then()
-                there = work.is_there(tile)
-                values = None if there else work.values(tile, work.known(tile), read)
-                if before is not None:
-                    yield _written(*before)
-                    before = None
-                seconds = time.monotonic() - start
-                if values is None:
-                    yield Done((tile,), 0, seconds)
-                else:
-                    before = tile, writer.submit(work.write, tile, values, memory), seconds
-            if before is not None:
-                yield _written(*before)
-    except OSError as error:
-        raise unwritable(work.path, error) from None
+    """What `compute_tiles` does, tile by tile, in order."""
+    files = work.tiles
+    read = lru_cache(maxsize=work.kept_inputs)(work.inputs)  # tiles that follow one another share a row
+    memory = pages(max(chunks.nbytes for chunks in files.arrays.values()))
+
+    def compute(tile: Tile) -> Values | None:
+        work.check_now_and_then()
+        return None if files.is_there(tile) else work.values(tile, files.known(tile), read)
+
+    for tile, computed, seconds in work.store.each_computed(tiles, compute, partial(files.write, into=memory)):
+        yield Done((tile,), int(computed), seconds)
 
 
-def _written(tile: Tile, writing: Future[None], seconds: float) -> Done:
-    writing.result()
-    return Done((tile,), 1, seconds)
-
-
-def unwritable(path: Place, error: OSError) -> StoreError:
-    """What an error of the file system says, in one line."""
-    what = (error.strerror or str(error)) + (f" ({error.filename})" if error.filename else "")
-    return StoreError(
-        f"the store in {path} cannot be read or written: {what}; what is complete there is kept, and the same call "
-        "goes on from it"
+def gram_errors(path: Place) -> AbstractContextManager[None]:
+    """Errors of the file system as StoreErrors that name the store in `path`."""
+    return store_errors(
+        f"the store in {path} cannot be read or written",
+        "; what is complete there is kept, and the same call goes on from it",
+        with_file=True,
     )
-
-
-def _is_finite(matrix: np.ndarray) -> bool:
-    """Whether it holds neither NaN nor infinity: the sum of its squares has none then, unless these are too large."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        flat = matrix.reshape(-1)
-        return bool(np.isfinite(np.dot(flat, flat)) or np.isfinite(matrix).all())
-
-
-def _named(tile: Tile) -> str:
-    return f"tile ({', '.join(map(str, tile))})"

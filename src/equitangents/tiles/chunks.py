@@ -19,21 +19,20 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from equitangents.scale.place import ObjectPath, Place
-from equitangents.scale.whole import File, write_together
+from equitangents.tiles.place import ObjectPath, Place
+from equitangents.tiles.store import DamagedTileError, Tiles
+from equitangents.tiles.whole import PARTIAL, File, write_together
 
 _CHECKSUM = struct.Struct("<I")
 _OFFSET = np.dtype("<u8")
 _BLOCK = 256  # rows and columns of a transposed matrix that are copied at once
-PARTIAL = ".partial"  # the folder in an array's where its files are written before they get their names
 
 
-class DamagedChunkError(ValueError):
-    """A chunk whose bytes are not those that were written."""
+Index = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Chunks:
+class Chunks(Tiles[Index, np.ndarray]):
     """The chunks of shape `shape` in the folder of one array; of `inner`, which divides it, where each is a shard."""
 
     folder: Place
@@ -71,15 +70,15 @@ class Chunks:
     def _stored(self) -> np.dtype:
         return self.dtype.newbyteorder("<")
 
-    def path(self, index: Sequence[int]) -> Place:
+    def path(self, index: Index) -> Place:
         """The file of one chunk."""
         return self.folder.joinpath("c", *map(str, index))
 
-    def write(self, index: Sequence[int], values: np.ndarray) -> None:
+    def write(self, index: Index, values: np.ndarray) -> None:
         """Put `values` (at most a chunk's size along every axis) in place; the rest is NaN."""
         write_together([self.file(index, values)])
 
-    def file(self, index: Sequence[int], values: np.ndarray, into: memoryview | None = None) -> File:
+    def file(self, index: Index, values: np.ndarray, into: memoryview | None = None) -> File:
         """A chunk as a file that is still to be written; what it holds is made in the memory `into`, if there is any.
 
         The folder that it will lie in is made now, within the array's; FileNotFoundError where that is gone.
@@ -115,25 +114,25 @@ class Chunks:
         begins = np.arange(np.prod(self._counts), dtype=_OFFSET) * self._each
         return np.stack([begins, np.full_like(begins, self._each)], axis=-1).reshape(-1)
 
-    def read(self, index: Sequence[int]) -> np.ndarray:
-        """One chunk, with NaN where nothing was written; FileNotFoundError, or DamagedChunkError."""
+    def read(self, index: Index) -> np.ndarray:
+        """One chunk, with NaN where nothing was written; FileNotFoundError, or DamagedTileError."""
         path = self.path(index)
         content = np.frombuffer(path.read_bytes(), np.uint8)
         if len(content) != self.nbytes:
-            raise DamagedChunkError(f"{path} has {len(content)} bytes, not {self.nbytes}")
+            raise DamagedTileError(f"{path} has {len(content)} bytes, not {self.nbytes}")
         if self.inner is None:
             return self._checked(path, content, self.shape).astype(self.dtype, copy=False)
         values = np.empty(self.shape, self.dtype)
         for where, spans in self._parts():
             values[spans] = self._checked(path, content[where], self.inner)
         if not np.array_equal(_opened(path, content[where.stop :]).view(_OFFSET), self._index()):
-            raise DamagedChunkError(f"{path} does not say where its chunks are")
+            raise DamagedTileError(f"{path} does not say where its chunks are")
         return values
 
     def _checked(self, path: Place, content: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         return _opened(path, content).view(self._stored).reshape(shape)
 
-    def is_there(self, index: Sequence[int], last: Sequence[int] | None = None) -> bool:
+    def is_there(self, index: Index, last: Index | None = None) -> bool:
         """Whether the file is there in its full length, and holds a number at the place `last` within the chunk."""
         path = self.path(index)
         try:
@@ -172,7 +171,7 @@ class Chunks:
                 found[index] = True
         return found
 
-    def remove(self, index: Sequence[int]) -> None:
+    def remove(self, index: Index) -> None:
         """Remove one chunk, if it is there."""
         self.path(index).unlink(missing_ok=True)
 
@@ -214,7 +213,7 @@ def _opened(path: Place, content: np.ndarray) -> np.ndarray:
     """What stands before a checksum, if that is right."""
     numbers, kept = content[: -_CHECKSUM.size], _CHECKSUM.unpack(content[-_CHECKSUM.size :].data)[0]
     if google_crc32c.value(numbers) != kept:
-        raise DamagedChunkError(f"{path} does not have its checksum")
+        raise DamagedTileError(f"{path} does not have its checksum")
     return numbers
 
 
