@@ -1,10 +1,11 @@
 """Parallel and opposite inputs of unequal norm before a kink, where an engine has no units for them.
 
 These are networks with a smooth nonlinearity or layer normalisation, before the kink or after it, and of opposite
-inputs all that have windows. A bias or a smooth nonlinearity leaves these a small angle θ, which the kink reads. D and the variances hold θ² to the rounding ε D/√(q1 q2), so that θ is off by that over θ. Pairs of inputs for which
-this may be above `TARGET` are computed again: of dense networks from the covariance, in numbers of 106 bits, of others
-by the reference engine in double precision, which has units up to where they are left (`kernels.units`), and the
-distance of f and -g. Positions that are parallel in inputs that are not keep the root of ε.
+inputs all that have windows. A bias or a smooth nonlinearity leaves these a small angle θ, which the kink reads. D
+and the variances hold θ² to the rounding ε D/√(q1 q2), so that θ is off by that over θ. Pairs of inputs for which
+this may be above `TARGET` are computed again: of dense networks from the covariance, in numbers of 106 bits, of
+others by the reference engine in double precision, which has units up to where they are left (`kernels.units`), and
+the distance of f and -g. Positions that are parallel in inputs that are not keep the root of ε.
 """
 
 from __future__ import annotations

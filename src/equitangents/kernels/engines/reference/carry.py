@@ -79,9 +79,9 @@ class _Scaled:
         first, second = self.scales or (1.0, 1.0)
         return replace(self, scales=(first / unit1, second / unit2))
 
-    def after(self, op: Op) -> Self:
-        """Without scales, behind what is not homogeneous."""
-        return replace(self, scales=None) if leaves_units(op) else self
+    def scales_after(self, op: Op) -> tuple[Any, Any] | None:
+        """None behind what is not homogeneous."""
+        return None if leaves_units(op) else self.scales
 
     def units(self) -> tuple[Any, Any]:
         """One over the scales."""
@@ -95,6 +95,10 @@ class _Scaled:
 @dataclass(frozen=True)
 class Distance(_Scaled):
     """Carries the distance D from layer to layer, to which a bias of scaled fields adds b² (s1 - s2)²."""
+
+    def after(self, op: Op) -> Distance:
+        """The distance, without scales behind what is not homogeneous."""
+        return Distance(self.scales_after(op))
 
     def start(self, f: Any, g: Any) -> Any:
         """Mean of (f - g)² over channels."""
@@ -160,7 +164,7 @@ class EitherDistance(_Scaled):
 
     def after(self, op: Op) -> EitherDistance | Distance:
         """Odd functions have opposite values; behind others there are no opposite inputs."""
-        scales = _Scaled.after(self, op).scales
+        scales = self.scales_after(op)
         even = isinstance(op, Dual) and not traits_of(op.activation).odd
         return Distance(scales) if even else EitherDistance(scales)
 
@@ -221,6 +225,10 @@ class EitherDistance(_Scaled):
 @dataclass(frozen=True)
 class Covariance(_Scaled):
     """Carries the covariance K from layer to layer."""
+
+    def after(self, op: Op) -> Covariance:
+        """The covariance, without scales behind what is not homogeneous."""
+        return Covariance(self.scales_after(op))
 
     def start(self, f: Any, g: Any) -> Any:
         """Mean of f g over channels."""

@@ -118,8 +118,9 @@ def tile(
 
 def from_either(plan: FibrePlan | PairPlan, carry: Carry) -> Carry:
     """With the distance from -g too, where linear layers and odd functions alone lead to a kink, which reads it."""
-    steps = () if isinstance(plan, PairPlan) else (*plan.field, *(plan.vector if plan.single else ()))
-    for op in steps if isinstance(carry, Distance) else ():
+    if isinstance(plan, PairPlan) or not isinstance(carry, Distance):
+        return carry
+    for op in (*plan.field, *(plan.vector if plan.single else ())):
         if isinstance(op, Dual) and not traits_of(op.activation).odd:
             return EitherDistance(carry.scales) if isinstance(op.activation, PiecewiseLinear) else carry
         if not isinstance(op, Affine | Box | Table | Dual | Decouple | Standardise):
@@ -181,8 +182,8 @@ def diagonal(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Prep
         state = execute(plan.ops, PairGeometry(tables, carry), State(d, jnp.zeros_like(d)), p.field, p.field, carry)
         k = carry.covariance(state.d, p.field.q[-1], p.field.q[-1])
         return out_of_units(plan, p, p, (k[0, 0], state.theta[0, 0]))
-    carry = from_either(plan, DISTANCE).in_units(p.unit, p.unit)
-    k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field, carry)
+    within = from_either(plan, DISTANCE).in_units(p.unit, p.unit)
+    k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field, within)
     return own_after_readout(plan, tables, k, theta, p)
 
 
