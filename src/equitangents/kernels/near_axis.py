@@ -30,9 +30,9 @@ TARGET = {"float32": 2e-6, "float64": 3e-14}  # of angles
 _ERRORS = 3  # roundings that D has gathered
 _ROWS = 1 << 18  # entries of a block of distances
 _PAIRS = 1 << 20  # products of entries at a time
-_ROUGH = 1e-5  # of squared distances in single precision
-_FEW = 8  # random combinations of entries, by which pairs are sought
-_STRETCH = 10.0  # how much longer squared distances may be of these: more for one pair in 1e13
+_ROUGH = 1e-5  # of squared distances and cosines in single precision
+_FEW = 24  # random combinations of entries, by which pairs are sought
+_STRETCH = 4.9  # how much longer squared distances may be of these: more for one pair in 1e13
 _RANGE = 1e-60, 1e60  # of mean squares: beyond, their products leave the range of doubles
 
 
@@ -157,36 +157,46 @@ def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Itera
     if not norms1.any() or not norms2.any():
         return
     ratio = min(norms1[norms1 > 0].min() / norms2.max(), norms2[norms2 > 0].min() / norms1.max())
-    few1 = _few(x1, norms1)
-    few2 = few1 if alone else _few(x2, norms2)
+    few1, lengths = _few(x1, norms1)
+    few2 = few1 if alone else _few(x2, norms2)[0]
     stretch = _STRETCH if x1.shape[1] > _FEW else 1.0
-    bounds = [_angle(ratio, sign, x1.dtype) ** 2 * stretch + _ROUGH for sign in (1, -1)]
+    least, most = (_least_cosines(lengths, _angle(ratio, sign, x1.dtype) ** 2 * stretch) for sign in (1, -1))
     if not parallel:
-        bounds[0] = -np.inf
-    rows, most = max(1, _ROWS // len(x2)), max(1, _PAIRS // x1.shape[1])
+        least[:] = 2
+    rows, products = max(1, _ROWS // len(x2)), max(1, _PAIRS // x1.shape[1])
     for at in range(0, len(x1), rows):
         after = at if alone else 0
-        i, j = _close(few1[at : at + rows], few2[after:], bounds)
+        here = slice(at, at + rows)
+        cosines = few1[here] @ few2[after:].T
+        if alone:
+            np.fill_diagonal(cosines, 0)  # no pairs
+        i, j = _close(cosines, least[here], -most[here])
         i, j = i + at, j + after
         if alone:
             i, j = i[i < j], j[i < j]
-        for part in range(0, len(i), most):
-            a, b = i[part : part + most], j[part : part + most]
+        for part in range(0, len(i), products):
+            a, b = i[part : part + products], j[part : part + products]
             near = _is_near(x1[a], norms1[a], x2[b], norms2[b], x1.dtype, parallel)
             yield a[near], b[near]
 
 
-def _close(few1: np.ndarray, few2: np.ndarray, bounds: list[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of rows whose difference, or whose sum, has a square of at most the first bound, or the second."""
-    one, other = (np.einsum("nc,nc->n", few, few)[:, None] for few in (few1, few2))
-    left, right = np.hstack([few1, one, np.ones_like(one)]), np.hstack([-2 * few2, np.ones_like(other), other])
-    near = None
-    for bound in bounds:
-        square = left @ right.T
-        if not square.min() > bound:
-            near = square <= bound if near is None else near | (square <= bound)
-        right[:, : few2.shape[1]] *= -1
-    return np.nonzero(near) if near is not None else (np.zeros(0, np.intp),) * 2  # type: ignore[return-value]
+def _least_cosines(lengths: np.ndarray, bound: float) -> np.ndarray:
+    """Of vectors of these lengths, their cosine with what is within the root of `bound`: at an angle arcsin(B/a).
+
+    Beyond 1 for vectors of no length.
+    """
+    usable = lengths > 0
+    squares = np.where(usable, lengths, 1) ** 2
+    cosines = np.sqrt(np.maximum(1 - (bound + _ROUGH) / squares, 0))
+    return np.where(usable, cosines - _ROUGH, 2).astype(np.float32)
+
+
+def _close(cosines: np.ndarray, least: np.ndarray, most: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where cosines are at least those of their row, or at most: most rows have no such, as their extremes say."""
+    rows = np.nonzero((cosines.max(axis=1) >= least) | (cosines.min(axis=1) <= most))[0]
+    few = cosines[rows]
+    i, j = np.nonzero((few >= least[rows, None]) | (few <= most[rows, None]))
+    return rows[i], j
 
 
 def _is_near(
@@ -208,13 +218,18 @@ def _norms(x: np.ndarray) -> np.ndarray:
     return np.where(usable, np.sqrt(np.where(usable, square, 1)), 0)
 
 
-def _few(x: np.ndarray, norms: np.ndarray) -> np.ndarray:
-    """Unit vectors, of many entries some random combinations: all distances are kept but for a factor."""
+def _few(x: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of few numbers as unit vectors, and their lengths; of many entries random combinations, 0 where norms are.
+
+    These keep the distances of inputs of norm 1, but for a factor.
+    """
     scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
-    if x.shape[1] <= _FEW:
-        return np.asarray(x * scale, np.float32)
-    mixed = x @ np.random.default_rng(0).standard_normal((x.shape[1], _FEW)).astype(x.dtype)
-    return np.asarray(mixed * (scale / np.sqrt(_FEW)), np.float32)
+    if x.shape[1] > _FEW:
+        x = x @ np.random.default_rng(0).standard_normal((x.shape[1], _FEW)).astype(x.dtype)
+        scale = scale / np.sqrt(_FEW)
+    few = np.asarray(x * scale, np.float32)
+    lengths = np.sqrt(np.einsum("nc,nc->n", few, few))
+    return few / np.where(lengths > 0, lengths, 1)[:, None], lengths
 
 
 def _angle(ratio: Any, sign: Any, dtype: DType) -> Any:
