@@ -18,7 +18,7 @@ import zarr
 import equitangents as et
 from equitangents import nn
 from equitangents.array_files import load_data, read_arrays
-from equitangents.audit.adapters.files import load_model
+from equitangents.audit.adapters.choose import load_model
 from equitangents.audit.potentials.checks import _rows
 from equitangents.audit.report.checks import read_baseline
 from equitangents.claims import part
@@ -29,7 +29,7 @@ from equitangents.kernels import Kernels
 from equitangents.kernels.store.folder import KernelStore
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
-from equitangents_studies.data.own import load_own
+from equitangents_studies.data.folder import load_own
 from equitangents_studies.framework import stage_files
 from equitangents_studies.framework.folder import _config, _put_in_place, finished
 

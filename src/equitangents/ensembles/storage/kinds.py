@@ -130,9 +130,9 @@ _TABLE = {
         "zonal_window:ZonalWindow": "coefficients (real)",
     },
     "stax": {
-        "closed_forms:Gabor": "",
-        "closed_forms:Raised": "phi Nonlinearity; offset real",
-        "closed_forms:Wave": "phase real",
+        "own_layers:Gabor": "",
+        "own_layers:Raised": "phi Nonlinearity; offset real",
+        "own_layers:Wave": "phase real",
     },
     "steerable": {
         "features:Features": "group text; entries ((int|steerable.irrep:Irrep))",
@@ -297,6 +297,7 @@ RENAMED = {
         "scale.place:ObjectPath": "tiles.place:ObjectPath",
         "scale.tiles:Work": "scale.work:Work",
         "solvers.in_time:Lanczos": "solvers.finite_time:Lanczos",
+        **{f"stax.closed_forms:{name}": f"stax.own_layers:{name}" for name in ("Gabor", "Raised", "Wave")},
     }.items()
 }
 """What older files call kinds that have moved since."""
