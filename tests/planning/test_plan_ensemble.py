@@ -14,7 +14,7 @@ import equitangents as et
 from equitangents import DeepEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier, actions, metrics, nn, plan_ensemble
 from equitangents.ensembles import BaggedInfiniteEnsemble, orbit_moments
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NotFittedError, ShapeError
-from equitangents.planning.search import smallest
+from equitangents.planning.wanted import smallest
 from equitangents.report import outside_resources
 
 ROT = actions.image_rotations(4)

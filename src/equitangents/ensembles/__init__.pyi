@@ -1,20 +1,18 @@
 """What is public, for type checkers, and for lazy_loader, which imports it when first used."""
 
-from .deep.classifier import DeepEnsembleClassifier
+from .deep.estimators import DeepEnsemble, DeepEnsembleClassifier
 from .deep.records import Checkpoints, Training
-from .deep.regressor import DeepEnsemble
 from .infinite.bagging import BaggedInfiniteEnsemble
 from .infinite.classifier import InfiniteEnsembleClassifier
 from .infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from .infinite.refining import Refined
 from .infinite.regressor import InfiniteEnsemble
-from .infinite.tuned import Candidate, Tuning
+from .infinite.tuning import Candidate, Tuning
 from .networks.foreign import Variables
-from .orbits.covariance import OrbitMoments, orbit_moments
-from .orbits.draws import OrbitLaw, orbit_law
+from .orbits.law import OrbitLaw, OrbitMoments, orbit_law, orbit_moments
 from .orbits.statistics import OrbitStatistic, OrbitStatistics
 from .streaming.to_file import predict_to_file
-from .training.loop import TrainingState
+from .training.run import TrainingState
 from .training.variations import Bootstrap, NNGPPosterior, NTKPosterior, TangentPrior, Variation, tangent_prior
 
 __all__ = [

@@ -2,8 +2,7 @@
 
 from equitangents.planning.alternatives import Alternative
 from equitangents.planning.members import plan_ensemble
-from equitangents.planning.pilot import Pilot, Ratio
+from equitangents.planning.pilot import Pilot, PilotTraining, Ratio
 from equitangents.planning.plan import Plan
-from equitangents.planning.training import PilotTraining
 
 __all__ = ["Alternative", "Pilot", "PilotTraining", "Plan", "Ratio", "plan_ensemble"]

@@ -20,21 +20,20 @@ from equitangents.actions.action import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.actions.subset import augmenting_elements
-from equitangents.ensembles.orbits.covariance import orbit_batch
-from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
+from equitangents.ensembles.orbits.law import OrbitLaw, orbit_batch, orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference import as_key
 from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning.alternatives import alternatives
-from equitangents.planning.names import of_data, of_elements, of_group, of_network
 from equitangents.planning.pilot import Pilot, ratios
 from equitangents.planning.pilot_law import PilotDraws
 from equitangents.planning.plan import Plan
 from equitangents.planning.source import HasMembers, Source, make_source, pilot_outputs, predicts_probabilities
 from equitangents.planning.violations import MEASURES, Violations
 from equitangents.planning.wanted import LEVEL, Interval, Wanted
+from equitangents.planning.words import of_data, of_elements, of_group, of_network
 from equitangents.validation import check_whole
 
 

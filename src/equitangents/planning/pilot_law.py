@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.ensembles.orbits.draws import OrbitLaw
+from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.groups import Group
 from equitangents.groups.group_maps import FiniteGroupMap
 from equitangents.inference import check_memory

@@ -10,12 +10,11 @@ from typing import Any
 from equitangents._types import FileName
 from equitangents.files import whole_file
 from equitangents.nn.mean_law import MeanLaw
-from equitangents.planning import sentences
+from equitangents.planning import words
 from equitangents.planning.alternatives import Alternative
-from equitangents.planning.counts import percent
 from equitangents.planning.pilot import Pilot
-from equitangents.planning.sentences import Goal
-from equitangents.planning.violations import MEASURES, CurvePoint, Violations
+from equitangents.planning.violations import MEASURES, CurvePoint, Violations, percent
+from equitangents.planning.words import Goal
 from equitangents.validation import check_whole
 
 _WRITTEN = (
@@ -122,8 +121,8 @@ class Plan:
             return f"No number of {goal.members()} {goal.singular}: {self.reason}."
         pilot = None if self.pilot is None else self.pilot.members
         parts = [
-            sentences.reached(goal, self.members, self.confidence, pilot is None),
-            sentences.known(self.members_interval, self.draws, pilot),
+            words.reached(goal, self.members, self.confidence, pilot is None),
+            words.known(self.members_interval, self.draws, pilot),
         ]
         if self.theory_members is not None:
             parts.append(f"Infinitely wide networks would need {self.theory_members:,}.")
@@ -136,7 +135,7 @@ class Plan:
         if self.pilot is None:
             basis = [
                 f"{self.draws:,} ensembles were drawn from GP(μ, Σ/M) at training time {self.time:g}, {points}.",
-                sentences.width_note(),
+                words.width_note(),
                 "Full-batch gradient descent on the mean square is assumed; noise from batches, momentum and other "
                 "losses are not modelled.",
             ]
@@ -174,14 +173,13 @@ class Plan:
 
     def plot(self, path: FileName) -> Path:
         """Draw the violation against the number of members into a .svg or .png file."""
-        from equitangents.planning.drawing import Curve, write  # matplotlib is slow to import
+        from equitangents.planning.page import Curve, write_drawing  # matplotlib is slow to import
 
-        return write(Curve(**self._drawn()), Path(path))
+        return write_drawing(Curve(**self._drawn()), Path(path))
 
     def to_html(self, path: FileName) -> Path:
         """Write answer, drawing and tables as one self-contained page."""
-        from equitangents.planning.drawing import Curve, svg
-        from equitangents.planning.page import Page, write
+        from equitangents.planning.page import Curve, Page, svg, write_page
 
         lower, upper = self._columns()
         page = Page(
@@ -196,7 +194,7 @@ class Plan:
             alternatives=self.alternatives,
             notes=self.notes(),
         )
-        return write(page, Path(path))
+        return write_page(page, Path(path))
 
     def _drawn(self) -> dict[str, Any]:
         return {

@@ -24,13 +24,10 @@ from equitangents.ensembles import (
     InfiniteEnsembleClassifier,
 )
 from equitangents.ensembles.deep.predictions import Classification, Members
-from equitangents.ensembles.fields.action import PointAction
-from equitangents.ensembles.fields.invariance import kernel_symmetry
-from equitangents.ensembles.fields.kernel import FieldKernel
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.rows import FieldRows, field_rows
-from equitangents.ensembles.fields.targets import Positions, moved_positions, value_keeping
-from equitangents.ensembles.inputs import check_fields, check_inputs, check_targets
+from equitangents.ensembles.estimator import check_fields, check_inputs, check_targets
+from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
+from equitangents.ensembles.fields.points import FieldPoints, PointAction
+from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping
 from equitangents.ensembles.labels import check_labels
 from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.orbits.statistics import check_time
@@ -43,7 +40,7 @@ from equitangents.errors import (
     ShapeError,
 )
 from equitangents.nn.mean_law import MeanLaw, commutes, mean_law
-from equitangents.planning.training import PilotTraining, deep_like, train
+from equitangents.planning.pilot import PilotTraining, deep_like, train
 from equitangents.validation import check_same_length, check_whole, is_whole
 
 PILOT = 20

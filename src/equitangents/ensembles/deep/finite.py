@@ -19,15 +19,14 @@ from equitangents.actions import as_action
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.deep.predictions import Members
 from equitangents.ensembles.deep.records import Checkpoints, Entry
+from equitangents.ensembles.estimator import Estimator, EstimatorNotFittedError, check_inputs
 from equitangents.ensembles.fields.targets import Positions
-from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
-from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.standardisation import StandardisedInputs
-from equitangents.ensembles.storage import persistence
+from equitangents.ensembles.storage import estimator_file
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.jobs import Backend, execute, prepare
-from equitangents.ensembles.training.loop import TrainingState
-from equitangents.ensembles.training.trained import Trained
+from equitangents.ensembles.training.run import TrainingState
+from equitangents.ensembles.training.spread import Trained
 from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Admissible
@@ -164,7 +163,7 @@ class FiniteEnsemble(StandardisedInputs, Members, Estimator):
         are left out: give them to `load`.
         """
         self._check_fitted()
-        persistence.save(self, local("path", path))
+        estimator_file.save(self, local("path", path))
 
     @classmethod
     def load(cls, path: FileName, *, trust: bool = False, **parameters: Any) -> Self:
@@ -174,7 +173,7 @@ class FiniteEnsemble(StandardisedInputs, Members, Estimator):
         versions hold a pickle, which runs whatever code its author put in: they are refused unless `trust`. Raises
         StoreError for a folder that is damaged or holds something else.
         """
-        loaded: Self = persistence.load(cls, local("path", path), parameters, trust, cls._backend.variables)
+        loaded: Self = estimator_file.load(cls, local("path", path), parameters, trust, cls._backend.variables)
         return loaded
 
     def entries(self, record: str) -> dict[str, Any]:

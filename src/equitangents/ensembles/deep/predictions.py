@@ -17,8 +17,8 @@ import numpy as np
 import scipy.special
 
 from equitangents._types import Numbers, Spread, Targets
+from equitangents.ensembles.estimator import check_fields, check_inputs, check_targets
 from equitangents.ensembles.fields.targets import Positions
-from equitangents.ensembles.inputs import check_fields, check_inputs, check_targets
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.ensembles.training.jobs import check_room
 from equitangents.errors import InvalidArgumentError

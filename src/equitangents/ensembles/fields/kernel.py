@@ -1,18 +1,35 @@
-"""The kernel of a network's outputs at single points, from its kernel field: computed block by block."""
+"""The kernel of a network's outputs at single points, from its kernel field, in blocks; what groups do to it.
+
+invariant    Θ(g z, g z′) = Θ(z, z′): full augmentation is solved at the size of the data
+equivariant  Θ(z, g z′) = Θ(z, z′): every member obeys f(ρ_X(g)x)(π_g p) = f(x)(p), and copies say nothing new
+
+Outputs that turn with the input, (N, d), are fields on d places: what covaries is treated alike, whatever it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.kernels import Kernels
+from equitangents.actions import Action
+from equitangents.actions.group_action import GroupAction
+from equitangents.ensembles.fields.points import FieldPoints, PointAction
+from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.fields.result import FieldFunction
+from equitangents.kernels.invariance import moving_sample, sampled_elements, tolerance
 from equitangents.kernels.result import NngpKernels
+from equitangents.solvers import KernelMatrix
+from equitangents.solvers.matrices import spans
 
 _ENTRIES = 2**22  # of a block of the field, NNGP and NTK each: 16 MB in float32, which an allocator uses again
+_LANDMARKS = 8192  # points from which landmarks are drawn, 256 MB of their kernel in float32
+_ROWS = 256  # of a field that are brought to float64 at once
+_TILE = 4096  # points: whole signals, so that no field is computed for a part of it, and enough pairs for all cores
+_POSITIONS = 48  # of each signal of the sample
 
 
 class FieldKernel:
@@ -112,3 +129,143 @@ def _same_positions(net: FieldFunction, signals: np.ndarray) -> Any:
     parts = [net.kernel_field(signals[i : i + 1]) for i in range(len(signals))]
     pick = lambda name: np.stack([np.asarray(getattr(part, name))[0, :, 0].diagonal() for part in parts])
     return Kernels(pick("nngp"), pick("ntk"))
+
+
+class FieldMatrix(KernelMatrix):
+    """Kernel of points with themselves, computed whenever it is asked for; a product computes every field once."""
+
+    def __init__(self, kernel: Any, x: FieldPoints, field: str) -> None:
+        side = max(1, _TILE // x.count) * x.count
+        super().__init__(kernel, x, field, tile=side)
+        self.probe = self.strip = min(len(x), x.count)
+        self.words = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
+
+    def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
+        """Points of random signals, at least twice as many as `count`: a field is computed for all its positions."""
+        images = np.unique(self.x.image)
+        wanted = -(-max(_LANDMARKS, 2 * count) // self.x.count)
+        if wanted >= len(images):
+            return None
+        return np.flatnonzero(np.isin(self.x.image, rng.choice(images, wanted, replace=False)))
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """A V in float64; one field is computed for each pair of signals, and nothing else of its size is made."""
+        if not isinstance(self.kernel, FieldKernel):
+            return super().product(vectors)
+        total = np.zeros(vectors.shape)
+        for rows, columns, field in self.kernel.blocks(self.x, None):
+            entries = picked(getattr(field, self.field), self.x, self.x, rows, columns)
+            for part in spans(len(rows), _ROWS):
+                some = entries[part].astype(np.float64)
+                total[rows[part]] += some @ vectors[columns]
+                if rows is not columns:
+                    total[columns] += some.T @ vectors[rows[part]]
+        return self.checked(total)
+
+    def fingerprint(self) -> str:
+        """A hash of signals and points, and of some entries in place of the network."""
+        digest = hashlib.sha256()
+        for array in (np.asarray(self.x.signals), self.x.image, self.x.position, self.diagonal()):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        some = np.linspace(0, self.size - 1, min(self.size, 64)).astype(int)
+        digest.update(np.ascontiguousarray(self.rectangle(some, some)).tobytes())
+        return digest.hexdigest()
+
+
+def matrix_of(kernel: Any, x: Any, field: str) -> KernelMatrix:
+    """The kernel of inputs, or of points, with themselves, its tiles computed whenever they are needed."""
+    return FieldMatrix(kernel, x, field) if isinstance(x, FieldPoints) else KernelMatrix(kernel, x, field)
+
+
+@dataclass(frozen=True)
+class KernelSymmetry:
+    """Largest changes of the kernel, over its largest entry, when both points are moved alike, and when one is."""
+
+    together: float
+    apart: float
+    tolerance: float
+
+    @property
+    def invariant(self) -> bool:
+        """Whether the kernel does not change when both points are moved alike, to rounding."""
+        return self.together <= self.tolerance
+
+    @property
+    def equivariant(self) -> bool:
+        """Whether it does not even change when one of them is moved."""
+        return self.invariant and self.apart <= self.tolerance
+
+
+def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) -> KernelSymmetry:
+    """How NNGP and NTK of points x change under a group, on a sample of signals, positions and elements."""
+    signals = np.asarray(moving_sample(action.action, np.asarray(x.signals)))
+    some = np.unique(np.linspace(0, x.count - 1, min(x.count, _POSITIONS)).astype(int))
+    every = FieldPoints.of(signals, x.count)
+    points = every[np.isin(every.position, some)]
+    base = _values(kernel.kernel(points))
+    together, apart = [0.0], [0.0]
+    for g in sampled_elements(action):
+        moved = action(g, points)
+        together.append(_change(base, _values(kernel.kernel(moved))))
+        apart.append(_change(base, _values(kernel.kernel(points, moved))))
+    return KernelSymmetry(float(np.max(together)), float(np.max(apart)), tolerance(signals))
+
+
+def _values(kernels: Any) -> list[np.ndarray]:
+    names = ("nngp",) if hasattr(kernels, "reason") else ("nngp", "ntk")
+    return [np.asarray(getattr(kernels, name)) for name in names]
+
+
+def _change(base: list[np.ndarray], other: list[np.ndarray]) -> float:
+    return float(
+        np.max([np.abs(a - b).max() / max(float(np.abs(a).max()), 1e-300) for a, b in zip(base, other, strict=True)])
+    )
+
+
+class TurningField:
+    """The field of a network whose kernels are (N1, N2, d, d): `kernel_field` (N1, d, N2, d)."""
+
+    def __init__(self, net: KernelFunction) -> None:
+        self.net = net
+
+    def kernel_field(self, x1: Any, x2: Any = None) -> Any:
+        """Kernels between all outputs at all inputs."""
+        return _each(self.net.kernel(x1, x2), lambda k: k.transpose(0, 2, 1, 3))
+
+    def kernel_field_diagonal(self, x: Any, positions: str = "same") -> Any:
+        """The kernel of every output at every input with itself, (N, d)."""
+        return _each(cast(Any, self.net).kernel_diagonal(x), lambda k: np.einsum("naa->na", k))
+
+
+def turning_outputs(net: object) -> int | None:
+    """How many outputs turn into one another; None for networks whose outputs are alike."""
+    found: int | None = getattr(net, "turning_outputs", None)
+    return found
+
+
+def _each(kernels: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+    nngp = change(np.asarray(kernels.nngp))
+    if isinstance(kernels, NngpKernels):
+        return NngpKernels(nngp, kernels.reason)
+    return Kernels(nngp, change(np.asarray(kernels.ntk)))
+
+
+def turning_symmetry(
+    net: KernelFunction, augmentation: Action, label_action: GroupAction | None, x: Any, outputs: int
+) -> KernelSymmetry:
+    """Whether K(gx, x') = ρ_Y(g) K(x, x'): then copies (gx_i, ρ_Y(g)y_i) say nothing new. On a sample of x and of g."""
+    sample = np.asarray(moving_sample(augmentation, x))
+    base, errors = _float64_values(net.kernel(sample, sample)), [0.0]
+    for g in sampled_elements(augmentation):
+        turned = np.eye(outputs)
+        if label_action is not None:
+            turned = np.asarray(label_action(g, turned), np.float64).T  # its rows are what becomes of unit vectors
+        moved = _float64_values(net.kernel(np.asarray(augmentation(g, sample)), sample))
+        errors += [float(np.abs(m - turned @ b).max() / np.abs(b).max()) for b, m in zip(base, moved, strict=True)]
+    worst = float(np.max(errors))
+    return KernelSymmetry(worst, worst, tolerance(sample))
+
+
+def _float64_values(kernels: Any) -> list[np.ndarray]:
+    names = ("nngp",) if isinstance(kernels, NngpKernels) else ("nngp", "ntk")
+    return [np.asarray(getattr(kernels, name), np.float64) for name in names]

@@ -24,10 +24,8 @@ import numpy as np
 from equitangents._types import FileName
 from equitangents._version import __version__
 from equitangents.claims import read_json
-from equitangents.ensembles.fields.action import PointAction
-from equitangents.ensembles.fields.kernel import FieldKernel
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.turning import TurningField
+from equitangents.ensembles.fields.kernel import FieldKernel, TurningField
+from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.errors import InvalidTypeError, StoreError
 from equitangents.files import LEFTOVER, real, whole_file
 from equitangents.formatting import memory_size

@@ -15,12 +15,17 @@ from sklearn.base import clone
 from equitangents._types import Key, Numbers, Spread, Times
 from equitangents.actions import as_action
 from equitangents.actions.named import ActionLike
+from equitangents.ensembles.estimator import (
+    Estimator,
+    EstimatorNotFittedError,
+    FieldRegressorMixin,
+    check_fields,
+    check_inputs,
+    check_targets,
+)
 from equitangents.ensembles.fields.targets import output_positions
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
-from equitangents.ensembles.inputs import EstimatorNotFittedError, check_fields, check_inputs, check_targets
-from equitangents.ensembles.orbits.questions import OrbitQuestions
-from equitangents.ensembles.parameters import Estimator
-from equitangents.ensembles.scores import FieldRegressorMixin
+from equitangents.ensembles.orbits.statistics import OrbitQuestions
 from equitangents.ensembles.standardisation import fitted_standardisation
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError

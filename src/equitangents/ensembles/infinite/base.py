@@ -12,14 +12,12 @@ from sklearn.utils.metadata_routing import UNUSED
 from equitangents._types import FileName, Network, Numbers
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
+from equitangents.ensembles.estimator import Estimator, EstimatorNotFittedError
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.problem import Field, Settings
 from equitangents.ensembles.infinite.refining import Refined, refine
-from equitangents.ensembles.infinite.tuned import Tuning
-from equitangents.ensembles.infinite.tuning import tune
-from equitangents.ensembles.inputs import EstimatorNotFittedError
-from equitangents.ensembles.orbits.questions import OrbitQuestions
-from equitangents.ensembles.parameters import Estimator
+from equitangents.ensembles.infinite.tuning import Tuning, tune
+from equitangents.ensembles.orbits.statistics import OrbitQuestions
 from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, Momentum, as_times

@@ -14,12 +14,15 @@ import numpy as np
 
 from equitangents.actions import ActionSubset
 from equitangents.actions.subset import augmenting_elements, whole_action
-from equitangents.ensembles.fields.action import PointAction
-from equitangents.ensembles.fields.invariance import KernelSymmetry, kernel_symmetry
-from equitangents.ensembles.fields.kernel import FieldKernel
-from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.fields.kernel import (
+    FieldKernel,
+    KernelSymmetry,
+    TurningField,
+    kernel_symmetry,
+    turning_symmetry,
+)
+from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.ensembles.fields.targets import Positions, moved_outputs, moved_positions, moved_targets
-from equitangents.ensembles.fields.turning import TurningField, turning_symmetry
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.trained_kernel import TrainedKernel

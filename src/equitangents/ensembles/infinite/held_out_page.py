@@ -17,8 +17,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float, Int
 
-from equitangents.ensembles.infinite.calibration import fitted_temperature
-from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
+from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier, fitted_temperature
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import canvas, inline_figure

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
@@ -17,10 +17,13 @@ import numpy as np
 from equitangents._types import FileName
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.rows import averaged, blocks, digests, orbit_labels
-from equitangents.ensembles.infinite.solved_problem import SolvedProblem
-from equitangents.ensembles.infinite.spectral_report import spectral_report, spectral_residual
+from equitangents.ensembles.infinite.solved_problem import (
+    SolvedProblem,
+    TrainingMatrices,
+    kept_kernels,
+    training_matrices,
+)
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
-from equitangents.ensembles.infinite.training_matrices import TrainingMatrices, kept_kernels, training_matrices
 from equitangents.inference import (
     Dynamics,
     TrainedProcess,
@@ -31,11 +34,13 @@ from equitangents.inference import (
     kinds,
     row_digests,
 )
+from equitangents.inference.spectrum import Spectrum
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.solvers import Eigh, Method, Report, Solver, System
-from equitangents.solvers.choosing import DECOMPOSED, as_method
+from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
 from equitangents.solvers.matrices import ScaledMatrix
+from equitangents.solvers.method import Task
 from equitangents.solvers.primal import FeatureMatrix, Primal
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
@@ -321,3 +326,40 @@ def orbit_averaged(
 def _scaled(matrix: Any, scale: np.ndarray | None) -> np.ndarray:
     matrix = np.asarray(matrix, dtype=np.float64)
     return matrix if scale is None else matrix * np.outer(scale, scale)
+
+
+def spectral_residual(gram: np.ndarray, spectrum: Spectrum, targets: np.ndarray) -> float:
+    """The largest relative residual |Y − (Θ + δ)α|/|Y| of α = (Θ + δ)⁻¹Y, along eigenvectors above rounding."""
+    values = spectrum.eigenvalues
+    above = values > spectrum.blur
+    modes = (spectrum.vectors.T @ targets)[above]
+    vectors = spectrum.vectors[:, above]
+    alpha = vectors @ (modes / values[above][:, None])
+    missing = vectors @ modes - gram @ alpha - spectrum.delta * alpha
+    sizes = np.linalg.norm(targets, axis=0)
+    return float(np.max(np.linalg.norm(missing, axis=0) / np.where(sizes > 0, sizes, 1)))
+
+
+def spectral_report(spectra: Sequence[Spectrum], time: float, seconds: float, residual: float) -> Report:
+    """The report of one decomposition, or of one for each irrep, whose residual is not computed (NaN)."""
+    smallest = min(spectrum.smallest for spectrum in spectra)
+    largest = max(spectrum.largest for spectrum in spectra)
+    sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
+    plans = [plan_of(Eigh(), Task(size, 1, 8, True, False, size, 0), None) for size in sizes]
+    blocks = "one decomposition serves every time" if len(sizes) == 1 else f"one for each of {len(sizes)} irreps"
+    return Report(
+        solver="eigh",
+        reason=blocks,
+        size=sum(sizes),
+        precision="float64",
+        residual=residual,
+        condition=largest / smallest if smallest > max(s.blur for s in spectra) else math.inf,
+        smallest=smallest,
+        largest=largest,
+        iterations=0,
+        seconds=seconds,
+        forecast_seconds=sum(plan.seconds for plan in plans),
+        forecast_memory=max(plan.memory for plan in plans),
+        ridge=spectra[0].ridge,
+        time=time,
+    )

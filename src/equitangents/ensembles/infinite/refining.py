@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from equitangents.ensembles.infinite.gradients import SCALES, shared_scale
-from equitangents.ensembles.infinite.grids import points
+from equitangents.ensembles.infinite.evidence import SCALES, shared_scale
+from equitangents.ensembles.infinite.tuning import points
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
 from equitangents.validation import check_whole
 

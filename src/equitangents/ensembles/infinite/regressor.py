@@ -13,18 +13,25 @@ import numpy as np
 
 from equitangents._types import Key, Numbers, Spread, Times
 from equitangents.actions import as_action
+from equitangents.ensembles.estimator import (
+    FieldRegressorMixin,
+    check_fields,
+    check_inputs,
+    check_network,
+    check_targets,
+)
+from equitangents.ensembles.fields.kernel import turning_outputs
 from equitangents.ensembles.fields.targets import Positions, output_positions
-from equitangents.ensembles.fields.turning import turning_outputs
 from equitangents.ensembles.infinite.approximation import Approximation, approximation
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
-from equitangents.ensembles.infinite.densities import target_evidence
-from equitangents.ensembles.infinite.gradients import SCALES, likelihood_gradient
-from equitangents.ensembles.infinite.held_out import held_out_predictions, original_labels
-from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, predictor_name
-from equitangents.ensembles.infinite.make_training import make_training
-from equitangents.ensembles.infinite.training_problem import Training
-from equitangents.ensembles.inputs import check_fields, check_inputs, check_network, check_targets
-from equitangents.ensembles.scores import FieldRegressorMixin
+from equitangents.ensembles.infinite.evidence import SCALES, likelihood_gradient, target_evidence
+from equitangents.ensembles.infinite.leave_one_out import (
+    LeaveOneOut,
+    held_out_predictions,
+    original_labels,
+    predictor_name,
+)
+from equitangents.ensembles.infinite.training_problem import Training, make_training
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference import as_times, check_sample

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions import Action
-from equitangents.ensembles.fields.action import PointAction
-from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.inference import row_digests
 from equitangents.inference.augmented import orbit_digests
 from equitangents.inference.data_orbits import DataOrbits, find_orbits

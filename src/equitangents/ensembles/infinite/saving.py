@@ -1,7 +1,7 @@
 """Fitted infinite ensembles on disk: their attributes as JSON, and arrays with checksums; no pickle is in it.
 
-What only means at the fitted time need, coefficients in place of the decomposition, is kept beside the whole state, so
-that it can be loaded without it.
+What only means at the fitted time t need is kept beside the whole state, so that it can be loaded without it: with
+α = φ_t(Θ) Y, N·outputs numbers in place of N², μ_t(x) = Θ(x, X) α.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,22 @@ import numpy as np
 
 from equitangents._types import Network
 from equitangents._version import __version__
-from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime
+from equitangents.ensembles.fields.kernel import FieldKernel
+from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.infinite.rows import blocks
 from equitangents.ensembles.infinite.solved_problem import SolvedProblem
+from equitangents.ensembles.infinite.trained_kernel import Field
+from equitangents.ensembles.standardisation import Standardisation
 from equitangents.ensembles.storage.array_folder import ABOUT, read_about, write_folder
-from equitangents.ensembles.storage.attribute_types import check_of
+from equitangents.ensembles.storage.checks import check_of
 from equitangents.ensembles.storage.estimator_file import Arrays
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
+from equitangents.kernels import KernelFunction
+from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.store.key import VERSION
 
+_BLOCK_ENTRIES = 2**24  # of a block of test rows against the training data, 128 MB in float64
 CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
 _FORMAT = 1
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, which is another one in another process
@@ -37,6 +45,42 @@ _FACTS = {
     "positions": "(int)", "classes": "none|(any)", "solver": "text",
 }  # fmt: skip
 _SAME = 1e-4  # relative: how well a network that is given at loading has to agree with the one that was saved
+
+
+@dataclass(frozen=True)
+class MeansAtATime:
+    """μ_t at one time t: the kernel, the training inputs X, and the coefficients α (N, outputs).
+
+    Of a kernel of features the coefficients are the features' weights (m, outputs), and one input stands for all.
+    X are as trained on, and inputs of questions are made so by `standardisation`, if there is one.
+    """
+
+    kernel: KernelFunction
+    field: Field
+    inputs: Any
+    coefficients: np.ndarray
+    standardisation: Standardisation | None = None
+
+    def __call__(self, x: Any) -> np.ndarray:
+        """The means at x (M, …): (M, outputs), of fields (M·P, outputs), position by position."""
+        if self.standardisation is not None:
+            x = self.standardisation(x)
+        if isinstance(self.inputs, FieldPoints):
+            x = FieldPoints.of(np.asarray(x), self.inputs.count)
+        step = max(1, _BLOCK_ENTRIES // len(self.inputs))
+        return np.concatenate([self._block(rows) for rows in blocks(x, step)])
+
+    def first(self) -> np.ndarray:
+        """The mean at the first training input, (1, outputs)."""
+        return self._block(self.inputs[:1])
+
+    def _block(self, rows: Any) -> np.ndarray:
+        if isinstance(self.kernel, FieldKernel):
+            return self.kernel.applied(rows, self.inputs, self.field, [self.coefficients])[0]
+        if isinstance(self.kernel, FeatureMap):
+            return np.asarray(self.kernel.transform(rows, self.field), np.float64) @ self.coefficients
+        cross = getattr(self.kernel.kernel(rows, self.inputs), self.field)
+        return np.asarray(cross, np.float64) @ self.coefficients
 
 
 def save(ensemble: Any, path: Path, *, means_only: bool = False) -> None:

@@ -12,19 +12,24 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from equitangents.ensembles.fields.kernel import FieldKernel
+from equitangents._types import FileName
+from equitangents.ensembles.fields.kernel import FieldKernel, matrix_of
+from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.fields.store import FieldStore
 from equitangents.ensembles.infinite.rows import blocks
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.solvers import Report, Solution, Solver
-from equitangents.solvers.matrices import SymmetricMatrix
+from equitangents.scale import GramStore
+from equitangents.solvers import Report, Solution, Solver, SymmetricMatrix
+from equitangents.solvers.matrices import ArrayMatrix, as_matrix
 from equitangents.solvers.primal import FeatureMatrix
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
+_BOTH, _ONE = 0.25, 0.4  # of the limit: a factor in the same precision fits beside them
 
 
 @dataclass(frozen=True)
@@ -181,3 +186,38 @@ class SolvedProblem(OneMatrix):
         dynamics = settings.dynamics(settings.learning_rate, system.dynamics.samples)
         other = replace(system, ridge=settings.ridge, dynamics=dynamics)
         return replace(self, solver=self.solver.of(other))
+
+
+@dataclass(frozen=True)
+class TrainingMatrices:
+    """The kernel that trains, K(X, X), the bytes that they take in memory, and the kernels if both are held."""
+
+    trained: SymmetricMatrix
+    prior: SymmetricMatrix
+    bytes: int = 0
+    kernels: Kernels | None = None
+
+
+def training_matrices(
+    kernel: KernelFunction, x: Any, field: str, store: FileName | None, limit: int, *, whole: bool
+) -> TrainingMatrices:
+    """For inputs x; `whole`: whether all entries are needed, not only some columns."""
+    if store is not None:
+        kept = kept_kernels(store, kernel, x)
+        if isinstance(kept, FieldStore):
+            return TrainingMatrices(as_matrix(getattr(kept, field)), as_matrix(kept.nngp))
+        return TrainingMatrices(as_matrix(kept, field), as_matrix(kept, "nngp"))
+    trained, prior = matrix_of(kernel, x, field), matrix_of(kernel, x, "nngp")
+    one = trained.dtype.itemsize * len(x) ** 2
+    if whole and 2 * one <= _BOTH * limit:
+        kernels = kernel.kernel(x)
+        own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.words)
+        return TrainingMatrices(own, ArrayMatrix(np.asarray(kernels.nngp), prior.words), 2 * one, kernels)
+    if whole and one <= _ONE * limit:
+        return TrainingMatrices(ArrayMatrix(trained.assembled(), trained.words), prior, one)
+    return TrainingMatrices(trained, prior)
+
+
+def kept_kernels(store: FileName, kernel: KernelFunction, x: Any) -> GramStore | FieldStore:
+    """The store in a folder with the kernels of inputs or points x, of which all that was missing is computed."""
+    return (FieldStore if isinstance(x, FieldPoints) else GramStore)(store, kernel, x).compute()

@@ -13,7 +13,7 @@ from equitangents._types import AnyAction, ArrayLike
 from equitangents.actions.group_action import GroupAction, is_infinite
 from equitangents.actions.remedies import flattened
 from equitangents.actions.subset import Augmentation, whole_action
-from equitangents.ensembles.training.losses import LOSSES
+from equitangents.ensembles.training.descent import LOSSES
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.scale.executors import check_spread
 from equitangents.validation import check_whole

@@ -1,24 +1,71 @@
-"""What estimators accept: X as (N, features) or (N, *positions, channels), y as (N,) or (N, outputs)."""
+"""What every ensemble is as an estimator: its parameters, the inputs and targets that it accepts, and its score.
+
+X is (N, features) or (N, *positions, channels), y (N,) or (N, outputs); of predictions that are fields every position
+of every sample is a row of the score.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import jax
 import numpy as np
 import scipy.sparse
 import sklearn.exceptions
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import validate_data
 
+from equitangents import notebook
+from equitangents._types import Numbers
 from equitangents.actions.remedies import channels_first, remedy
+from equitangents.ensembles.fields.kernel import turning_outputs
+from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.labels import check_label_fields
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
+from equitangents.keywords import CheckedKeywords, meant
 from equitangents.nn import Sequential
 from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape
 
 logger = logging.getLogger("equitangents")
+
+
+class Estimator(CheckedKeywords, BaseEstimator):
+    """scikit-learn's base with errors that say which parameter was meant, or how it is changed."""
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; returns self. Networks and actions are immutable: give new ones.
+
+        Raises InvalidArgumentError, before anything is set, for names that are not parameters.
+        """
+        known = self.get_params(deep=False)
+        for name in params:
+            outer, nested, _ = name.partition("__")
+            if outer not in known:
+                names = sorted([*known, *getattr(self, "shorthands", ())])
+                raise InvalidArgumentError(
+                    f"{type(self).__name__} has no parameter {outer!r}{meant(outer, names)}; it has {', '.join(names)}"
+                )
+            value = params.get(outer, known[outer])
+            if nested and not hasattr(value, "set_params"):
+                raise InvalidArgumentError(
+                    f"{name} cannot be set: {outer} is of type {type(value).__name__}, which has no parameters of its "
+                    f"own to set; give another one, set_params({outer}=...)"
+                )
+        return super().set_params(**params)
+
+    def _facts(self) -> list[tuple[str, object]]:
+        """What a notebook shows of a fitted ensemble, above scikit-learn's own diagram."""
+        return []
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        diagram: Callable[[], str] = super()._repr_html_
+        facts = self._facts()
+        return diagram if not facts else lambda: notebook.table(type(self).__name__, facts) + diagram()
 
 
 class EstimatorNotFittedError(NotFittedError, sklearn.exceptions.NotFittedError):
@@ -108,3 +155,41 @@ def _dense(name: str, a: Any) -> Any:
         except (TypeError, ValueError) as error:
             raise InvalidTypeError(f"{name} has dtype {a.dtype}; expected real numbers ({error})") from None
     return a
+
+
+class FieldRegressorMixin(RegressorMixin):
+    """`score` of regressions whose predictions may be fields."""
+
+    def score(self, X: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
+        """R² of the mean prediction, averaged over outputs; of fields each position of each sample is a row."""
+        grid = positions_of(self)
+        if not grid:
+            return float(super().score(X, y, sample_weight))
+        true, _ = Positions(grid).checked(check_fields(y), len(X), copies=False)  # type: ignore[arg-type]
+        rows = math.prod(grid) * len(true)
+        predicted = np.asarray(self.predict(X)).reshape(rows, -1)
+        return float(r2_score(true.reshape(rows, -1), predicted, sample_weight=each_row(sample_weight, grid)))
+
+
+class FieldClassifierMixin(ClassifierMixin):
+    """`score` of classifiers whose predictions may be fields of labels."""
+
+    def score(self, X: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
+        """The share of labels that are predicted; of fields each position of each sample counts."""
+        grid = positions_of(self)
+        if not grid:
+            return float(super().score(X, y, sample_weight))
+        labels = check_label_fields(y, len(X), Positions(grid))  # type: ignore[arg-type]
+        right = self.predict(X) == labels
+        return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
+
+
+def positions_of(estimator: Any) -> tuple[int, ...]:
+    """The grid on which a fitted estimator's outputs are, () for others and for outputs that turn."""
+    net = getattr(getattr(estimator, "ensemble", estimator), "net", None)
+    return () if turning_outputs(net) is not None else tuple(getattr(estimator, "positions_", ()))
+
+
+def each_row(sample_weight: Any, grid: tuple[int, ...]) -> np.ndarray | None:
+    """Weights (N,) of samples as those of all their positions."""
+    return None if sample_weight is None else np.repeat(np.asarray(sample_weight, np.float64), math.prod(grid))
