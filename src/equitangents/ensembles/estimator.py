@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
@@ -17,6 +17,7 @@ import scipy.sparse
 import sklearn.exceptions
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from equitangents import notebook
@@ -33,8 +34,15 @@ from equitangents.validation import as_rectangular, check_array, check_same_leng
 logger = logging.getLogger("equitangents")
 
 
+class EstimatorNotFittedError(NotFittedError, sklearn.exceptions.NotFittedError):
+    """Raised before `fit`; scikit-learn's error and ours in one."""
+
+
 class Estimator(CheckedKeywords, BaseEstimator):
     """scikit-learn's base with errors that say which parameter was meant, or how it is changed."""
+
+    fitted_attribute: ClassVar[str]
+    """What `fit` sets last; it is not there before, nor after a fit that failed."""
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; returns self. Networks and actions are immutable: give new ones.
@@ -61,15 +69,18 @@ class Estimator(CheckedKeywords, BaseEstimator):
         """What a notebook shows of a fitted ensemble, above scikit-learn's own diagram."""
         return []
 
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, self.fitted_attribute)
+
     @property
     def _repr_html_(self) -> Callable[[], str]:
         diagram: Callable[[], str] = super()._repr_html_
         facts = self._facts()
         return diagram if not facts else lambda: notebook.table(type(self).__name__, facts) + diagram()
-
-
-class EstimatorNotFittedError(NotFittedError, sklearn.exceptions.NotFittedError):
-    """Raised before `fit`; scikit-learn's error and ours in one."""
 
 
 def check_inputs(estimator: BaseEstimator, x: Any, input_shape: tuple[int, ...] | None, *, reset: bool) -> Any:
@@ -170,6 +181,11 @@ class FieldRegressorMixin(RegressorMixin):
         predicted = np.asarray(self.predict(X)).reshape(rows, -1)
         return float(r2_score(true.reshape(rows, -1), predicted, sample_weight=each_row(sample_weight, grid)))
 
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
 
 class FieldClassifierMixin(ClassifierMixin):
     """`score` of classifiers whose predictions may be fields of labels."""
@@ -182,6 +198,19 @@ class FieldClassifierMixin(ClassifierMixin):
         labels = check_label_fields(y, len(X), Positions(grid))  # type: ignore[arg-type]
         right = self.predict(X) == labels
         return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
+
+
+def target_rows(estimator: BaseEstimator, x: Numbers, y: Numbers | None) -> np.ndarray | None:
+    """Targets (n, K) of a fitted regression at inputs x, all numbers of a field in one row; None for None."""
+    if y is None:
+        return None
+    if estimator.positions_:
+        found = Positions(estimator.positions_).checked(check_fields(y), len(x), copies=False)[0]  # type: ignore[arg-type]
+    else:
+        found = check_targets(x, y).reshape(len(x), -1)  # type: ignore[arg-type]
+    if found.shape[-1] != estimator.n_outputs_:
+        raise ShapeError(f"y has {found.shape[-1]} outputs; this ensemble was fitted to {estimator.n_outputs_}")
+    return found.reshape(len(found), -1)
 
 
 def positions_of(estimator: Any) -> tuple[int, ...]:

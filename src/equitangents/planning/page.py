@@ -6,8 +6,6 @@ Drawn is the violation against the number of members: median, the band up to the
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,27 +15,13 @@ from matplotlib.ticker import LogLocator
 from equitangents._version import __version__
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
-from equitangents.planning.alternatives import Alternative
-from equitangents.planning.violations import CurvePoint
+from equitangents.planning.violations import Curve
 from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
 from equitangents.report.palette import BLUE, COLOURS, INK, MUTED, VERMILLION
 from equitangents.report.render import environment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Curve:
-    """What is drawn: the violation for some numbers of members, its name, and what the upper line is called."""
-
-    points: Sequence[CurvePoint]
-    target: float
-    limit: float
-    members: int | None
-    title: str
-    upper: str
-    noun: str
 
 
 def svg(curve: Curve) -> str:
@@ -97,30 +81,13 @@ def draw(figure: Figure, curve: Curve) -> None:
     axes.set_ylabel(curve.title)
 
 
-@dataclass(frozen=True)
-class Page:
-    """What the page shows: the answer, facts by name, the drawing, and rows of cells under the columns' names."""
+def write_page(path: Path, **shown: object) -> Path:
+    """What is `shown` as one HTML page, which appears at `path` only when it is complete.
 
-    answer: str
-    facts: Mapping[str, str]
-    measure: str
-    over_inputs: str
-    lower: str
-    upper: str
-    drawing: str
-    rows: Sequence[tuple[str, ...]]
-    alternatives: Sequence[Alternative]
-    notes: Sequence[str]
-
-
-def write_page(page: Page, path: Path) -> Path:
-    """Render to `path`, which appears only when it is complete."""
+    The answer, facts by name, the drawing, and rows of cells under the columns' names: `plan.html.jinja` says which.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    template = environment().get_template("plan.html.jinja")
     with whole_file(path) as partial:
-        partial.write_text(page_html(page), encoding="utf-8")
+        partial.write_text(template.render(plan=shown, version=__version__, colours=COLOURS), encoding="utf-8")
     return path
-
-
-def page_html(page: Page) -> str:
-    """The page as HTML."""
-    return environment().get_template("plan.html.jinja").render(plan=page, version=__version__, colours=COLOURS)

@@ -13,7 +13,7 @@ from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning import words
 from equitangents.planning.alternatives import Alternative
 from equitangents.planning.pilot import Pilot
-from equitangents.planning.violations import MEASURES, CurvePoint, Violations, percent
+from equitangents.planning.violations import MEASURES, Curve, CurvePoint, Violations, percent
 from equitangents.planning.words import Goal
 from equitangents.validation import check_whole
 
@@ -173,39 +173,39 @@ class Plan:
 
     def plot(self, path: FileName) -> Path:
         """Draw the violation against the number of members into a .svg or .png file."""
-        from equitangents.planning.page import Curve, write_drawing  # matplotlib is slow to import
+        from equitangents.planning.page import write_drawing  # matplotlib is slow to import
 
-        return write_drawing(Curve(**self._drawn()), Path(path))
+        return write_drawing(self._drawn(), Path(path))
 
     def to_html(self, path: FileName) -> Path:
         """Write answer, drawing and tables as one self-contained page."""
-        from equitangents.planning.page import Curve, Page, svg, write_page
+        from equitangents.planning.page import svg, write_page
 
         lower, upper = self._columns()
-        page = Page(
+        return write_page(
+            Path(path),
             answer=self.answer,
             facts=self._facts(),
             measure=MEASURES[self.measure].title,
             over_inputs=self.over_inputs,
             lower=lower,
             upper=upper,
-            drawing=svg(Curve(**self._drawn())),
+            drawing=svg(self._drawn()),
             rows=self._rows(),
             alternatives=self.alternatives,
             notes=self.notes(),
         )
-        return write_page(page, Path(path))
 
-    def _drawn(self) -> dict[str, Any]:
-        return {
-            "points": self.curve,
-            "target": self.target,
-            "limit": self.limit,
-            "members": self.members,
-            "title": MEASURES[self.measure].title,
-            "upper": f"{percent(self.confidence)} of ensembles below",
-            "noun": self._goal.members(),
-        }
+    def _drawn(self) -> Curve:
+        return Curve(
+            self.curve,
+            self.target,
+            self.limit,
+            self.members,
+            MEASURES[self.measure].title,
+            f"{percent(self.confidence)} of ensembles below",
+            self._goal.members(),
+        )
 
     def _facts(self) -> dict[str, str]:
         if self.members is not None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from equitangents._types import Network
+from equitangents._types import AnyAction, Network
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.ensembles import (
@@ -23,12 +23,11 @@ from equitangents.ensembles import (
     InfiniteEnsemble,
     InfiniteEnsembleClassifier,
 )
-from equitangents.ensembles.deep.predictions import Classification, Members
-from equitangents.ensembles.estimator import check_fields, check_inputs, check_targets
+from equitangents.ensembles.deep.finite import FiniteEnsemble
+from equitangents.ensembles.deep.predictions import Classification
 from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping
-from equitangents.ensembles.labels import check_labels
 from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.orbits.statistics import check_time
 from equitangents.errors import (
@@ -37,11 +36,10 @@ from equitangents.errors import (
     MemoryLimitError,
     NetworkError,
     NotFittedError,
-    ShapeError,
 )
 from equitangents.nn.mean_law import MeanLaw, commutes, mean_law
 from equitangents.planning.pilot import PilotTraining, deep_like, train
-from equitangents.validation import check_same_length, check_whole, is_whole
+from equitangents.validation import check_whole, is_whole
 
 PILOT = 20
 _LEAST = 3
@@ -66,17 +64,34 @@ class Source:
     theory: Any
     pilot: Any
     training: PilotTraining | None
-    augmentation: Any
-    label_action: Any
-    net: Any
     optimizer: Any
     time: float | None
     samples: int | None
 
     @property
+    def planned(self) -> Any:
+        """What is planned for: the theory, or the pilot that is a smaller one of its kind."""
+        return self.pilot if self.theory is None else self.theory
+
+    @property
+    def net(self) -> Network:
+        """The network of the members."""
+        return getattr(self.planned, "net", None) or self.planned.ensemble.net
+
+    @property
+    def augmentation(self) -> AnyAction:
+        """By what the members' data are augmented, or None."""
+        return self.planned.augmentation_
+
+    @property
+    def label_action(self) -> AnyAction:
+        """How their labels move along with inputs, or None."""
+        return getattr(self.planned, "label_action", None)
+
+    @property
     def fields(self) -> FieldRows | None:
         """How outputs lie in rows, where they are fields."""
-        return field_rows(self.theory if self.theory is not None else self.pilot)
+        return field_rows(self.planned)
 
     def mean_law(self, action: Action, output_action: GroupAction | None) -> MeanLaw | None:
         """What is known of the mean of infinitely many networks without a look at the pilot; None: nothing.
@@ -123,7 +138,7 @@ def make_source(
         raise InvalidArgumentError(
             f"time is {time!r}, which infinitely wide networks have; finite ones are trained for their epochs"
         )
-    if not isinstance(ensemble, Members):
+    if not isinstance(ensemble, FiniteEnsemble):
         ensemble = _ensemble_of(ensemble, action, output_action, data, seed)
     return _of_finite(ensemble, x, y, pilot, data)
 
@@ -144,20 +159,7 @@ def _of_infinite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any, time: Any
         pair = _pair(data)
         trained, training = train(deep_like(ensemble, time, seed), *pair, count)
         samples = len(pair[0])
-    net = getattr(theory, "net", None) or getattr(theory, "ensemble", theory).net
-    return Source(
-        x,
-        truth,
-        theory,
-        trained,
-        training,
-        ensemble.augmentation_,
-        getattr(theory, "label_action", None),
-        net,
-        optimizer,
-        time,
-        samples,
-    )
+    return Source(x, truth, theory, trained, training, optimizer, time, samples)
 
 
 def _of_finite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any) -> Source:
@@ -173,20 +175,8 @@ def _of_finite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any) -> Source:
             f"ensemble is a {type(ensemble).__name__} that is not fitted, and data is None; give data=(X, y), on which "
             f"a pilot of {PILOT} networks is trained, or fit it"
         )
-    x = check_inputs(ensemble, x, ensemble.input_shape, reset=False)
-    return Source(
-        x,
-        _truth(ensemble, x, y),
-        None,
-        ensemble,
-        training,
-        ensemble.augmentation_,
-        ensemble.label_action,
-        ensemble.net,
-        ensemble.optimizer,
-        None,
-        samples,
-    )
+    ensemble, x, truth = ensemble._orbit_question(x, y)
+    return Source(x, truth, None, ensemble, training, ensemble.optimizer, None, samples)
 
 
 def _ensemble_of(net: Network, action: Action, output_action: GroupAction | None, data: Any, seed: int) -> Any:
@@ -265,24 +255,3 @@ def _samples(theory: Any) -> int | None:
     """How many it was trained on."""
     training = getattr(theory, "_training", None)
     return None if training is None else len(training.given.x)
-
-
-def _truth(ensemble: Any, x: Any, y: Any) -> np.ndarray | None:
-    """Targets (n, K), or indices of labels (n,)."""
-    if y is None:
-        return None
-    if isinstance(ensemble, Classification):
-        labels = check_labels(y)
-        check_same_length("x", x, "y", labels)
-        index = np.searchsorted(ensemble.classes_, labels).clip(max=len(ensemble.classes_) - 1)
-        if (ensemble.classes_[index] != labels).any():
-            raise InvalidArgumentError(f"y holds labels beyond those of fit, {ensemble.classes_.tolist()}")
-        return index
-    rows = field_rows(ensemble)
-    if rows is not None:
-        return Positions(rows.grid).checked(check_fields(y), len(x), copies=False)[0].reshape(len(x), -1)
-    y = check_targets(x, y)
-    y = y.reshape(len(y), -1)
-    if y.shape[1] != ensemble.n_outputs_:
-        raise ShapeError(f"y has {y.shape[1]} outputs; this ensemble was fitted to {ensemble.n_outputs_}")
-    return y

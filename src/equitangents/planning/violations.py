@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -71,6 +72,19 @@ class CurvePoint:
     median: float
     lower: float
     upper: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What is drawn: the violation for some numbers of members, its name, and what the upper line is called."""
+
+    points: Sequence[CurvePoint]
+    target: float
+    limit: float
+    members: int | None
+    title: str
+    upper: str
+    noun: str
 
 
 @dataclass

@@ -157,11 +157,6 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
 
     _default_loss = "mse"
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
 
 class EnsembleClassifier(FieldClassifierMixin, Classification, TorchEnsemble):
     """`equitangents.torch.Ensemble` on labels; parameters as there, but `loss` None is "cross_entropy".

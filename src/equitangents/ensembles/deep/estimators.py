@@ -218,11 +218,6 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
 
     _default_loss = "mse"
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
 
 class DeepEnsembleClassifier(FieldClassifierMixin, Classification, DeepEnsembleBase):
     """`DeepEnsemble` on labels; parameters as there; the loss is "cross_entropy" unless `training` says another.

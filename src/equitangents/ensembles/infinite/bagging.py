@@ -17,7 +17,6 @@ from equitangents.actions import as_action
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import (
     Estimator,
-    EstimatorNotFittedError,
     FieldRegressorMixin,
     check_fields,
     check_inputs,
@@ -61,6 +60,8 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
     >>> mean.shape, std.shape
     ((8,), (8,))
     """
+
+    fitted_attribute = "ensembles_"
 
     def __init__(self, ensemble: InfiniteEnsemble, resamples: int = 50, seed: int = 0) -> None:
         self.ensemble = ensemble
@@ -189,14 +190,5 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
         return self, *self.ensembles_[0]._orbit_question(x, y)[1:]
 
     def _query(self, x: Any) -> Any:
-        if not self.__sklearn_is_fitted__():
-            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        self._check_fitted()
         return check_inputs(self, x, self.ensemble.input_shape, reset=False)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ensembles_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from equitangents._types import FileName, Network, Numbers
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
-from equitangents.ensembles.estimator import Estimator, EstimatorNotFittedError
+from equitangents.ensembles.estimator import Estimator
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.problem import Field, Settings
 from equitangents.ensembles.infinite.refining import Refined, refine
@@ -192,7 +192,3 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             ("kernel", self.kernel.upper()),
             ("solved by", self.solution_.solver),
         ]
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")

@@ -116,6 +116,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     ['cat']
     """
 
+    fitted_attribute = "ensemble_"
     __metadata_request__predict_proba: ClassVar[dict[str, str]] = {"x": UNUSED}
 
     calibrate: bool = False  # of models that were saved by versions without it
@@ -265,6 +266,3 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     def _fitted(self, x: Any) -> tuple[InfiniteEnsemble, Any]:
         self._check_fitted()
         return self.ensemble_, check_inputs(self, x, self.input_shape, reset=False)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ensemble_")

@@ -19,9 +19,10 @@ from equitangents.ensembles.estimator import (
     check_inputs,
     check_network,
     check_targets,
+    target_rows,
 )
 from equitangents.ensembles.fields.kernel import turning_outputs
-from equitangents.ensembles.fields.targets import Positions, output_positions
+from equitangents.ensembles.fields.targets import output_positions
 from equitangents.ensembles.infinite.approximation import Approximation, approximation
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.evidence import SCALES, likelihood_gradient, target_evidence
@@ -33,7 +34,7 @@ from equitangents.ensembles.infinite.leave_one_out import (
 )
 from equitangents.ensembles.infinite.training_problem import Training, make_training
 from equitangents.ensembles.standardisation import Standardisation
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import InvalidArgumentError
 from equitangents.inference import as_times, check_sample
 from equitangents.kernels import KernelFunction
 
@@ -112,6 +113,8 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     >>> model.predict(x).round(6).tolist()
     [1.0, 2.0, 3.0]
     """
+
+    fitted_attribute = "_training"
 
     def fit(self, X: Numbers, y: Numbers) -> InfiniteEnsemble:
         """Decompose the training kernel: X (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
@@ -343,18 +346,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
                 "metrics.equivariance_error(ensemble.predict, action, x, output_action) measures these"
             )
         x = check_inputs(self, x, self.input_shape, reset=False)
-        if y is None:
-            return self, x, None
-        if self.positions_:
-            y = Positions(self.positions_).checked(check_fields(y), len(x), copies=False)[0]
-            if y.shape[-1] != self.n_outputs_:
-                raise ShapeError(f"y has {y.shape[-1]} outputs; this ensemble was fitted to {self.n_outputs_}")
-            return self, x, y.reshape(len(y), -1)
-        y = check_targets(x, y)
-        y = y.reshape(len(y), -1)
-        if y.shape[1] != self.n_outputs_:
-            raise ShapeError(f"y has {y.shape[1]} outputs; this ensemble was fitted to {self.n_outputs_}")
-        return self, x, y
+        return self, x, target_rows(self, x, y)
 
     def _check_query(self, x: Any, time: Any) -> tuple[Any, np.ndarray, bool]:
         self._check_fitted()
@@ -363,11 +355,3 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         for t in times:
             self._training.mean_problem.process.check(t)
         return self._as_trained(x), times, single
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_training")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -222,51 +222,6 @@ class OrbitStatistics:
         return "\n".join([head, *parts])
 
 
-def orbit_statistics(
-    ensemble: Any,
-    action: Action,
-    x: Numbers,
-    members: Sequence[int],
-    *,
-    time: Any,
-    truth: np.ndarray | None,
-    output_action: GroupMap | None,
-    draws: int,
-    seed: Any,
-    confidence: float,
-    over_inputs: str,
-) -> OrbitStatistics:
-    """The statistics of a fitted regression ensemble; `InfiniteEnsemble.orbit_statistics` says what arguments are."""
-    sizes = _check_members(members)
-    time = check_time(ensemble, time)
-    check_choice("over_inputs", over_inputs, tuple(OVER_INPUTS))
-    measures = check_measures(action, output_action, x, truth, confidence, field_rows(ensemble))
-    law = orbit_law(ensemble, action, x, draws=draws, key=seed, time=time)
-    statistics = {
-        name: OrbitStatistic(
-            NAMES[name],
-            sizes,
-            np.stack([measures.of_ensembles(name, law, m) for m in sizes]),
-            confidence,
-            _CENTRES[name],
-            over_inputs,
-            measures.bounds(name, action.group.order),
-        )
-        for name in measures.available
-    }
-    return OrbitStatistics(
-        statistics["rsd"],
-        statistics["osp"],
-        statistics["equivariance_error"],
-        statistics.get("error"),
-        members=sizes,
-        order=action.group.order,
-        inputs=law.mean.shape[0],
-        draws=law.draws,
-        time=time,
-    )
-
-
 def check_measures(
     action: Action | None,
     output_action: GroupMap | None,
@@ -390,18 +345,33 @@ class OrbitQuestions:
         """
         ensemble, x, truth = self._orbit_question(x, y)
         chosen: Action = as_action("action", action, np.shape(x))
-        return orbit_statistics(
-            ensemble,
-            chosen,
-            x,
-            members,
-            time=time,
-            truth=truth,
-            output_action=output_action,
-            draws=draws,
-            seed=seed,
-            confidence=confidence,
-            over_inputs=over_inputs,
+        sizes = _check_members(members)
+        t = check_time(ensemble, time)
+        check_choice("over_inputs", over_inputs, tuple(OVER_INPUTS))
+        measures = check_measures(chosen, output_action, x, truth, confidence, field_rows(ensemble))
+        law = orbit_law(ensemble, chosen, x, draws=draws, key=seed, time=t)
+        found = {
+            name: OrbitStatistic(
+                NAMES[name],
+                sizes,
+                np.stack([measures.of_ensembles(name, law, m) for m in sizes]),
+                confidence,
+                _CENTRES[name],
+                over_inputs,
+                measures.bounds(name, chosen.group.order),
+            )
+            for name in measures.available
+        }
+        return OrbitStatistics(
+            found["rsd"],
+            found["osp"],
+            found["equivariance_error"],
+            found.get("error"),
+            members=sizes,
+            order=chosen.group.order,
+            inputs=len(law.mean),
+            draws=law.draws,
+            time=t,
         )
 
     @abstractmethod

@@ -30,8 +30,6 @@ class HasSettings(Protocol):
     augmentation: AnyAction
     label_action: AnyAction
     augmentation_mode: str
-    learning_rate: float
-    momentum: float
     seed: int
     dtype: str
     members_per_chunk: int | None
@@ -41,8 +39,10 @@ class HasSettings(Protocol):
     executor: ExecutorLike | None
     callback: Callable[[int, Any], None] | None
     progress: bool
-    optimizer: Any  # of the backend's library
-    loss: Any  # this and those below are entries of records of `DeepEnsemble`, and attributes elsewhere
+    optimizer: Any  # of the backend's library; this and those below are entries of records, or attributes
+    learning_rate: Any
+    momentum: Any
+    loss: Any
     epochs: Any
     batch_size: Any
     checkpoint_dir: Any
