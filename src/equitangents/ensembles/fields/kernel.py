@@ -172,9 +172,37 @@ class FieldMatrix(KernelMatrix):
         return digest.hexdigest()
 
 
-def matrix_of(kernel: Any, x: Any, field: str) -> KernelMatrix:
-    """The kernel of inputs, or of points, with themselves, its tiles computed whenever they are needed."""
-    return FieldMatrix(kernel, x, field) if isinstance(x, FieldPoints) else KernelMatrix(kernel, x, field)
+@dataclass(frozen=True)
+class PointAverage:
+    """The kernel of points averaged over one orbit of an action under which it is invariant."""
+
+    base: Any
+    action: PointAction
+
+    def kernel(self, a: FieldPoints, b: FieldPoints | None = None) -> Any:
+        """(1/|G|) Σ_g Θ(a, g b), NNGP and NTK; of points with themselves made exactly symmetric."""
+        other = a if b is None else b
+        order = self.action.group.order
+        terms = (self.base.kernel(a, self.action(g, other)) for g in range(order))
+        first = next(terms)
+        alone = isinstance(first, NngpKernels)
+        total = [np.asarray(first.nngp)] if alone else [np.asarray(first.nngp), np.asarray(first.ntk)]
+        for k in terms:
+            total[0] = total[0] + k.nngp
+            if not alone:
+                total[1] = total[1] + k.ntk
+        means = [t / order for t in total]
+        if b is None:
+            means = [(m + m.T) / 2 for m in means]
+        return NngpKernels(means[0], first.reason) if alone else Kernels(means[0], means[1])
+
+    def kernel_diagonal(self, a: FieldPoints) -> Any:
+        """The averaged kernel of every point with itself."""
+        parts = [self.kernel(a[part]) for part in a.blocks(max(256, a.count))]
+        pick = lambda name: np.concatenate([np.diagonal(getattr(k, name)) for k in parts])
+        if isinstance(parts[0], NngpKernels):
+            return NngpKernels(pick("nngp"), parts[0].reason)
+        return Kernels(pick("nngp"), pick("ntk"))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.fields.kernel import turning_outputs
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.groups.group_maps import GroupMap
-from equitangents.inference import augment_targets
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.fields.result import FieldFunction
 from equitangents.nn import Sequential
@@ -109,14 +108,6 @@ def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions:
                 f"it does not move ({error}); give a label_action of the same group that does"
             ) from None
     return np.tile(here, (whole.group.order, 1)) if whole.group.elements is not None else here[None]
-
-
-def moved_outputs(augmentation: AnyAction, label_action: AnyAction, y: np.ndarray) -> np.ndarray:
-    """ρ_Y(g) y of outputs that turn, y (N, d, 1), (|G|, N, d, 1); without a label action they stay as they are."""
-    elements = augmenting_elements(augmentation)
-    if label_action is None:
-        return np.broadcast_to(y, (len(elements), *y.shape))
-    return augment_targets(label_action, y[..., 0], elements).reshape(len(elements), *y.shape)
 
 
 def moved_targets(augmentation: AnyAction, label_action: AnyAction, y: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.problem import Settings, spectral_report
-from equitangents.ensembles.infinite.rows import blocks, data_orbits
+from equitangents.ensembles.infinite.rows import rows_of
 from equitangents.ensembles.infinite.trained_kernel import Field, kernel_diagonal
 from equitangents.ensembles.training.forecast import Forecast
 from equitangents.groups import Group
@@ -178,7 +178,7 @@ class IrrepProblem:
         return orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0][0, :, 0]
 
     def _row_blocks(self, x: Any, width: int = 1) -> Iterator[Any]:
-        return blocks(x, max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order)))
+        return rows_of(x).blocks(x, max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order)))
 
 
 def solve(
@@ -196,7 +196,7 @@ def solve(
 
     labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are taken.
     """
-    orbits = data_orbits(action, x)
+    orbits = rows_of(x).data_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
     by_irrep = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
     # of the labels as given: means over equal inputs may cancel, and leave nothing but rounding

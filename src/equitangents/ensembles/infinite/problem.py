@@ -16,11 +16,10 @@ import numpy as np
 
 from equitangents._types import FileName
 from equitangents.actions import Action
-from equitangents.ensembles.infinite.rows import averaged, blocks, digests, orbit_labels
+from equitangents.ensembles.infinite.rows import compact, rows_of
 from equitangents.ensembles.infinite.solved_problem import (
     SolvedProblem,
     TrainingMatrices,
-    kept_kernels,
     training_matrices,
 )
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
@@ -74,7 +73,7 @@ class Settings:
             return self.held
         if self.store is None:
             return kernel.kernel(x)
-        kept = kept_kernels(self.store, kernel, x)
+        kept = rows_of(x).stored(self.store, kernel, x)
         return Kernels(cast(np.ndarray, kept.nngp[:]), cast(np.ndarray, kept.ntk[:]))
 
     @property
@@ -162,14 +161,14 @@ class Problem(OneMatrix):
         coefficients = process.spectrum.vectors @ (response[:, None] * process.targets)
         if process.scale is not None:
             coefficients = coefficients * process.scale[:, None]
-        return self.inputs, coefficients
+        return compact(self.kernel, self.field, self.inputs, coefficients)
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
         return 8 * (6 * m * len(self.inputs) + (times + 3) * m * m)
 
     def _blocks(self, x: Any) -> Iterator[Any]:
-        return blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs)))
+        return rows_of(x).blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs)))
 
 
 def dense(
@@ -193,7 +192,7 @@ def dense(
     total = n * copies
     if decomposes:
         check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
-    first, row = kinds(digests(x), row_digests(y))
+    first, row = kinds(rows_of(x).digests(x), row_digests(y))
     each = np.ones(n) if weights is None else weights
     weight = np.bincount(row, weights=each) * copies
     if len(first) < n:
@@ -256,30 +255,6 @@ def solved(
     return SolvedProblem(kernel, settings.field, x, targets, solver, noise, scale, read.kernels)
 
 
-def explicit(
-    kernel: KernelFunction,
-    orbit: Callable[[Any], Any],
-    labels: np.ndarray,
-    x: Any,
-    settings: Settings,
-    weights: np.ndarray,
-) -> Problem | SolvedProblem:
-    """Train on all pairs (ρ_X(g) x_i, y_i(g)): `orbit` x (N, …) ↦ (|G|, N, …), labels (|G|, N, outputs).
-
-    weights (|G|,): how much each element counts.
-    """
-    n, copies = len(x), len(weights)
-    needed = 2 * copies * np.asarray(x[:1]).nbytes * n
-    if settings.decomposes(n * copies):
-        needed += dense_solve_bytes(n * copies)
-    remedy = f"take fewer samples or fewer of the augmentation's {copies} elements (equitangents.actions.subset)"
-    check_memory(f"the explicit problem of {n}·{copies} augmented samples", needed, settings.memory_limit, remedy)
-    moved = orbit(x)
-    each = None if np.ptp(weights) == 0 else np.repeat(weights / weights.mean(), n)
-    y = labels.reshape(n * copies, -1)
-    return dense(kernel, moved.reshape(-1, *x.shape[1:]), y, settings, each, remedy)
-
-
 def orbit_averaged(
     kernel: KernelFunction, action: Action, x: Any, y: np.ndarray, settings: Settings
 ) -> Problem | SolvedProblem:
@@ -297,11 +272,11 @@ def orbit_averaged(
             "train on fewer samples",
         )
     variances = kernel_diagonal(kernel, x, settings.field)
-    first, row = kinds(orbit_labels(action, x, variances), row_digests(y))
+    first, row = kinds(rows_of(x).orbit_labels(action, x, variances), row_digests(y))
     if len(first) < total:
         x, y = x[first], y[first]
     scale = np.sqrt(np.bincount(row)) if len(first) < total else None
-    mean_kernel = averaged(kernel, action)
+    mean_kernel = rows_of(x).averaged(kernel, action)
     unit, size = float(variances.mean()) / order, float(variances.mean()) * math.sqrt(total)
     if not decomposes:
         return solved(mean_kernel, x, y, settings, total, scale, unit=unit, size=size)

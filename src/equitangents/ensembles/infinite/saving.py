@@ -17,10 +17,8 @@ import numpy as np
 
 from equitangents._types import Network
 from equitangents._version import __version__
-from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.infinite.rows import blocks
-from equitangents.ensembles.infinite.solved_problem import SolvedProblem
+from equitangents.ensembles.infinite.rows import applied, applied_features, rows_of
 from equitangents.ensembles.infinite.trained_kernel import Field
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.ensembles.storage.array_folder import ABOUT, read_about, write_folder
@@ -68,19 +66,16 @@ class MeansAtATime:
         if isinstance(self.inputs, FieldPoints):
             x = FieldPoints.of(np.asarray(x), self.inputs.count)
         step = max(1, _BLOCK_ENTRIES // len(self.inputs))
-        return np.concatenate([self._block(rows) for rows in blocks(x, step)])
+        return np.concatenate([self._block(rows) for rows in rows_of(x).blocks(x, step)])
 
     def first(self) -> np.ndarray:
         """The mean at the first training input, (1, outputs)."""
         return self._block(self.inputs[:1])
 
     def _block(self, rows: Any) -> np.ndarray:
-        if isinstance(self.kernel, FieldKernel):
-            return self.kernel.applied(rows, self.inputs, self.field, [self.coefficients])[0]
         if isinstance(self.kernel, FeatureMap):
-            return np.asarray(self.kernel.transform(rows, self.field), np.float64) @ self.coefficients
-        cross = getattr(self.kernel.kernel(rows, self.inputs), self.field)
-        return np.asarray(cross, np.float64) @ self.coefficients
+            return applied_features(self.kernel, rows, self.field, [self.coefficients])[0]
+        return applied(self.kernel, rows, self.inputs, self.field, [self.coefficients], _BLOCK_ENTRIES)[0]
 
 
 def save(ensemble: Any, path: Path, *, means_only: bool = False) -> None:
@@ -194,8 +189,6 @@ def means(ensemble: Any) -> MeansAtATime | None:
     regression = _regression(ensemble)
     solved, time = regression._training.mean_problem, float(ensemble.time)
     kernel, field = solved.kernel, regression._training.settings.field
-    if isinstance(solved, SolvedProblem) and (of_features := solved.feature_weights(time)) is not None:
-        return MeansAtATime(kernel, field, solved.inputs[:1], of_features, regression.standardisation_)
     weights = solved.weights(time)
     if weights is None:
         return None

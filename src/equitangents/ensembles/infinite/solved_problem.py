@@ -13,18 +13,14 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from equitangents._types import FileName
-from equitangents.ensembles.fields.kernel import FieldKernel, matrix_of
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.store import FieldStore
-from equitangents.ensembles.infinite.rows import blocks
+from equitangents.ensembles.infinite.rows import applied, applied_features, compact, rows_of
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.scale import GramStore
 from equitangents.solvers import Report, Solution, Solver, SymmetricMatrix
-from equitangents.solvers.matrices import ArrayMatrix, as_matrix
+from equitangents.solvers.matrices import ArrayMatrix
 from equitangents.solvers.primal import FeatureMatrix
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
@@ -95,19 +91,19 @@ class SolvedProblem(OneMatrix):
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
         if self.has_features:
-            features = np.asarray(cast(FeatureMap, self.kernel).transform(x, self.field), np.float64)
-            return np.stack([features @ np.asarray(self.feature_weights(t)) for t in times])
-        weighted = [self.weights(t) for t in times]
-        inputs, weights = weighted[0][0], [each for _, each in weighted]
-        if isinstance(self.kernel, FieldKernel):
-            return self.kernel.applied(x, inputs, self.field, weights)
-        means = []
-        for rows in blocks(x, max(1, _BLOCK_ENTRIES // len(inputs))):
-            cross = np.asarray(getattr(self.kernel.kernel(rows, inputs), self.field), np.float64)
-            means.append(np.stack([cross @ each for each in weights]))
-        return np.concatenate(means, axis=1)
+            of_features = [self.weights(t)[1] for t in times]
+            return applied_features(cast(FeatureMap, self.kernel), x, self.field, of_features)
+        weighted = [self._coefficients(t) for t in times]
+        return applied(self.kernel, x, weighted[0][0], self.field, [each for _, each in weighted], _BLOCK_ENTRIES)
 
     def weights(self, time: float) -> tuple[Any, np.ndarray]:
+        """Inputs and their weights (n, outputs), or one input and weights of features: `TrainedKernel.weights`."""
+        matrix = self.solver.system.matrix
+        if isinstance(matrix, FeatureMatrix):
+            return self.inputs[:1], np.asarray(matrix.pulled(self.solution(time).coefficients))
+        return compact(self.kernel, self.field, *self._coefficients(time))
+
+    def _coefficients(self, time: float) -> tuple[Any, np.ndarray]:
         """Inputs and their weights (n, outputs): μ_t(x) = Θ(x, inputs) · weights."""
         solution = self.solution(time)
         chosen = slice(None) if solution.support is None else solution.support
@@ -118,11 +114,6 @@ class SolvedProblem(OneMatrix):
     def has_features(self) -> bool:
         """Whether the kernel is that of features, and is solved in their space."""
         return isinstance(self.solver.system.matrix, FeatureMatrix)
-
-    def feature_weights(self, time: float) -> np.ndarray | None:
-        """w (m, outputs) with μ_t(x) = φ(x)·w, of a kernel of features; None for others."""
-        matrix = self.solver.system.matrix
-        return matrix.pulled(self.solution(time).coefficients) if isinstance(matrix, FeatureMatrix) else None
 
     def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
@@ -202,12 +193,11 @@ def training_matrices(
     kernel: KernelFunction, x: Any, field: str, store: FileName | None, limit: int, *, whole: bool
 ) -> TrainingMatrices:
     """For inputs x; `whole`: whether all entries are needed, not only some columns."""
+    rows = rows_of(x)
     if store is not None:
-        kept = kept_kernels(store, kernel, x)
-        if isinstance(kept, FieldStore):
-            return TrainingMatrices(as_matrix(getattr(kept, field)), as_matrix(kept.nngp))
-        return TrainingMatrices(as_matrix(kept, field), as_matrix(kept, "nngp"))
-    trained, prior = matrix_of(kernel, x, field), matrix_of(kernel, x, "nngp")
+        kept = rows.stored(store, kernel, x)
+        return TrainingMatrices(rows.read(kept, field), rows.read(kept, "nngp"))
+    trained, prior = rows.matrix(kernel, x, field), rows.matrix(kernel, x, "nngp")
     one = trained.dtype.itemsize * len(x) ** 2
     if whole and 2 * one <= _BOTH * limit:
         kernels = kernel.kernel(x)
@@ -216,8 +206,3 @@ def training_matrices(
     if whole and one <= _ONE * limit:
         return TrainingMatrices(ArrayMatrix(trained.assembled(), trained.words), prior, one)
     return TrainingMatrices(trained, prior)
-
-
-def kept_kernels(store: FileName, kernel: KernelFunction, x: Any) -> GramStore | FieldStore:
-    """The store in a folder with the kernels of inputs or points x, of which all that was missing is computed."""
-    return (FieldStore if isinstance(x, FieldPoints) else GramStore)(store, kernel, x).compute()

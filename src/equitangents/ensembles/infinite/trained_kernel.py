@@ -70,7 +70,10 @@ class TrainedKernel(Protocol):
         """Σ_t of one output at every time: (T, M, M)."""
 
     def weights(self, time: float) -> tuple[Any, np.ndarray] | None:
-        """Inputs and α (n, outputs) with μ_t(x) = Θ(x, inputs) α; None where the mean takes more than that."""
+        """Inputs and α (n, outputs) with μ_t(x) = Θ(x, inputs) α; None where the mean takes more than that.
+
+        Of a kernel of features α are weights (m, outputs) of these, μ_t(x) = φ(x)·α, and one input stands for all.
+        """
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""

@@ -212,6 +212,7 @@ _TABLE = {
         "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}; strip int",
         "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",
         "fields.targets:Positions": "shape (int); turning bool",
+        "fields.kernel:PointAverage": "base Network; action PointAction",
         "fields.kernel:TurningField": "net Network",
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
         "calibrate? bool; temperature_? none|real",
@@ -228,7 +229,6 @@ _TABLE = {
         "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points? int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.infinite.training_problem:Training",
-        "infinite.rows:PointAverage": "base Network; action PointAction",
         "infinite.solved_problem:SolvedProcess": "problem SolvedProblem",
         "infinite.solved_problem:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
         "solver Solver; prior none|SymmetricMatrix; scale none|floats; kernels none|Kernels; _solutions? {Solution}",
@@ -291,6 +291,7 @@ RENAMED = {
         "ensembles.fields.matrix:FieldMatrix": "ensembles.fields.kernel:FieldMatrix",
         "ensembles.fields.turning:TurningField": "ensembles.fields.kernel:TurningField",
         "ensembles.infinite.means_at_a_time:MeansAtATime": "ensembles.infinite.saving:MeansAtATime",
+        "ensembles.infinite.rows:PointAverage": "ensembles.fields.kernel:PointAverage",
         "ensembles.infinite.solvers:Training": "ensembles.infinite.training_problem:Training",
         "ensembles.infinite.point_training:PointTraining": "ensembles.infinite.training_problem:Training",
         "ensembles.infinite.point_training:FieldSource": "ensembles.infinite.field_source:FieldSource",
