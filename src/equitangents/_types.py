@@ -17,6 +17,7 @@ from equitangents._aliases import (
     InputShape,
     Network,
     Params,
+    Rows,
     Tree,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "Network",
     "Numbers",
     "Params",
+    "Rows",
     "Spread",
     "Targets",
     "Times",

@@ -21,12 +21,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from equitangents import notebook
-from equitangents._types import Numbers
+from equitangents._types import ArrayLike, InputShape, Numbers, Targets, Times
 from equitangents.actions.remedies import channels_first, remedy
 from equitangents.ensembles.fields.kernel import turning_outputs
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.labels import check_label_fields
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
+from equitangents.inference import as_times
 from equitangents.keywords import CheckedKeywords, meant
 from equitangents.nn import Sequential
 from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape
@@ -83,7 +84,7 @@ class Estimator(CheckedKeywords, BaseEstimator):
         return diagram if not facts else lambda: notebook.table(type(self).__name__, facts) + diagram()
 
 
-def check_inputs(estimator: BaseEstimator, x: Any, input_shape: tuple[int, ...] | None, *, reset: bool) -> Any:
+def check_inputs(estimator: BaseEstimator, x: Numbers, input_shape: InputShape | None, *, reset: bool) -> np.ndarray:
     """x as a finite floating array (N, *input_shape), or (N, features…) as given if input_shape is None.
 
     With `reset` (in fit) records `n_features_in_` (and `feature_names_in_` of a data frame) on the estimator; without,
@@ -91,39 +92,39 @@ def check_inputs(estimator: BaseEstimator, x: Any, input_shape: tuple[int, ...] 
     """
     if hasattr(x, "columns"):
         validate_data(estimator, x, skip_check_array=True, reset=reset)
-    x = check_array("X", _dense("X", x), min_rank=0, allow_empty=True)
-    if x.ndim < 2:
+    found: np.ndarray = check_array("X", _dense("X", x), min_rank=0, allow_empty=True)
+    if found.ndim < 2:
         raise ShapeError(
-            f"X has rank {x.ndim} (shape {x.shape}); expected (N, features) or (N, *positions, channels). "
+            f"X has rank {found.ndim} (shape {found.shape}); expected (N, features) or (N, *positions, channels). "
             f"Reshape your data: X[:, None] for a single feature, X[None] for a single sample"
         )
-    if x.size == 0:
-        lacking = "sample" if len(x) == 0 else "feature"
-        raise ShapeError(f"X has 0 {lacking}(s) (shape={x.shape}) while a minimum of 1 is required.")
+    if found.size == 0:
+        lacking = "sample" if len(found) == 0 else "feature"
+        raise ShapeError(f"X has 0 {lacking}(s) (shape={found.shape}) while a minimum of 1 is required.")
     if input_shape is not None:
         shape = check_shape("input_shape", input_shape)
-        if x.ndim == 2 and x.shape[1] == math.prod(shape):
-            x = x.reshape(len(x), *shape)
-        elif x.shape[1:] != shape:
+        if found.ndim == 2 and found.shape[1] == math.prod(shape):
+            found = found.reshape(len(found), *shape)
+        elif found.shape[1:] != shape:
             raise ShapeError(
-                f"X has shape {x.shape}; with input_shape={shape} expected (N, {', '.join(map(str, shape))}) "
+                f"X has shape {found.shape}; with input_shape={shape} expected (N, {', '.join(map(str, shape))}) "
                 f"or (N, {math.prod(shape)})"
             )
-    features = math.prod(x.shape[1:])
+    features = math.prod(found.shape[1:])
     if reset:
-        if hint := channels_first("X", x.shape):
+        if hint := channels_first("X", found.shape):
             logger.warning("X may be transposed%s", hint)
         estimator.n_features_in_ = features
-        estimator.sample_shape_ = x.shape[1:]
-    elif x.shape[1:] != estimator.sample_shape_:
+        estimator.sample_shape_ = found.shape[1:]
+    elif found.shape[1:] != estimator.sample_shape_:
         raise ShapeError(
             f"X has {features} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
-            f"features as input: samples of shape {x.shape[1:]} in place of {estimator.sample_shape_}"
+            f"features as input: samples of shape {found.shape[1:]} in place of {estimator.sample_shape_}"
         )
-    return x
+    return found
 
 
-def check_network(net: object, x: Any) -> None:
+def check_network(net: object, x: ArrayLike) -> None:
     """Raise NetworkError, with what may be wrong about x (N, …), unless it can go into a network of layers."""
     if not isinstance(net, Sequential):
         return
@@ -133,7 +134,7 @@ def check_network(net: object, x: Any) -> None:
         raise NetworkError(f"{error} (X has shape {x.shape}){remedy('X', x.shape)}") from None
 
 
-def check_targets(x: Any, y: Any, *, copies: bool = False) -> np.ndarray:
+def check_targets(x: ArrayLike, y: Targets, *, copies: bool = False) -> np.ndarray:
     """y as a finite float64 array (N,) or (N, outputs) with as many rows as x; with `copies` also (|G|, N, outputs)."""
     if y is None:
         raise InvalidArgumentError(
@@ -145,14 +146,14 @@ def check_targets(x: Any, y: Any, *, copies: bool = False) -> np.ndarray:
     return y
 
 
-def check_fields(y: Any) -> np.ndarray:
+def check_fields(y: Targets) -> np.ndarray:
     """y as a finite float64 array of any shape: targets at the positions of a network's output."""
     if y is None:
         raise InvalidArgumentError("this estimator requires y to be passed, but the target y is None")
     return np.asarray(check_array("y", _dense("y", y), min_rank=1), dtype=np.float64)
 
 
-def _dense(name: str, a: Any) -> Any:
+def _dense(name: str, a: Numbers) -> ArrayLike:
     if scipy.sparse.issparse(a):
         raise InvalidTypeError(f"{name} is a sparse {type(a).__name__}; expected a dense array, e.g. {name}.toarray()")
     if isinstance(a, jax.Array):
@@ -200,25 +201,33 @@ class FieldClassifierMixin(ClassifierMixin):
         return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
 
 
-def target_rows(estimator: BaseEstimator, x: Numbers, y: Numbers | None) -> np.ndarray | None:
+def one_time(time: Times, said: str) -> float:
+    """A single training time; InvalidArgumentError that ends with what is `said` for an array of them."""
+    times, single = as_times(time)
+    if not single:
+        raise InvalidArgumentError(f"time has shape {times.shape}; {said}")
+    return float(times[0])
+
+
+def target_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> np.ndarray | None:
     """Targets (n, K) of a fitted regression at inputs x, all numbers of a field in one row; None for None."""
     if y is None:
         return None
     if estimator.positions_:
-        found = Positions(estimator.positions_).checked(check_fields(y), len(x), copies=False)[0]  # type: ignore[arg-type]
+        found = Positions(estimator.positions_).checked(check_fields(y), len(x), copies=False)[0]
     else:
-        found = check_targets(x, y).reshape(len(x), -1)  # type: ignore[arg-type]
+        found = check_targets(x, y).reshape(len(x), -1)
     if found.shape[-1] != estimator.n_outputs_:
         raise ShapeError(f"y has {found.shape[-1]} outputs; this ensemble was fitted to {estimator.n_outputs_}")
     return found.reshape(len(found), -1)
 
 
-def positions_of(estimator: Any) -> tuple[int, ...]:
+def positions_of(estimator: BaseEstimator) -> tuple[int, ...]:
     """The grid on which a fitted estimator's outputs are, () for others and for outputs that turn."""
     net = getattr(getattr(estimator, "ensemble", estimator), "net", None)
     return () if turning_outputs(net) is not None else tuple(getattr(estimator, "positions_", ()))
 
 
-def each_row(sample_weight: Any, grid: tuple[int, ...]) -> np.ndarray | None:
+def each_row(sample_weight: Numbers | None, grid: tuple[int, ...]) -> np.ndarray | None:
     """Weights (N,) of samples as those of all their positions."""
     return None if sample_weight is None else np.repeat(np.asarray(sample_weight, np.float64), math.prod(grid))

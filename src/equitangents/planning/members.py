@@ -24,6 +24,7 @@ from equitangents.ensembles.orbits.law import OrbitLaw, orbit_batch, orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.groups.group_maps import FiniteGroupMap
 from equitangents.inference import as_key
 from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning.alternatives import alternatives
@@ -210,7 +211,9 @@ def _by_pilot(
     equivariant = mean is not None and mean.equivariant
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     centre = source.truth if source.truth is not None and source.truth.ndim == 2 else None
-    on_rows = output_action if source.fields is None else source.fields.acting(output_action)
+    on_rows = cast(
+        FiniteGroupMap | None, output_action if source.fields is None else source.fields.acting(output_action)
+    )
     pilots = PilotDraws(outputs, action.group, on_rows, equivariant, centre, rng)
     violations = violations_of(pilots.law(draws))
     members = wanted.members(violations)

@@ -22,6 +22,7 @@ import scipy.stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from equitangents._types import AnyModel, Numbers, Targets
 from equitangents.ensembles import DeepEnsemble, DeepEnsembleClassifier, InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.errors import InvalidArgumentError
@@ -47,7 +48,7 @@ class PilotTraining:
         return f"trained for {self.epochs:,} epochs in {duration(self.seconds)}{said}"
 
 
-def train(ensemble: Any, x: Any, y: Any, members: int) -> tuple[Any, PilotTraining]:
+def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[AnyModel, PilotTraining]:
     """`members` networks of an ensemble, trained on x and y: the ensemble's first if it is not of other settings."""
     unused = {name: None for name in ("checkpoint_dir", "callback") if name in ensemble.get_params()}
     pilot = clone(ensemble).set_params(members=members, **unused)
@@ -59,7 +60,7 @@ def train(ensemble: Any, x: Any, y: Any, members: int) -> tuple[Any, PilotTraini
     return pilot, PilotTraining(pilot.epochs, estimate, _seconds(pilot, x, y))
 
 
-def _estimate(pilot: Any, x: Any, y: Any) -> float | None:
+def _estimate(pilot: AnyModel, x: Numbers, y: Targets) -> float | None:
     if pilot.epochs < _WORTH_A_TRIAL:
         return None
     trial = lambda epochs: _seconds(clone(pilot).set_params(epochs=epochs, progress=False), x, y)
@@ -69,7 +70,7 @@ def _estimate(pilot: Any, x: Any, y: Any) -> float | None:
     return single + each * (pilot.epochs - 1)
 
 
-def _seconds(ensemble: Any, x: Any, y: Any) -> float:
+def _seconds(ensemble: AnyModel, x: Numbers, y: Targets) -> float:
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # an error below
@@ -83,7 +84,7 @@ def _seconds(ensemble: Any, x: Any, y: Any) -> float:
     return time.perf_counter() - begin
 
 
-def deep_like(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: float, seed: int) -> Any:
+def deep_like(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: float, seed: int) -> AnyModel:
     """The ensemble of finite networks that a fitted infinite one describes at a training time, not yet trained.
 
     Full-batch gradient descent on the mean square, in steps of at most a quarter of the largest stable learning rate

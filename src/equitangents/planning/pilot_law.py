@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -35,7 +34,7 @@ class PilotDraws:
 
     outputs: Float[np.ndarray, "networks n order outputs"]
     group: Group
-    output_action: Any
+    output_action: FiniteGroupMap | None
     equivariant: bool
     about: Float[np.ndarray, "n outputs"] | None
     rng: np.random.Generator

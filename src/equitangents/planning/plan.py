@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equitangents._types import FileName
+from equitangents._types import AnyModel, FileName
 from equitangents.files import whole_file
 from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning import words
@@ -80,7 +80,7 @@ class Plan:
     theory_members: int | None
     equivariant: bool | None
     mean_law: MeanLaw | None
-    trained: Any
+    trained: AnyModel
     exact: bool
     augmentation_order: int
     members: int | None
@@ -257,6 +257,6 @@ class Plan:
         return "\n".join([*lines, "", *self.notes()])
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Numbers that JSON knows; infinite ones as text."""
     return str(value) if isinstance(value, float) and value - value != 0 else value

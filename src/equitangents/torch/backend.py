@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._types import InputShape, Numbers, Targets, Tree
+from equitangents._types import InputShape, Targets, Tree
 from equitangents.actions.named import ActionLike
 from equitangents.audit.adapters.optional import require
 from equitangents.ensembles.fields.targets import Positions
@@ -147,7 +147,7 @@ class TorchBackend:
         module = make(p.factory, int(p.seed), 0, p.dtype, torch.device(p.device))
         return fill(module, {name: a[i] for name, a in p.params_.items()})
 
-    def ends_on(self, estimator: Ensemble, x: Numbers, y: Targets) -> Positions | None:
+    def ends_on(self, estimator: Ensemble, x: np.ndarray, y: Targets) -> Positions | None:
         """The positions of y."""
         return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
 

@@ -254,7 +254,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         self._check_fitted()
         return self._inputs(X)
 
-    def _ends_on(self, x: Numbers, y: Targets) -> Positions | None:
+    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
         return self._backend.ends_on(self, x, y)
 
     def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
@@ -32,6 +33,17 @@ _TILE = 4096  # points: whole signals, so that no field is computed for a part o
 _POSITIONS = 48  # of each signal of the sample
 
 
+AnyKernels = Kernels | NngpKernels
+"""Of networks without a tangent kernel the NNGP alone."""
+
+
+class PointKernel(Protocol):
+    """Kernels between points: `FieldKernel`, or a mean of it over a group."""
+
+    def kernel(self, x1: FieldPoints, x2: FieldPoints | None = None) -> AnyKernels:
+        """NNGP and NTK between points, (A, B)."""
+
+
 class FieldKernel:
     """`kernel(a, b)` between points of a network that has `kernel_field`: an object with kernels as networks are.
 
@@ -41,7 +53,7 @@ class FieldKernel:
     def __init__(self, net: FieldFunction) -> None:
         self.net = net
 
-    def kernel(self, x1: Any, x2: Any = None) -> Any:
+    def kernel(self, x1: FieldPoints, x2: FieldPoints | None = None) -> AnyKernels:
         """NNGP and NTK between points, (A, B); of points with themselves half of the blocks are computed."""
         a, b = x1, x2
         other = a if b is None else b
@@ -59,7 +71,7 @@ class FieldKernel:
                     out[np.ix_(columns, rows)] = part.T
         return Kernels(both[0], both[1]) if reason is None else NngpKernels(both[0], reason)
 
-    def kernel_diagonal(self, a: FieldPoints) -> Any:
+    def kernel_diagonal(self, a: FieldPoints) -> AnyKernels:
         """NNGP and NTK of every point with itself, each (A,)."""
         images, of = np.unique(a.image, return_inverse=True)
         field = _same_positions(self.net, np.asarray(a.signals)[images])
@@ -106,7 +118,7 @@ def _by_signals(points: FieldPoints, most: int) -> Iterator[tuple[np.ndarray, np
         yield images[begin : end + 1], order[starts[begin] : ends[end]]
 
 
-def picked(field: Any, a: FieldPoints, b: FieldPoints, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def picked(field: ArrayLike, a: FieldPoints, b: FieldPoints, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """The entries of a field (n1, P, n2, P) at some points of a and b."""
     values = np.asarray(field)
     matrix = values.reshape(values.shape[0] * values.shape[1], -1)
@@ -121,7 +133,7 @@ def _selected(matrix: np.ndarray, points: FieldPoints, chosen: np.ndarray, axis:
     return matrix.take(index, axis)
 
 
-def _same_positions(net: FieldFunction, signals: np.ndarray) -> Any:
+def _same_positions(net: FieldFunction, signals: np.ndarray) -> AnyKernels:
     """The field of each signal with itself at equal positions, (n, P)."""
     diagonal = getattr(net, "kernel_field_diagonal", None)
     if callable(diagonal):
@@ -134,7 +146,7 @@ def _same_positions(net: FieldFunction, signals: np.ndarray) -> Any:
 class FieldMatrix(KernelMatrix):
     """Kernel of points with themselves, computed whenever it is asked for; a product computes every field once."""
 
-    def __init__(self, kernel: Any, x: FieldPoints, field: str) -> None:
+    def __init__(self, kernel: PointKernel, x: FieldPoints, field: str) -> None:
         side = max(1, _TILE // x.count) * x.count
         super().__init__(kernel, x, field, tile=side)
         self.probe = self.strip = min(len(x), x.count)
@@ -176,10 +188,10 @@ class FieldMatrix(KernelMatrix):
 class PointAverage:
     """The kernel of points averaged over one orbit of an action under which it is invariant."""
 
-    base: Any
+    base: PointKernel
     action: PointAction
 
-    def kernel(self, a: FieldPoints, b: FieldPoints | None = None) -> Any:
+    def kernel(self, a: FieldPoints, b: FieldPoints | None = None) -> AnyKernels:
         """(1/|G|) Σ_g Θ(a, g b), NNGP and NTK; of points with themselves made exactly symmetric."""
         other = a if b is None else b
         order = self.action.group.order
@@ -194,9 +206,9 @@ class PointAverage:
         means = [t / order for t in total]
         if b is None:
             means = [(m + m.T) / 2 for m in means]
-        return NngpKernels(means[0], first.reason) if alone else Kernels(means[0], means[1])
+        return NngpKernels(means[0], first.reason) if isinstance(first, NngpKernels) else Kernels(means[0], means[1])
 
-    def kernel_diagonal(self, a: FieldPoints) -> Any:
+    def kernel_diagonal(self, a: FieldPoints) -> AnyKernels:
         """The averaged kernel of every point with itself."""
         parts = [self.kernel(a[part]) for part in a.blocks(max(256, a.count))]
         pick = lambda name: np.concatenate([np.diagonal(getattr(k, name)) for k in parts])
@@ -239,7 +251,7 @@ def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) ->
     return KernelSymmetry(float(np.max(together)), float(np.max(apart)), tolerance(signals))
 
 
-def _values(kernels: Any) -> list[np.ndarray]:
+def _values(kernels: AnyKernels) -> list[np.ndarray]:
     names = ("nngp",) if hasattr(kernels, "reason") else ("nngp", "ntk")
     return [np.asarray(getattr(kernels, name)) for name in names]
 
@@ -256,11 +268,11 @@ class TurningField:
     def __init__(self, net: KernelFunction) -> None:
         self.net = net
 
-    def kernel_field(self, x1: Any, x2: Any = None) -> Any:
+    def kernel_field(self, x1: ArrayLike, x2: ArrayLike | None = None) -> AnyKernels:
         """Kernels between all outputs at all inputs."""
         return _each(self.net.kernel(x1, x2), lambda k: k.transpose(0, 2, 1, 3))
 
-    def kernel_field_diagonal(self, x: Any, positions: str = "same") -> Any:
+    def kernel_field_diagonal(self, x: ArrayLike, positions: str = "same") -> AnyKernels:
         """The kernel of every output at every input with itself, (N, d)."""
         return _each(cast(Any, self.net).kernel_diagonal(x), lambda k: np.einsum("naa->na", k))
 
@@ -271,7 +283,7 @@ def turning_outputs(net: object) -> int | None:
     return found
 
 
-def _each(kernels: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+def _each(kernels: AnyKernels, change: Callable[[np.ndarray], np.ndarray]) -> AnyKernels:
     nngp = change(np.asarray(kernels.nngp))
     if isinstance(kernels, NngpKernels):
         return NngpKernels(nngp, kernels.reason)
@@ -279,7 +291,7 @@ def _each(kernels: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
 
 
 def turning_symmetry(
-    net: KernelFunction, augmentation: Action, label_action: GroupAction | None, x: Any, outputs: int
+    net: KernelFunction, augmentation: Action, label_action: GroupAction | None, x: ArrayLike, outputs: int
 ) -> KernelSymmetry:
     """Whether K(gx, x') = ρ_Y(g) K(x, x'): then copies (gx_i, ρ_Y(g)y_i) say nothing new. On a sample of x and of g."""
     sample = np.asarray(moving_sample(augmentation, x))
@@ -294,6 +306,6 @@ def turning_symmetry(
     return KernelSymmetry(worst, worst, tolerance(sample))
 
 
-def _float64_values(kernels: Any) -> list[np.ndarray]:
+def _float64_values(kernels: AnyKernels) -> list[np.ndarray]:
     names = ("nngp",) if isinstance(kernels, NngpKernels) else ("nngp", "ntk")
     return [np.asarray(getattr(kernels, name), np.float64) for name in names]

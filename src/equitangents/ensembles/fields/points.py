@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import Elements
+from equitangents._types import ArrayLike, Elements, Rows
 from equitangents.actions import Action
 from equitangents.inference import row_digests
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
@@ -28,13 +28,13 @@ class FieldPoints:
     output. As an array it has the shape (*shape of image, *shape of a signal).
     """
 
-    signals: Any
+    signals: ArrayLike
     image: np.ndarray
     position: np.ndarray
     count: int
 
     @staticmethod
-    def of(signals: Any, count: int) -> FieldPoints:
+    def of(signals: ArrayLike, count: int) -> FieldPoints:
         """All positions of all signals, position by position, (n·P,)."""
         n = len(signals)
         return FieldPoints(signals, np.repeat(np.arange(n), count), np.tile(np.arange(count), n), count)
@@ -144,10 +144,10 @@ class PointAction(Action):
             element[k] = group.compose(here, int(group.inverses[start[first[key]]]))
         return DataOrbits(group, np.array(rows), orbit, element, stabilisers)
 
-    def _check_signals(self, x: Any) -> Any:
+    def _check_signals(self, x: Rows) -> Rows:
         return x
 
-    def _act(self, g: int, x: Any) -> Any:
+    def _act(self, g: int, x: Rows) -> Rows:
         return self(g, x)
 
     def _key(self) -> tuple[Any, ...]:

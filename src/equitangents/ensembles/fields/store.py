@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import google_crc32c
 import numpy as np
@@ -24,7 +24,7 @@ import numpy as np
 from equitangents._types import FileName
 from equitangents._version import __version__
 from equitangents.claims import read_json
-from equitangents.ensembles.fields.kernel import FieldKernel, TurningField
+from equitangents.ensembles.fields.kernel import FieldKernel, PointKernel, TurningField
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.errors import InvalidTypeError, StoreError
 from equitangents.files import LEFTOVER, real, whole_file
@@ -63,7 +63,7 @@ class FieldStore:
     version, and where the disk is full.
     """
 
-    def __init__(self, path: FileName, kernel: Any, x: FieldPoints) -> None:
+    def __init__(self, path: FileName, kernel: PointKernel, x: FieldPoints) -> None:
         self.path, self.kernel, self.x = real(local("store", path)), kernel, x  # memory maps of files
         self._tile = max(1, _POINTS // x.count)  # signals
         self._checked = False  # whether every tile was found right
@@ -250,11 +250,11 @@ class FieldStore:
             raise StoreError(f"{self.path} cannot be written: {error.strerror}") from None
 
 
-def _record(kernel: Any, x: FieldPoints, tile: int) -> dict[str, Any]:
+def _record(kernel: PointKernel, x: FieldPoints, tile: int) -> dict[str, Any]:
     """What the numbers depend on, by name."""
     shape = tuple(x.signals.shape[1:])
     action = getattr(kernel, "action", None)
-    base: FieldKernel = getattr(kernel, "base", kernel)
+    base = cast(FieldKernel, getattr(kernel, "base", kernel))
     if isinstance(base.net, TurningField):
         network, engine = network_hash(base.net.net, shape), engine_of(base.net.net, shape, x.dtype)
     elif isinstance(base.net, Sequential):

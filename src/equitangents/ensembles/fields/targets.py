@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from equitangents._types import AnyAction, Element
+from equitangents._types import AnyAction, AnyModel, ArrayLike, Element, Targets
 from equitangents.actions.products import FieldAction
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.fields.kernel import turning_outputs
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.groups.group_maps import GroupMap
+from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.fields.result import FieldFunction
 from equitangents.nn import Sequential
@@ -65,7 +65,7 @@ class Positions:
         )
 
 
-def output_positions(net: KernelFunction | FieldFunction, x: Any, y: Any) -> Positions | None:
+def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targets) -> Positions | None:
     """The positions that a network ends on; None where it ends on one, and targets (N,) or (N, outputs) fit it.
 
     Of networks of one's own the shape of `kernel_field` says how many they are, and that of the targets y their grid.
@@ -94,7 +94,7 @@ def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions:
 
     Actions that move no positions, or not exactly, leave them where they are.
     """
-    whole: Any = whole_action(augmentation)
+    whole: AnyAction = whole_action(augmentation)
     here = np.arange(positions.count)
     for action in () if positions.turning else (label_action, whole):
         moving = action.positions if isinstance(action, FieldAction) else action
@@ -122,7 +122,7 @@ def moved_targets(augmentation: AnyAction, label_action: AnyAction, y: np.ndarra
     return np.stack(moved)
 
 
-def value_keeping(action: AnyAction) -> Any:
+def value_keeping(action: AnyAction) -> AnyAction:
     """The action on fields of values that stay as they are and go with their positions; None where no position goes."""
     moving = action.positions if isinstance(action, FieldAction) else action
     return moving if moving.permutes_positions or moving.channels_last else None
@@ -144,11 +144,11 @@ class FieldRows:
 class RowAction:
     """An action on arrays (N, *shape) that is given rows (N, prod(shape))."""
 
-    action: Any
+    action: GroupMap
     shape: tuple[int, ...]
 
     @property
-    def group(self) -> Any:
+    def group(self) -> SymmetryGroup:
         """The group that acts."""
         return self.action.group
 
@@ -157,7 +157,7 @@ class RowAction:
         return np.asarray(self.action(g, y.reshape(len(y), *self.shape))).reshape(y.shape)
 
 
-def field_rows(ensemble: Any) -> FieldRows | None:
+def field_rows(ensemble: AnyModel) -> FieldRows | None:
     """How a fitted ensemble's outputs lie in rows, if they are fields; else None."""
     grid = tuple(getattr(ensemble, "positions_", ()))
     return FieldRows(grid, int(ensemble.n_outputs_)) if grid else None

@@ -30,6 +30,7 @@ from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
 from equitangents.ensembles.infinite.problem import Field, Settings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference import Momentum, argmax_probabilities, as_times
@@ -171,7 +172,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
             raise InvalidArgumentError(f"calibrate is {self.calibrate!r}; expected True or False")
         return super()._check_parameters()
 
-    def _solve(self, ensemble: InfiniteEnsemble, training: Any) -> InfiniteEnsembleClassifier:
+    def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsembleClassifier:
         """Solve the regression and keep it."""
         ensemble._solve(ensemble, training)
         self.solver_ = ensemble.solver_
@@ -210,7 +211,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self._check_fitted()
         return self._left_out(self.ensemble_, self.ensemble_._training, float(self.time))
 
-    def _left_out(self, ensemble: InfiniteEnsemble, training: Any, time: float) -> LabelsLeftOut:
+    def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LabelsLeftOut:
         outputs = ensemble._left_out(ensemble, training, time)
         predictions = self.classes_[np.argmax(outputs.predictions, axis=-1)]
         labels = self.classes_[np.argmax(outputs.predictions + outputs.residuals, axis=-1)]
@@ -250,7 +251,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         left_out = ensemble._left_out(ensemble, ensemble._training, time)
         return fitted_temperature(left_out.predictions, left_out.predictions + left_out.residuals)
 
-    def _orbit_question(self, x: Any, y: Any) -> tuple[InfiniteEnsemble, Any, np.ndarray | None]:
+    def _orbit_question(self, x: Numbers, y: Numbers | None) -> tuple[InfiniteEnsemble, np.ndarray, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, indices of the labels or None), checked."""
         ensemble, x = self._fitted(x)
         if y is None:
@@ -259,10 +260,10 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         index = indices_of(labels, self.classes_)
         return ensemble, x, index.reshape(len(x), -1) if self.positions_ else index
 
-    def _ends_on(self, x: Any, targets: Any) -> Positions | None:
+    def _ends_on(self, x: np.ndarray, targets: np.ndarray) -> Positions | None:
         positions = output_positions(self.net, x, targets)
         return None if positions is None or positions.turning else positions
 
-    def _fitted(self, x: Any) -> tuple[InfiniteEnsemble, Any]:
+    def _fitted(self, x: Numbers) -> tuple[InfiniteEnsemble, np.ndarray]:
         self._check_fitted()
         return self.ensemble_, check_inputs(self, x, self.input_shape, reset=False)

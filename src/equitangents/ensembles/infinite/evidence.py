@@ -9,8 +9,8 @@ dΘ/dθ comes from four kernel matrices near θ in float64 (Richardson), to abou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Iterable, Iterator
+from typing import cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from equitangents.inference.evidence import Evidence, check_density, evidence, n
 from equitangents.inference.group_fourier import FourierIrrep
 from equitangents.kernels import KernelFunction
 from equitangents.nn import Sequential
+from equitangents.nn.layer import Layer
 from equitangents.nn.residual import Residual
 from equitangents.nn.variants import vary
 
@@ -203,7 +204,7 @@ def shared_scale(net: KernelFunction, name: str) -> float:
     return float(values.pop())
 
 
-def _values(layers: Any, name: str) -> Iterator[float]:
+def _values(layers: Iterable[Layer], name: str) -> Iterator[float]:
     for layer in layers:
         if isinstance(layer, Residual):
             yield from _values(layer.layers, name)

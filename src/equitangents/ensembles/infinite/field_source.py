@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from equitangents._types import AnyAction
+from equitangents._types import AnyAction, ArrayLike, Rows
 from equitangents.actions import Action, ActionSubset
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.fields.kernel import (
@@ -44,7 +44,7 @@ class Given:
 
     augmentation: AnyAction
     label_action: AnyAction
-    x: Any
+    x: Rows
     y: np.ndarray
 
     remedy: ClassVar[str] = "train on fewer samples"
@@ -81,7 +81,7 @@ class Given:
         found = getattr(self.augmentation, "weights", None)
         return np.ones(len(augmenting_elements(self.augmentation))) if found is None else found
 
-    def rows(self, x: Any) -> Any:
+    def rows(self, x: ArrayLike) -> Rows:
         """The rows of inputs x (M, …)."""
         return x
 
@@ -99,7 +99,7 @@ class Given:
         flat = self.y.reshape(self.y.shape[:2])
         return augment_targets(self.label_action, flat, elements).reshape(len(elements), *self.y.shape)
 
-    def orbits(self, x: Any) -> Any:
+    def orbits(self, x: ArrayLike) -> np.ndarray:
         """All ρ_X(g) x, input by input, (M·|G|, …)."""
         moved = np.moveaxis(np.asarray(self.augmentation.orbit(x)), 0, 1)
         return moved.reshape(-1, *moved.shape[2:])
@@ -167,7 +167,7 @@ class FieldSource(Given):
         """How many axes the samples' own targets have."""
         return len(self.positions.shape) + 2
 
-    def rows(self, x: Any) -> FieldPoints:
+    def rows(self, x: ArrayLike) -> FieldPoints:
         """All positions of signals x, signal by signal."""
         return FieldPoints.of(np.asarray(x), self.positions.count)
 

@@ -10,11 +10,11 @@ import math
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
-from equitangents._types import FileName
+from equitangents._types import ArrayLike, FileName, Rows
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.rows import compact, rows_of
 from equitangents.ensembles.infinite.solved_problem import (
@@ -67,7 +67,7 @@ class Settings:
         """The dynamics of a problem of so many rows: its loss is a mean over samples."""
         return self.dynamics(self.learning_rate, max(1, rows // self.points))
 
-    def training_kernel(self, kernel: KernelFunction, x: Any) -> Kernels:
+    def training_kernel(self, kernel: KernelFunction, x: Rows) -> Kernels:
         """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
         if self.held is not None:
             return self.held
@@ -109,7 +109,7 @@ class Problem(OneMatrix):
 
     kernel: KernelFunction
     field: Field
-    inputs: Any
+    inputs: Rows
     process: TrainedProcess
     samples: Samples
     residual: float = math.nan  # largest relative one of the targets at the ensemble's time
@@ -123,12 +123,11 @@ class Problem(OneMatrix):
         """How it was solved."""
         return spectral_report([self.process.spectrum], time, self.seconds, self.residual)
 
-    def retuned(self, settings: Settings) -> Problem:
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Problem:
         """This problem with another ridge or learning rate, without another decomposition."""
-        dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
-        return replace(self, process=self.process.retuned(settings.ridge, dynamics))
+        return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
 
-    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def means(self, x: Rows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
         blocks = []
         for rows in self._blocks(x):
@@ -136,7 +135,7 @@ class Problem(OneMatrix):
             blocks.append(np.stack([projection.mean(t) for t in times]))
         return np.concatenate(blocks, axis=1)
 
-    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: Rows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
         blocks = []
         for rows in self._blocks(x):
@@ -146,14 +145,14 @@ class Problem(OneMatrix):
             blocks.append(np.stack([projection.variance(prior, t) for t in times]))
         return np.concatenate(blocks, axis=1)
 
-    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: Rows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
         cross = self.kernel.kernel(x, self.inputs)
         projection = self.process.project(getattr(cross, self.field), np.asarray(cross.nngp))
         prior = np.asarray(self.kernel.kernel(x).nngp)
         return np.stack([projection.covariance(prior, t) for t in times])
 
-    def weights(self, time: float) -> tuple[Any, np.ndarray]:
+    def weights(self, time: float) -> tuple[Rows, np.ndarray]:
         """Inputs and their weights α = φ_t(Θ) Y, (N, outputs): μ_t(x) = Θ(x, inputs) α."""
         process = self.process
         process.check(time)
@@ -167,13 +166,13 @@ class Problem(OneMatrix):
         """Bytes that the joint covariance of m inputs takes at so many times."""
         return 8 * (6 * m * len(self.inputs) + (times + 3) * m * m)
 
-    def _blocks(self, x: Any) -> Iterator[Any]:
+    def _blocks(self, x: Rows) -> Iterator[Rows]:
         return rows_of(x).blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs)))
 
 
 def dense(
     kernel: KernelFunction,
-    x: Any,
+    x: Rows,
     y: np.ndarray,
     settings: Settings,
     weights: np.ndarray | None = None,
@@ -201,28 +200,46 @@ def dense(
     if not decomposes:
         return solved(kernel, x, y, settings, total, scale)
     kernels = settings.training_kernel(kernel, x)
-    gram = _scaled(getattr(kernels, settings.field), scale)
-    start = clock.perf_counter()
-    spectrum = decompose(
-        gram,
-        ridge=settings.ridge,
-        ridge_unit=float(np.trace(gram)) / total,
-        precision=getattr(kernels, settings.field).dtype,
-    )
-    seconds = clock.perf_counter() - start
+    found = _decomposed(getattr(kernels, settings.field), y, settings, total, scale)
     row, each = np.tile(row, copies), np.tile(each, copies)
-    samples = Samples(row, each, np.diagonal(gram)[row] * each / weight[row])
-    residual = spectral_residual(gram, spectrum, y if scale is None else y * scale[:, None])
-    del gram
+    samples = Samples(row, each, found.diagonal[row] * each / weight[row])
     prior = None if settings.field == "nngp" else _scaled(kernels.nngp, scale)
-    dynamics = settings.dynamics_of(total)
-    process = TrainedProcess(spectrum, y, dynamics, prior=prior, scale=scale)
-    return Problem(kernel, settings.field, x, process, samples, residual, seconds)
+    process = TrainedProcess(found.spectrum, y, settings.dynamics_of(total), prior=prior, scale=scale)
+    return Problem(kernel, settings.field, x, process, samples, found.residual, found.seconds)
+
+
+@dataclass(frozen=True)
+class _Decomposed:
+    """A matrix's spectrum and diagonal, the residual of the targets, and how long the decomposition took."""
+
+    spectrum: Spectrum
+    diagonal: np.ndarray
+    residual: float
+    seconds: float
+
+
+def _decomposed(
+    kernel: ArrayLike,
+    y: np.ndarray,
+    settings: Settings,
+    samples: int,
+    scale: np.ndarray | None,
+    unit: float | None = None,
+    size: float = 0.0,
+) -> _Decomposed:
+    """The kernel between rows times their scales, decomposed; unit and size are as in `solved`."""
+    matrix = _scaled(kernel, scale)
+    start = clock.perf_counter()
+    unit = float(np.trace(matrix)) / samples if unit is None else unit
+    spectrum = decompose(matrix, ridge=settings.ridge, ridge_unit=unit, precision=kernel.dtype, scale=size)
+    seconds = clock.perf_counter() - start
+    residual = spectral_residual(matrix, spectrum, y if scale is None else y * scale[:, None])
+    return _Decomposed(spectrum, matrix.diagonal().copy(), residual, seconds)
 
 
 def solved(
     kernel: KernelFunction,
-    x: Any,
+    x: Rows,
     y: np.ndarray,
     settings: Settings,
     samples: int,
@@ -256,7 +273,7 @@ def solved(
 
 
 def orbit_averaged(
-    kernel: KernelFunction, action: Action, x: Any, y: np.ndarray, settings: Settings
+    kernel: KernelFunction, action: Action, x: Rows, y: np.ndarray, settings: Settings
 ) -> Problem | SolvedProblem:
     """The mean after full augmentation with invariant labels, at the cost of N samples.
 
@@ -280,25 +297,14 @@ def orbit_averaged(
     unit, size = float(variances.mean()) / order, float(variances.mean()) * math.sqrt(total)
     if not decomposes:
         return solved(mean_kernel, x, y, settings, total, scale, unit=unit, size=size)
-    start = clock.perf_counter()
     gram = getattr(settings.training_kernel(mean_kernel, x), settings.field)
-    matrix_of_rows = _scaled(gram, scale)
-    spectrum = decompose(
-        matrix_of_rows,
-        ridge=settings.ridge,
-        ridge_unit=unit,
-        precision=gram.dtype,
-        scale=size,  # means of numbers of that size may all but vanish
-    )
-    seconds = clock.perf_counter() - start
-    residual = spectral_residual(matrix_of_rows, spectrum, y if scale is None else y * scale[:, None])
-    dynamics = settings.dynamics_of(total)
+    found = _decomposed(gram, y, settings, total, scale, unit, size)  # means of numbers of that size may all but vanish
     samples = Samples(row, np.ones(total), variances / order)
-    process = TrainedProcess(spectrum, y, dynamics, scale=scale)
-    return Problem(mean_kernel, settings.field, x, process, samples, residual, seconds)
+    process = TrainedProcess(found.spectrum, y, settings.dynamics_of(total), scale=scale)
+    return Problem(mean_kernel, settings.field, x, process, samples, found.residual, found.seconds)
 
 
-def _scaled(matrix: Any, scale: np.ndarray | None) -> np.ndarray:
+def _scaled(matrix: ArrayLike, scale: np.ndarray | None) -> np.ndarray:
     matrix = np.asarray(matrix, dtype=np.float64)
     return matrix if scale is None else matrix * np.outer(scale, scale)
 

@@ -7,13 +7,13 @@ where the training kernel is read: in memory, in a store, or computed anew in ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
-from equitangents._types import FileName
-from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage
-from equitangents.ensembles.fields.points import FieldPoints, PointAction
+from equitangents._types import AnyAction, FileName, Rows
+from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage, PointKernel
+from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.store import FieldStore
 from equitangents.ensembles.infinite.trained_kernel import Field
 from equitangents.inference import row_digests
@@ -31,11 +31,11 @@ _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in flo
 class InputRows:
     """Rows that are inputs."""
 
-    def digests(self, x: Any) -> list[bytes]:
+    def digests(self, x: Rows) -> list[bytes]:
         """Equal for rows that are equal."""
         return row_digests(x)
 
-    def orbit_labels(self, action: Any, x: Any, variances: np.ndarray) -> list[bytes]:
+    def orbit_labels(self, action: AnyAction, x: Rows, variances: np.ndarray) -> list[bytes]:
         """Equal for rows on one orbit; orbits are compared only where `variances`, which they share, are equal."""
         labels = [i.to_bytes(8, "little") for i in range(len(x))]
         order = np.argsort(variances)
@@ -46,27 +46,27 @@ class InputRows:
                 labels[i] = b"orbit" + digest
         return labels
 
-    def data_orbits(self, action: Any, x: Any) -> DataOrbits:
+    def data_orbits(self, action: AnyAction, x: Rows) -> DataOrbits:
         """The orbits of rows under an exact action."""
         return find_orbits(action, x)
 
-    def averaged(self, kernel: Any, action: Any) -> KernelFunction:
+    def averaged(self, kernel: KernelFunction, action: AnyAction) -> KernelFunction:
         """The kernel's mean over one orbit, (1/|G|) Σ_g Θ(z, g z′); it is invariant."""
         return orbit_average(kernel, action)
 
-    def blocks(self, x: Any, numbers: int) -> Iterator[Any]:
+    def blocks(self, x: Rows, numbers: int) -> Iterator[Rows]:
         """Rows in parts of at most `numbers`."""
         return (x[start : start + numbers] for start in range(0, len(x), numbers))
 
-    def matrix(self, kernel: KernelFunction, x: Any, field: str) -> KernelMatrix:
+    def matrix(self, kernel: KernelFunction, x: Rows, field: str) -> KernelMatrix:
         """The kernel of rows with themselves, its tiles computed whenever they are needed."""
         return KernelMatrix(kernel, x, field)
 
-    def stored(self, store: FileName, kernel: KernelFunction, x: Any) -> GramStore | FieldStore:
+    def stored(self, store: FileName, kernel: KernelFunction, x: Rows) -> GramStore | FieldStore:
         """The store in a folder with the kernels of rows, of which all that was missing is computed."""
         return GramStore(store, kernel, x).compute()
 
-    def read(self, stored: Any, field: str) -> SymmetricMatrix:
+    def read(self, stored: GramStore | FieldStore, field: str) -> SymmetricMatrix:
         """One kernel of a store as solvers read it."""
         return as_matrix(stored, field)
 
@@ -78,17 +78,17 @@ class PointRows(InputRows):
         """Equal for points at one position of equal signals."""
         return x.digests()
 
-    def orbit_labels(self, action: PointAction, x: FieldPoints, variances: np.ndarray) -> list[bytes]:
+    def orbit_labels(self, action: AnyAction, x: FieldPoints, variances: np.ndarray) -> list[bytes]:
         """Equal for points on one orbit."""
         return [int(o).to_bytes(8, "little") for o in action.data_orbits(x).orbit]
 
-    def data_orbits(self, action: PointAction, x: FieldPoints) -> DataOrbits:
+    def data_orbits(self, action: AnyAction, x: FieldPoints) -> DataOrbits:
         """The orbits of points, from those of their signals."""
         return action.data_orbits(x)
 
-    def averaged(self, kernel: Any, action: PointAction) -> KernelFunction:
+    def averaged(self, kernel: KernelFunction, action: AnyAction) -> KernelFunction:
         """The kernel's mean over one orbit of points."""
-        return cast(KernelFunction, PointAverage(kernel, action))
+        return cast(KernelFunction, PointAverage(cast(PointKernel, kernel), action))
 
     def blocks(self, x: FieldPoints, numbers: int) -> Iterator[FieldPoints]:
         """Points in whole signals, of which fewer numbers make no less work."""
@@ -96,13 +96,13 @@ class PointRows(InputRows):
 
     def matrix(self, kernel: KernelFunction, x: FieldPoints, field: str) -> KernelMatrix:
         """The kernel of points with themselves, in tiles of whole signals."""
-        return FieldMatrix(kernel, x, field)
+        return FieldMatrix(cast(PointKernel, kernel), x, field)
 
     def stored(self, store: FileName, kernel: KernelFunction, x: FieldPoints) -> FieldStore:
         """The store of the kernels of points."""
-        return FieldStore(store, kernel, x).compute()
+        return FieldStore(store, cast(PointKernel, kernel), x).compute()
 
-    def read(self, stored: FieldStore, field: str) -> SymmetricMatrix:
+    def read(self, stored: GramStore | FieldStore, field: str) -> SymmetricMatrix:
         """One of its two arrays."""
         return as_matrix(getattr(stored, field))
 
@@ -110,13 +110,13 @@ class PointRows(InputRows):
 _INPUTS, _POINTS = InputRows(), PointRows()
 
 
-def rows_of(x: Any) -> InputRows:
+def rows_of(x: Rows) -> InputRows:
     """What the rows x of a problem are."""
     return _POINTS if isinstance(x, FieldPoints) else _INPUTS
 
 
 def applied(
-    kernel: KernelFunction, x: Any, inputs: Any, field: str, weights: Sequence[np.ndarray], entries: int
+    kernel: KernelFunction, x: Rows, inputs: Rows, field: str, weights: Sequence[np.ndarray], entries: int
 ) -> np.ndarray:
     """Θ(x, inputs) W for each W (n, k), (len(weights), M, k) in float64, `entries` of the kernel at a time."""
     if isinstance(kernel, FieldKernel):
@@ -128,13 +128,13 @@ def applied(
     return np.concatenate(parts, axis=1)
 
 
-def applied_features(kernel: FeatureMap, x: Any, field: Field, weights: Sequence[np.ndarray]) -> np.ndarray:
+def applied_features(kernel: FeatureMap, x: Rows, field: Field, weights: Sequence[np.ndarray]) -> np.ndarray:
     """φ(x) W for each W (m, k), (len(weights), M, k) in float64."""
     features = np.asarray(kernel.transform(x, field), np.float64)
     return np.stack([features @ each for each in weights])
 
 
-def compact(kernel: KernelFunction, field: Field, inputs: Any, weights: np.ndarray) -> tuple[Any, np.ndarray]:
+def compact(kernel: KernelFunction, field: Field, inputs: Rows, weights: np.ndarray) -> tuple[Rows, np.ndarray]:
     """Inputs and weights (n, k) that Θ(x, inputs) is multiplied with, as few numbers as they can be.
 
     Of a kernel of features these are weights (m, k) of features, and one input stands for all.

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from equitangents._types import Network
+from equitangents._types import Network, Rows
 from equitangents._version import __version__
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite.rows import applied, applied_features, rows_of
@@ -55,11 +56,11 @@ class MeansAtATime:
 
     kernel: KernelFunction
     field: Field
-    inputs: Any
+    inputs: Rows
     coefficients: np.ndarray
     standardisation: Standardisation | None = None
 
-    def __call__(self, x: Any) -> np.ndarray:
+    def __call__(self, x: Rows) -> np.ndarray:
         """The means at x (M, …): (M, outputs), of fields (M·P, outputs), position by position."""
         if self.standardisation is not None:
             x = self.standardisation(x)
@@ -72,13 +73,13 @@ class MeansAtATime:
         """The mean at the first training input, (1, outputs)."""
         return self._block(self.inputs[:1])
 
-    def _block(self, rows: Any) -> np.ndarray:
+    def _block(self, rows: Rows) -> np.ndarray:
         if isinstance(self.kernel, FeatureMap):
             return applied_features(self.kernel, rows, self.field, [self.coefficients])[0]
         return applied(self.kernel, rows, self.inputs, self.field, [self.coefficients], _BLOCK_ENTRIES)[0]
 
 
-def save(ensemble: Any, path: Path, *, means_only: bool = False) -> None:
+def save(ensemble: BaseEstimator, path: Path, *, means_only: bool = False) -> None:
     """Write a fitted ensemble to the folder `path`; see InfiniteEnsembleBase.save."""
     check_place(path)
     compact = means(ensemble)
@@ -111,7 +112,7 @@ def check_place(path: Path) -> None:
         raise InvalidArgumentError(f"path is {str(path)!r}, which exists and is not a saved ensemble; choose another")
 
 
-def load(cls: type, path: Path, net: Network = None, about: dict[str, Any] | None = None) -> Any:
+def load(cls: type, path: Path, net: Network = None, about: dict[str, Any] | None = None) -> BaseEstimator:
     """Read a fitted ensemble of class `cls`, that of `about` if it is given; see InfiniteEnsembleBase.load."""
     about = about_model(path) if about is None else about
     if about["class"] != cls.__name__:
@@ -161,7 +162,7 @@ def about_model(path: Path) -> dict[str, Any]:
     return about
 
 
-def fingerprint(ensemble: Any) -> str:
+def fingerprint(ensemble: BaseEstimator) -> str:
     """A hash of what a fitted ensemble's predictions depend on: network, parameters, training data, versions."""
     regression = _regression(ensemble)
     training, units = regression._training, regression.standardisation_
@@ -184,7 +185,7 @@ def fingerprint(ensemble: Any) -> str:
     return digest.hexdigest()
 
 
-def means(ensemble: Any) -> MeansAtATime | None:
+def means(ensemble: BaseEstimator) -> MeansAtATime | None:
     """The means at the fitted time of an ensemble in memory; None where they need all of its state."""
     regression = _regression(ensemble)
     solved, time = regression._training.mean_problem, float(ensemble.time)
@@ -196,12 +197,12 @@ def means(ensemble: Any) -> MeansAtATime | None:
     return MeansAtATime(kernel, field, inputs, coefficients, regression.standardisation_)
 
 
-def _regression(ensemble: Any) -> Any:
+def _regression(ensemble: BaseEstimator) -> BaseEstimator:
     """The regression behind a classifier; a regression itself."""
     return getattr(ensemble, "ensemble_", ensemble)
 
 
-def facts(ensemble: Any) -> dict[str, Any]:
+def facts(ensemble: BaseEstimator) -> dict[str, Any]:
     """What predictions in files need to know of the ensemble."""
     classes = getattr(ensemble, "classes_", None)
     return {
@@ -216,17 +217,19 @@ def facts(ensemble: Any) -> dict[str, Any]:
     }
 
 
-def _outputs(ensemble: Any) -> int:
+def _outputs(ensemble: BaseEstimator) -> int:
     return len(ensemble.classes_) if hasattr(ensemble, "classes_") else int(ensemble.n_outputs_)
 
 
-def _first(ensemble: Any) -> list[float]:
+def _first(ensemble: BaseEstimator) -> list[float]:
     """The mean at the first training input, by which a network given later is recognised."""
     problem = _regression(ensemble)._training.mean_problem
     return [float(v) for v in problem.means(problem.inputs[:1], np.array([float(ensemble.time)])).ravel()]
 
 
-def _described(means: Any, state: Any, net: Network) -> tuple[Described, Described, bool]:
+def _described(
+    means: MeansAtATime | None, state: dict[str, Any] | None, net: Network
+) -> tuple[Described, Described, bool]:
     """(means, state, whether the network was left out, as it holds functions or is not of this package)."""
     try:
         first = Described(means)
@@ -252,7 +255,7 @@ def _built(path: Path, about: dict[str, Any], net: Network, part: str) -> Any:
         raise StoreError(f"{said} cannot be read: {error}; fit the model again") from None
 
 
-def _check_same(ensemble: Any, about: dict[str, Any], net: Network) -> None:
+def _check_same(ensemble: BaseEstimator, about: dict[str, Any], net: Network) -> None:
     if net is not None and about["network_left_out"]:
         _compare(np.array(_first(ensemble)), about, net)
 

@@ -6,13 +6,14 @@ With α_t = φ_t(Θ + δ) Y the mean is Θ(x, X) α_t. With B = φ_t(Θ + δ) Θ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
-from equitangents._types import FileName
+from equitangents._types import FileName, Rows
 from equitangents.ensembles.infinite.rows import applied, applied_features, compact, rows_of
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
@@ -60,7 +61,7 @@ class SolvedProblem(OneMatrix):
 
     kernel: KernelFunction
     field: Field
-    inputs: Any
+    inputs: Rows
     targets: np.ndarray
     solver: Solver
     prior: SymmetricMatrix | None
@@ -88,7 +89,7 @@ class SolvedProblem(OneMatrix):
     def _solutions(self) -> dict[float, Solution]:
         return {}
 
-    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def means(self, x: Rows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
         if self.has_features:
             of_features = [self.weights(t)[1] for t in times]
@@ -96,14 +97,14 @@ class SolvedProblem(OneMatrix):
         weighted = [self._coefficients(t) for t in times]
         return applied(self.kernel, x, weighted[0][0], self.field, [each for _, each in weighted], _BLOCK_ENTRIES)
 
-    def weights(self, time: float) -> tuple[Any, np.ndarray]:
+    def weights(self, time: float) -> tuple[Rows, np.ndarray]:
         """Inputs and their weights (n, outputs), or one input and weights of features: `TrainedKernel.weights`."""
         matrix = self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
             return self.inputs[:1], np.asarray(matrix.pulled(self.solution(time).coefficients))
         return compact(self.kernel, self.field, *self._coefficients(time))
 
-    def _coefficients(self, time: float) -> tuple[Any, np.ndarray]:
+    def _coefficients(self, time: float) -> tuple[Rows, np.ndarray]:
         """Inputs and their weights (n, outputs): μ_t(x) = Θ(x, inputs) · weights."""
         solution = self.solution(time)
         chosen = slice(None) if solution.support is None else solution.support
@@ -115,7 +116,7 @@ class SolvedProblem(OneMatrix):
         """Whether the kernel is that of features, and is solved in their space."""
         return isinstance(self.solver.system.matrix, FeatureMatrix)
 
-    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: Rows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
         prior = kernel_diagonal(self.kernel, x, "nngp")
         found = np.empty((len(times), len(x)))
@@ -128,7 +129,7 @@ class SolvedProblem(OneMatrix):
                 found[i, rows] = np.maximum(prior[rows] + change, 0.0)
         return found
 
-    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: Rows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
         prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
         cross, prior_cross = self._cross(x)
@@ -143,7 +144,7 @@ class SolvedProblem(OneMatrix):
         """Bytes that the joint covariance of m inputs takes at so many times."""
         return 8 * (8 * m * len(self.inputs) + (times + 3) * m * m)
 
-    def _cross(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _cross(self, x: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Θ(X, x) and K(X, x), (N, M), scaled."""
         if not self.solver.exact:
             raise InvalidArgumentError(
@@ -171,11 +172,10 @@ class SolvedProblem(OneMatrix):
             return back, self.solver.system.product(back)
         return back, self.prior.product(back)
 
-    def retuned(self, settings: Any) -> SolvedProblem:
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> SolvedProblem:
         """This problem with another ridge or learning rate; its matrix is solved anew, as read before."""
         system = self.solver.system
-        dynamics = settings.dynamics(settings.learning_rate, system.dynamics.samples)
-        other = replace(system, ridge=settings.ridge, dynamics=dynamics)
+        other = replace(system, ridge=ridge, dynamics=dynamics(system.dynamics.samples))
         return replace(self, solver=self.solver.of(other))
 
 
@@ -190,7 +190,7 @@ class TrainingMatrices:
 
 
 def training_matrices(
-    kernel: KernelFunction, x: Any, field: str, store: FileName | None, limit: int, *, whole: bool
+    kernel: KernelFunction, x: Rows, field: str, store: FileName | None, limit: int, *, whole: bool
 ) -> TrainingMatrices:
     """For inputs x; `whole`: whether all entries are needed, not only some columns."""
     rows = rows_of(x)

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, cast
+from functools import cached_property, partial
+from typing import cast
 
+import jax
 import numpy as np
 
+from equitangents._types import AnyAction, Rows
 from equitangents.actions import Action, ActionSubset, restrict
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.subset import Augmentation, augmenting_elements
@@ -55,9 +57,9 @@ class Training:
     """
 
     kernel: KernelFunction
-    augmentation: Any
-    label_action: Any
-    x: Any
+    augmentation: AnyAction
+    label_action: AnyAction
+    x: Rows
     labels: np.ndarray
     settings: Settings
     source: FieldSource | None = None
@@ -136,8 +138,8 @@ class Training:
         """Solved for mean and covariance; with solver="auto" by a decomposition, if one fits into memory."""
         if self.covaries_by_irreps:
             logger.info("covariances by %s", self.covariance_solver)
-            solved = None if self.invariant_labels else self.mean_problem
-            return self._solve_irreps(labelled_only=False, solved=solved)
+            known = None if self.invariant_labels else cast(IrrepProblem, self.mean_problem)
+            return self._solve_irreps(labelled_only=False, solved=known)
         solved = self.mean_problem
         if solved.decomposed or self.settings.solver != "auto" or isinstance(self.kernel, FeatureMap):
             return solved
@@ -158,39 +160,40 @@ class Training:
         assert settings.field == self.settings.field
         settings = self.given.per_sample(settings)
         training = replace(self, settings=settings)
+        dynamics = partial(settings.dynamics, settings.learning_rate)
         known: dict[int, TrainedKernel] = {}
         for name, value in vars(self).items():
             if name in _SOLVED and value.decomposed:  # what the other solvers solved is solved anew
-                value = known.setdefault(id(value), value.retuned(settings))
+                value = known.setdefault(id(value), value.retuned(settings.ridge, dynamics))
             elif name not in _OF_THE_DATA:
                 continue
             training.__dict__[name] = value
         return training
 
-    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def means(self, x: Rows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, *positions, outputs)."""
         means = self.mean_problem.means(self.given.rows(x), times)
         return means.reshape(len(times), len(x), *self.given.grid, means.shape[-1])
 
-    def sample(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+    def sample(self, x: Rows, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over all inputs and positions: (draws, M, *positions, outputs)."""
         times, rows = np.array([time]), self.given.rows(x)
         covariance = self._covariance_problem_at(times, points=len(rows)).covariances(rows, times)[0]
         found = sample_gaussian(self.mean_problem.means(rows, times)[0], covariance, draws, key=key)
         return found.reshape(draws, len(x), *self.given.grid, found.shape[-1])
 
-    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: Rows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M, *positions)."""
         found = self._covariance_problem_at(times, points=0).variances(self.given.rows(x), times)
         return found.reshape(len(times), len(x), *self.given.grid)
 
-    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: Rows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, *positions, M, *positions)."""
         rows = self.given.rows(x)
         found = self._covariance_problem_at(times, points=len(rows)).covariances(rows, times)
         return found.reshape(len(times), *((len(x), *self.given.grid) * 2))
 
-    def orbit_means(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def orbit_means(self, x: Rows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
         order, given = self.orbit_group().order, self.given
         if given.turning:
@@ -203,7 +206,7 @@ class Training:
             found = solved.orbit_means(self.augmentation, rows, times)
         return given.by_element(self.augmentation, found)
 
-    def orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def orbits(self, x: Rows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means (T, M, |G|, *positions, outputs) and covariances along orbits, over (|G|, *positions) twice."""
         group, given = self.orbit_group(), self.given
         if not given.grid:
@@ -213,7 +216,7 @@ class Training:
         covariances = [c.reshape(len(times), 1, *((group.order, *given.grid) * 2)) for _, c in parts]
         return np.concatenate([m for m, _ in parts], axis=1), np.concatenate(covariances, axis=1)
 
-    def joint_orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def joint_orbits(self, x: Rows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means (T, M, |G|, *positions, outputs), and covariances between orbits, over (M, |G|, *positions) twice."""
         given, action = self.given, self.augmentation
         grid = len(x), self.orbit_group().order, *given.grid
@@ -226,7 +229,7 @@ class Training:
         between = given.between_elements(action, between)
         return given.by_element(action, means), between.reshape(len(times), *grid, *grid)
 
-    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+    def sample_orbits(self, x: Rows, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
         order, given, action = self.orbit_group().order, self.given, self.augmentation
         if given.turning:
@@ -254,7 +257,7 @@ class Training:
         )
         return solved
 
-    def _solve_irreps(self, *, labelled_only: bool, solved: Any) -> IrrepProblem:
+    def _solve_irreps(self, *, labelled_only: bool, solved: IrrepProblem | None) -> IrrepProblem:
         return irrep_problem.solve(
             self.kernel,
             self.augmentation,
@@ -317,7 +320,7 @@ def make_training(
     net: KernelFunction | FieldFunction,
     augmentation: Augmentation | None,
     label_action: GroupAction | None,
-    x: Any,
+    x: Rows,
     y: np.ndarray,
     positions: Positions | None,
     settings: Settings,
@@ -338,17 +341,19 @@ def make_training(
         augmentation = restrict(whole, subgroup)
     if positions is None:
         return Training(cast(KernelFunction, net), augmentation, label_action, x, y, settings)
-    field = TurningField(cast(KernelFunction, net)) if positions.turning else cast(FieldFunction, net)
+    field = cast(FieldFunction, TurningField(cast(KernelFunction, net)) if positions.turning else net)
     source = FieldSource(augmentation, label_action, x, y, FieldKernel(field), positions)
     action, labels = source.point_labels()
-    return Training(source.kernel, action, None, source.rows(x), labels, source.per_sample(settings), source)
+    return Training(
+        cast(KernelFunction, source.kernel), action, None, source.rows(x), labels, source.per_sample(settings), source
+    )
 
 
 def _check_targets(
     each_copy: bool,
     augmentation: Augmentation | None,
     label_action: GroupAction | None,
-    x: Any,
+    x: Rows,
     y: np.ndarray,
     positions: Positions | None,
 ) -> None:

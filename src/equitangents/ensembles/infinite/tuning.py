@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from equitangents import notebook
+from equitangents._types import Network, Numbers, Targets
 from equitangents.ensembles.infinite.evidence import sample_evidence
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.training_problem import Training
@@ -75,7 +76,7 @@ class Tuning:
     measure: str
     larger_is_better: bool
     candidates: tuple[Candidate, ...]
-    best: Any
+    best: BaseEstimator
     best_index: int
     samples: int
     matrices: int
@@ -172,7 +173,7 @@ def _others(count: int, scored: int) -> str:
     return f"{count} of the {scored - 1} others {'is' if count == 1 else 'are'}"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -181,11 +182,11 @@ class Point:
     """One candidate: its values as the grid has them, and the ensemble, not fitted, that they make."""
 
     values: dict[str, Any]
-    ensemble: Any
+    ensemble: BaseEstimator
     matrix: tuple[int, ...]  # candidates with the same share a kernel matrix
 
 
-def points(model: Any, grid: Any) -> list[Point]:
+def points(model: BaseEstimator, grid: object) -> list[Point]:
     """Every combination of the grid's values, or of several grids', in order, the last name running fastest.
 
     Raises InvalidArgumentError or InvalidTypeError for names and values that the ensemble cannot take.
@@ -206,7 +207,7 @@ def points(model: Any, grid: Any) -> list[Point]:
     return found
 
 
-def _lists(model: Any, grid: Any) -> dict[str, list[Any]]:
+def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
     if not isinstance(grid, Mapping):
         raise InvalidTypeError(f"grid is {grid!r}; expected a mapping of names to lists of values, or a list of such")
     known = [*model.get_params(deep=False), *NETWORK, *_SAME]
@@ -225,14 +226,14 @@ def _lists(model: Any, grid: Any) -> dict[str, list[Any]]:
     return lists
 
 
-def _values(values: Any) -> list[Any]:
+def _values(values: object) -> list[Any]:
     """A list's values; anything that is no list is the only value."""
     if isinstance(values, np.ndarray):
         return values.reshape(-1).tolist()
     return list(values) if isinstance(values, list | tuple | range) else [values]
 
 
-def _ensemble(model: Any, values: Mapping[str, Any], known: Any) -> Any:
+def _ensemble(model: BaseEstimator, values: Mapping[str, Any], known: Network) -> Any:
     """`model` with these values, not fitted and checked; `known` is the network that they make, if it is known."""
     params = {_SAME.get(name, name): value for name, value in values.items() if name not in NETWORK}
     if params.get("augmentation", model.augmentation) is None and "label_action" not in values:
@@ -275,7 +276,7 @@ class Score:
         return (value, self.second) if math.isfinite(value) else (math.inf, math.inf)
 
 
-def tune(model: Any, grid: Any, X: Any, y: Any, criterion: str) -> Tuning:
+def tune(model: BaseEstimator, grid: object, X: Numbers, y: Targets, criterion: str) -> Tuning:
     """Score every candidate of the grid on X, y and fit the best; `InfiniteEnsemble.tune` says how."""
     check_choice("criterion", criterion, CRITERIA)
     candidates = points(model, grid)
@@ -340,7 +341,7 @@ def _refuse_what_has_no_part(candidates: list[Point]) -> None:
             )
 
 
-def _score(model: Any, ensemble: Any, training: Training, t: float, criterion: str) -> Score:
+def _score(model: BaseEstimator, ensemble: BaseEstimator, training: Training, t: float, criterion: str) -> Score:
     if criterion == "marginal_likelihood":
         return Score("log marginal likelihood", True, sample_evidence(training).log_density)
     found: LeaveOneOut | LabelsLeftOut = model._left_out(ensemble, training, t)

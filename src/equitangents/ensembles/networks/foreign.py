@@ -123,11 +123,11 @@ def _traits(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> Traits:
     return Traits(bool(jax.tree.leaves(split(variables)[1])), _reads(program.jaxpr, program.jaxpr.invars[-1]))
 
 
-def _shapes(net: ForeignNetwork, key: jax.Array, input_shape: InputShape, dtype: str) -> Any:
+def _shapes(net: ForeignNetwork, key: jax.Array, input_shape: InputShape, dtype: str) -> Tree:
     return jax.eval_shape(lambda key: net.init(key, input_shape, dtype), key)
 
 
-def _tried(net: ForeignNetwork, what: str, input_shape: InputShape, trace: Any) -> Any:
+def _tried(net: ForeignNetwork, what: str, input_shape: InputShape, trace: Callable[[], Tree]) -> Tree:
     try:
         return trace()
     except EquitangentsError:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Key, Numbers, Times
+from equitangents._types import AnyModel, Key, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.actions.action import Action
 from equitangents.actions.named import ActionLike
@@ -78,7 +77,7 @@ class OrbitMoments:
         return (self.mean.mean(axis=1) ** 2).sum(axis=1) + outputs * of_mean / members
 
 
-def orbit_moments(ensemble: Any, action: ActionLike, x: Numbers, time: Times | None = None) -> OrbitMoments:
+def orbit_moments(ensemble: AnyModel, action: ActionLike, x: Numbers, time: Times | None = None) -> OrbitMoments:
     """The law of one network along the orbits of inputs x (n, …) that `action` moves.
 
     ensemble: a fitted `InfiniteEnsemble` (of a classifier: its `ensemble_`), or anything whose `predict(x, time=…,
@@ -177,7 +176,7 @@ class OrbitLaw:
 
 
 def orbit_law(
-    ensemble: Any, action: ActionLike, x: Numbers, *, draws: int, key: Key, time: Times | None = None
+    ensemble: AnyModel, action: ActionLike, x: Numbers, *, draws: int, key: Key, time: Times | None = None
 ) -> OrbitLaw:
     """`draws` networks on the orbits of x (n, …), jointly over inputs and group elements.
 

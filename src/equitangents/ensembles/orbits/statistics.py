@@ -11,22 +11,22 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
-from equitangents._types import Numbers, Times
+from equitangents._types import AnyModel, Key, Numbers, Targets, Times
 from equitangents.actions import Action, as_action, check_finite_group
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
+from equitangents.ensembles.estimator import one_time
 from equitangents.ensembles.fields.targets import FieldRows, field_rows
 from equitangents.ensembles.orbits.law import OrbitLaw, orbit_law
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups.group_maps import GroupMap
-from equitangents.inference import as_times
+from equitangents.groups.group_maps import FiniteGroupMap, GroupMap
 from equitangents.metrics import on_orbits as orbit_measures
 from equitangents.validation import check_same_length, check_whole
 
@@ -51,7 +51,7 @@ class OrbitMeasures:
     """
 
     identity: int
-    output_action: Any = None
+    output_action: FiniteGroupMap | None = None
     truth: np.ndarray | None = None
     fields: FieldRows | None = None
 
@@ -247,18 +247,16 @@ def check_measures(
         check_same_length("x", x, "y", truth)
     if fields is not None:
         output_action = fields.acting(output_action)
-    return OrbitMeasures(action.group.identity, output_action, truth, fields)
+    return OrbitMeasures(action.group.identity, cast(FiniteGroupMap | None, output_action), truth, fields)
 
 
-def check_time(ensemble: Any, time: Any) -> float:
+def check_time(ensemble: AnyModel, time: Times | None) -> float:
     """One training time; None: the ensemble's own."""
-    times, single = as_times(getattr(ensemble, "time", math.inf) if time is None else time)
-    if not single:
-        raise InvalidArgumentError(f"time has shape {times.shape}; orbit statistics are those of one time")
-    return float(times[0])
+    own = getattr(ensemble, "time", math.inf) if time is None else time
+    return one_time(own, "orbit statistics are those of one time")
 
 
-def _check_members(members: Any) -> tuple[int, ...]:
+def _check_members(members: int | Sequence[int]) -> tuple[int, ...]:
     if isinstance(members, int | np.integer):
         members = [members]
     try:
@@ -315,7 +313,7 @@ class OrbitQuestions:
         y: Numbers | None = None,
         output_action: GroupAction | None = None,
         draws: int = 1000,
-        seed: Any = 0,
+        seed: Key = 0,
         confidence: float = 0.95,
         over_inputs: str = "mean",
     ) -> OrbitStatistics:
@@ -375,5 +373,5 @@ class OrbitQuestions:
         )
 
     @abstractmethod
-    def _orbit_question(self, x: Any, y: Any) -> tuple[Any, Any, np.ndarray | None]:
+    def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[AnyModel, np.ndarray, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, what is true or None), checked."""

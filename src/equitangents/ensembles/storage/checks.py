@@ -73,11 +73,11 @@ def _is_called(cls: type, words: str) -> bool:
     return name_of(cls) == f"{PACKAGE}.{words}" if ":" in words else cls.__name__ == words
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -99,7 +99,7 @@ def _is_tree(value: Any) -> bool:
     return value is None or _is_array("biuf")(value)
 
 
-def _is_label(value: Any) -> bool:
+def _is_label(value: object) -> bool:
     """A number, a word, or a tuple of labels."""
     if type(value) is tuple:
         return all(map(_is_label, value))

@@ -9,14 +9,15 @@ from typing import Any
 
 import jax
 import numpy as np
+from sklearn.base import BaseEstimator
 
+from equitangents._types import Tree
 from equitangents._version import __version__
 from equitangents.array_files import PICKLED
 from equitangents.ensembles.storage.array_folder import ABOUT, read_about, read_array, write_folder
 from equitangents.ensembles.storage.checks import check_of
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.files import folder_beside, put_in_place, remove_folder
 from equitangents.keywords import check_keywords
 
 PICKLE = "estimator.pkl"  # of versions before
@@ -27,31 +28,12 @@ _NOT_SAVED = ("callback", "executor")
 _OLDER = "arrays.npz"  # of ensembles of PyTorch, in versions before
 
 
-def save_arrays(directory: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write arrays by name under `directory`, which must not exist."""
-    import orbax.checkpoint as ocp
-
-    with ocp.PyTreeCheckpointer() as checkpointer:
-        checkpointer.save(directory.absolute(), {name: a for name, a in arrays.items() if a.size})
-
-
 def load_arrays(directory: Path) -> dict[str, np.ndarray]:
-    """What `save_arrays` wrote; empty arrays are missing."""
+    """Arrays that versions before wrote by orbax; empty ones are missing."""
     import orbax.checkpoint as ocp
 
     with ocp.PyTreeCheckpointer() as checkpointer:
         return {name: np.asarray(a) for name, a in checkpointer.restore(directory.absolute()).items()}
-
-
-def directory_beside(path: Path) -> Path:
-    """A new directory beside `path`, for `replace_directory`; whoever may read what this process makes may read it."""
-    return folder_beside(path)
-
-
-def replace_directory(new: Path, path: Path) -> None:
-    """Move `new` to `path` in one step; what was at `path` is there until then and gone afterwards."""
-    put_in_place(new, path)
-    remove_folder(new)
 
 
 def check_place(path: Path) -> None:
@@ -70,7 +52,9 @@ def describable(cls: type, name: str, value: object) -> bool:
     return True
 
 
-def write(estimator: Any, path: Path, parameters: Mapping[str, Any], more: Collection[str], state: Any) -> None:
+def write(
+    estimator: BaseEstimator, path: Path, parameters: Mapping[str, Any], more: Collection[str], state: dict[str, Any]
+) -> None:
     """Write an estimator's parameters and state; `more` names parameters that are left out whatever they are."""
     cls = type(estimator)
     whole = {name: value for name, value in parameters.items() if describable(cls, name, value) and name not in more}
@@ -139,7 +123,7 @@ class Arrays:
     def __init__(self, path: Path, about: dict[str, Any], said: str) -> None:
         self._from, self._read = (path, about, said), dict[int, Any]()
 
-    def __getitem__(self, number: int) -> Any:
+    def __getitem__(self, number: int) -> np.ndarray:
         if number not in self._read:
             path, about, said = self._from
             self._read[number] = read_array(path, about, number, said)
@@ -162,7 +146,7 @@ def _unpickled(cls: type, path: Path) -> dict[str, Any]:
     return content | {"parameters": parameters}
 
 
-def save(estimator: Any, path: Path) -> None:
+def save(estimator: BaseEstimator, path: Path) -> None:
     """Write a fitted estimator; see FiniteEnsemble.save."""
     check_place(path)
     own, cls = estimator.get_params(deep=False), type(estimator)
@@ -179,7 +163,13 @@ def save(estimator: Any, path: Path) -> None:
     write(estimator, path, given, _NOT_SAVED, state)
 
 
-def load(cls: Any, path: Path, replacements: dict[str, Any], trust: bool, form: Callable[[Any], Any]) -> Any:
+def load(
+    cls: type[BaseEstimator],
+    path: Path,
+    replacements: dict[str, Any],
+    trust: bool,
+    form: Callable[[BaseEstimator], Tree],
+) -> BaseEstimator:
     """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
     content = read(cls, path, trust)
     replaced = {entry for name in replacements for entry in (name, *cls.entry_names(name))}

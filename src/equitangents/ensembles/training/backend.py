@@ -10,7 +10,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
-from equitangents._types import AnyModel, InputShape, Network, Numbers, Params, Targets, Tree
+from equitangents._types import AnyModel, InputShape, Network, Params, Targets, Tree
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import check_network
 from equitangents.ensembles.fields.targets import Positions, output_positions
@@ -89,7 +89,7 @@ class JaxBackend:
         net, params = as_network(estimator.net), jax.tree.map(lambda a: a[i], estimator.params_)
         return net.member(params) if isinstance(net, ForeignNetwork) else (net, params)
 
-    def ends_on(self, estimator: Ensemble, x: Numbers, y: Targets) -> Positions | None:
+    def ends_on(self, estimator: Ensemble, x: np.ndarray, y: Targets) -> Positions | None:
         """The positions that networks of this package end on, or those of y."""
         net = as_network(estimator.net)
         if isinstance(net, Sequential) or np.ndim(y) < 3:

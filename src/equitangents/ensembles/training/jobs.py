@@ -82,7 +82,7 @@ class Backend(Protocol):
     def member(self, estimator: Ensemble, i: int) -> AnyModel:
         """One member as its library has it."""
 
-    def ends_on(self, estimator: Ensemble, x: Numbers, y: Targets) -> Positions | None:
+    def ends_on(self, estimator: Ensemble, x: np.ndarray, y: Targets) -> Positions | None:
         """The positions that networks end on, for targets that are fields; None for others."""
 
     def variables(self, estimator: Ensemble) -> Tree:
