@@ -57,12 +57,12 @@ def taken(layout: Layout) -> Iterator[None]:
     before = shape.ROWS, shape.THREADS, shape.BLOCK_BYTES, compiler._OPTIONS
     bound = () if layout.registers is None else (f"--maxrregcount={layout.registers}",)
     try:
-        shape.ROWS, shape.THREADS, shape.BLOCK_BYTES = layout[1:4]  # type: ignore[misc]
-        compiler._OPTIONS = (*compiler._OPTIONS, *bound)  # type: ignore[assignment]
+        shape.ROWS, shape.THREADS, shape.BLOCK_BYTES = layout[1:4]
+        compiler._OPTIONS = (*compiler._OPTIONS, *bound)
         forget()
         yield
     finally:
-        shape.ROWS, shape.THREADS, shape.BLOCK_BYTES, compiler._OPTIONS = before  # type: ignore[misc]
+        shape.ROWS, shape.THREADS, shape.BLOCK_BYTES, compiler._OPTIONS = before
         forget()
 
 
@@ -88,13 +88,13 @@ def main() -> None:
         steps = plan(program)
         x = rng.standard_normal((count, side, side, 3)).astype(np.float32)
         tables, values = jax.device_put((tables_of(steps, program), x))
-        usual = usual_seconds = None
+        usual, usual_seconds = None, 0.0
         for layout in LAYOUTS:
             with taken(layout):
-                made = source.source(steps, 3, "float32").shape  # type: ignore[arg-type]
+                made = source.source(steps, 3, "float32").shape
                 try:
-                    found = np.asarray(gpu.jitted_kernels(steps, tables, values, None)[1])  # type: ignore[arg-type]
-                    seconds = median(lambda: gpu.jitted_kernels(steps, tables, values, None))  # type: ignore[arg-type] # noqa: B023
+                    found = np.asarray(gpu.jitted_kernels(steps, tables, values, None)[1])
+                    seconds = median(lambda: gpu.jitted_kernels(steps, tables, values, None))  # noqa: B023
                 except (RuntimeError, jax.errors.JaxRuntimeError) as error:
                     print(f"{name:<26}{layout.name:<32}  cannot run: {str(error).splitlines()[0][:80]}", flush=True)
                     continue
@@ -104,7 +104,7 @@ def main() -> None:
             each = seconds / (count * (count + 1) // 2)
             print(
                 f"{name:<26}{layout.name:<32}{made.threads:>8}{made.bytes / KIB:>6.0f}{each * 1e6:>10.2f}"
-                f"{seconds / usual_seconds:>7.2f}{apart:>10.1e}",  # type: ignore[operator]
+                f"{seconds / usual_seconds:>7.2f}{apart:>10.1e}",
                 flush=True,
             )
             if not apart <= 2e-6:  # also where it is no number

@@ -14,6 +14,7 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.actions import tensor_product
+from equitangents.actions.subset import ActionSubset
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.storage.checks import _PLAIN, FITS
 from equitangents.ensembles.storage.kinds import UNIONS, kinds, name_of
@@ -53,7 +54,7 @@ def again(value):
 @pytest.mark.parametrize("value", [*GROUPS, *ACTIONS], ids=repr)
 def test_groups_and_actions_come_back(value):
     found = again(value)
-    if isinstance(value, et.actions.ActionSubset):
+    if isinstance(value, ActionSubset):
         assert found.action == value.action
         assert found.elements.tolist() == value.elements.tolist()
     else:

@@ -27,7 +27,7 @@ from equitangents.ensembles.fields.kernel import turning_outputs
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.labels import check_label_fields
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
-from equitangents.inference import as_times
+from equitangents.inference.dynamics import as_times
 from equitangents.keywords import CheckedKeywords, meant
 from equitangents.nn import Sequential
 from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape

@@ -24,7 +24,7 @@ from equitangents.ensembles.orbits.law import OrbitLaw, orbit_batch, orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures, check_measures
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.inference import as_key
+from equitangents.inference.draws import as_key
 from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning.alternatives import alternatives
 from equitangents.planning.pilot import Pilot, ratios

@@ -2,12 +2,11 @@
 
 from .estimators import Ensemble, EnsembleClassifier
 from .kernel import EmpiricalKernel
-from .modules import Seeds, member_seeds
+from .modules import member_seeds
 
 __all__ = [
     "EmpiricalKernel",
     "Ensemble",
     "EnsembleClassifier",
-    "Seeds",
     "member_seeds",
 ]

@@ -28,7 +28,7 @@ from equitangents.ensembles.training.settings import HasSettings
 from equitangents.ensembles.training.spread import Trained
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Admissible
-from equitangents.scale.place import local
+from equitangents.tiles.place import local
 from equitangents.validation import check_shape, check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")

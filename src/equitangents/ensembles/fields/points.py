@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import ArrayLike, Elements, Rows
+from equitangents._types import ArrayLike, DataRows, Elements
 from equitangents.actions import Action
-from equitangents.inference import row_digests
+from equitangents.inference.augmented import row_digests
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
 
 
@@ -144,10 +144,10 @@ class PointAction(Action):
             element[k] = group.compose(here, int(group.inverses[start[first[key]]]))
         return DataOrbits(group, np.array(rows), orbit, element, stabilisers)
 
-    def _check_signals(self, x: Rows) -> Rows:
+    def _check_signals(self, x: DataRows) -> DataRows:
         return x
 
-    def _act(self, g: int, x: Rows) -> Rows:
+    def _act(self, g: int, x: DataRows) -> DataRows:
         return self(g, x)
 
     def _key(self) -> tuple[Any, ...]:

@@ -29,7 +29,8 @@ from equitangents.ensembles.orbits.statistics import OrbitQuestions
 from equitangents.ensembles.standardisation import fitted_standardisation
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidTypeError
-from equitangents.inference import as_key, as_times
+from equitangents.inference.draws import as_key
+from equitangents.inference.dynamics import as_times
 from equitangents.validation import check_whole
 
 

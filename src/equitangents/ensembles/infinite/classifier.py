@@ -33,10 +33,11 @@ from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.errors import InvalidArgumentError, NotFiniteError
-from equitangents.inference import Momentum, argmax_probabilities, as_times
+from equitangents.inference import Momentum, argmax_probabilities
+from equitangents.inference.dynamics import as_times
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.fields.result import FieldFunction
-from equitangents.solvers import Method
+from equitangents.solvers.method import Method
 
 logger = logging.getLogger("equitangents")
 

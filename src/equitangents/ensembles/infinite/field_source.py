@@ -12,9 +12,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from equitangents._types import AnyAction, ArrayLike, Rows
-from equitangents.actions import Action, ActionSubset
-from equitangents.actions.subset import augmenting_elements, whole_action
+from equitangents._types import AnyAction, ArrayLike, DataRows
+from equitangents.actions import Action
+from equitangents.actions.subset import ActionSubset, augmenting_elements, whole_action
 from equitangents.ensembles.fields.kernel import (
     FieldKernel,
     KernelSymmetry,
@@ -27,8 +27,10 @@ from equitangents.ensembles.fields.targets import Positions, moved_positions, mo
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.trained_kernel import TrainedKernel
-from equitangents.inference import augment_targets, check_memory, dense_solve_bytes
+from equitangents.inference import augment_targets
+from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction
+from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")
 
@@ -44,7 +46,7 @@ class Given:
 
     augmentation: AnyAction
     label_action: AnyAction
-    x: Rows
+    x: DataRows
     y: np.ndarray
 
     remedy: ClassVar[str] = "train on fewer samples"
@@ -81,7 +83,7 @@ class Given:
         found = getattr(self.augmentation, "weights", None)
         return np.ones(len(augmenting_elements(self.augmentation))) if found is None else found
 
-    def rows(self, x: ArrayLike) -> Rows:
+    def rows(self, x: ArrayLike) -> DataRows:
         """The rows of inputs x (M, …)."""
         return x
 

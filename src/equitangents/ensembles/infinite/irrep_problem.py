@@ -14,21 +14,22 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from equitangents._types import Rows
+from equitangents._types import DataRows
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.problem import Settings, spectral_report
 from equitangents.ensembles.infinite.rows import rows_of
 from equitangents.ensembles.infinite.trained_kernel import Field, kernel_diagonal
 from equitangents.ensembles.training.forecast import Forecast
 from equitangents.groups import Group
-from equitangents.inference import Dynamics, check_memory
 from equitangents.inference.data_orbits import DataOrbits
+from equitangents.inference.draws import sample_on_orbits
+from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.irrep_process import Augmented, IrrepProcess, IrrepProjection, holds_labels
-from equitangents.inference.orbit_samples import sample_on_orbits
 from equitangents.inference.spectrum import Spectrum
 from equitangents.kernels import KernelFunction
-from equitangents.solvers import Report
+from equitangents.memory import check_memory
+from equitangents.solvers.solution import Report
 
 _ROW_ENTRIES = 2**24  # of a block of test rows against the orbits of the training data
 _TILE_ENTRIES = 2**21  # kernel entries of one tile
@@ -50,7 +51,7 @@ class IrrepProblem:
     kernel: KernelFunction
     action: Action
     field: Field
-    inputs: Rows
+    inputs: DataRows
     irreps: tuple[FourierIrrep, ...]
     process: IrrepProcess
     self_kernels: np.ndarray  # the training kernel of every representative with itself
@@ -78,12 +79,12 @@ class IrrepProblem:
         """This problem with another ridge or learning rate, without another decomposition."""
         return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
 
-    def means(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
         blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
         return np.concatenate([np.stack([at.mean(t) for t in times]) for at in blocks], axis=1)
 
-    def variances(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
         blocks = []
         for rows in self._row_blocks(x):
@@ -91,7 +92,7 @@ class IrrepProblem:
             blocks.append(np.stack([at.variance(prior, t) for t in times]))
         return np.concatenate(blocks, axis=1)
 
-    def covariances(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
         at = self._project(x, prior=True)
         prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
@@ -100,12 +101,12 @@ class IrrepProblem:
     def weights(self, time: float) -> None:
         """None: the mean takes the kernels with whole orbits."""
 
-    def orbit_means(self, action: Action, x: Rows, times: np.ndarray) -> np.ndarray:
+    def orbit_means(self, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
         blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
         return np.concatenate([self._orbit_means(at, times) for at in blocks], axis=1)
 
-    def orbit_moments(self, action: Action, x: Rows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
         group, transform = self.action.group, self.transform
         means, covariances = [], []
@@ -118,7 +119,7 @@ class IrrepProblem:
             covariances.append(along[..., relative_elements(group)])
         return np.concatenate(means, axis=1), np.concatenate(covariances, axis=1)
 
-    def joint_orbit_moments(self, action: Action, x: Rows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def joint_orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs), and the covariance of one output between all orbits, (T, M, |G|, M, |G|)."""
         group, transform = self.action.group, self.transform
         at = self._project(x, prior=True)
@@ -132,7 +133,7 @@ class IrrepProblem:
         return mean, covariance
 
     def sample_orbits(
-        self, action: Action, x: Rows, draws: int, time: float, *, key: jax.Array, limit: int | None
+        self, action: Action, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None
     ) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs).
 
@@ -164,7 +165,7 @@ class IrrepProblem:
         rows = sum(len(self.inputs) * i.dimension**2 * (8 if i.is_real else 16) for i in irreps)
         return 4 * m * rows + 8 * (times + 3) * m * m
 
-    def _project(self, x: Rows, *, prior: bool) -> IrrepProjection:
+    def _project(self, x: DataRows, *, prior: bool) -> IrrepProjection:
         """Transforms of the kernels between x and the orbits of the training data."""
         fields, irreps = _fields(self.field, prior), self.transform.irreps
         found = cross_transforms(self.kernel, self.action, x, self.inputs, irreps, fields)
@@ -174,18 +175,18 @@ class IrrepProblem:
         means = np.stack([self.transform.inverse(at.orbit_mean(t)) for t in times])
         return means.transpose(0, 1, 3, 2)
 
-    def _kernel_along_orbit(self, x: Rows) -> np.ndarray:
+    def _kernel_along_orbit(self, x: DataRows) -> np.ndarray:
         """K(x, ρ(q) x) for one input (1, …): (|G|,)."""
         return orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0][0, :, 0]
 
-    def _row_blocks(self, x: Rows, width: int = 1) -> Iterator[Rows]:
+    def _row_blocks(self, x: DataRows, width: int = 1) -> Iterator[DataRows]:
         return rows_of(x).blocks(x, max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order)))
 
 
 def solve(
     kernel: KernelFunction,
     action: Action,
-    x: Rows,
+    x: DataRows,
     labels: np.ndarray,
     settings: Settings,
     irreps: Sequence[FourierIrrep],
@@ -246,7 +247,7 @@ def _spectra(
     return spectra
 
 
-def _check_memory(action: Action, x: Rows, settings: Settings, needed: int, labelled_only: bool) -> None:
+def _check_memory(action: Action, x: DataRows, settings: Settings, needed: int, labelled_only: bool) -> None:
     check_memory(
         f"the augmented problem of {len(x)}·{action.group.order} samples, irrep by irrep,",
         needed,
@@ -287,7 +288,7 @@ def _fields(field: Field, prior: bool) -> tuple[Field, ...]:
 
 
 def gram_transforms(
-    kernel: KernelFunction, action: Action, x: Rows, irreps: Sequence[FourierIrrep], fields: Sequence[Field]
+    kernel: KernelFunction, action: Action, x: DataRows, irreps: Sequence[FourierIrrep], fields: Sequence[Field]
 ) -> list[list[np.ndarray]]:
     """For each field and irrep the block Σ_q F_ij(q) ρ(q)_cb at row (i, c) and column (j, b), Hermitian."""
     n, order, transform = len(x), action.group.order, GroupFourier(tuple(irreps))
@@ -308,7 +309,7 @@ def gram_transforms(
     return [[block.reshape(n * block.shape[1], -1) for block in blocks] for blocks in grams]
 
 
-def orbit_kernels(kernel: KernelFunction, x: Rows, orbit: Rows, fields: Sequence[Field]) -> list[np.ndarray]:
+def orbit_kernels(kernel: KernelFunction, x: DataRows, orbit: DataRows, fields: Sequence[Field]) -> list[np.ndarray]:
     """Kernels of x (M, …) with all ρ(q) x_j, `orbit` (|G|, N, …): (M, |G|, N) for each field, in float64."""
     kernels = kernel.kernel(x, orbit.reshape(-1, *orbit.shape[2:]))
     return [np.asarray(getattr(kernels, f), np.float64).reshape(len(x), *orbit.shape[:2]) for f in fields]
@@ -317,8 +318,8 @@ def orbit_kernels(kernel: KernelFunction, x: Rows, orbit: Rows, fields: Sequence
 def cross_transforms(
     kernel: KernelFunction,
     action: Action,
-    x: Rows,
-    inputs: Rows,
+    x: DataRows,
+    inputs: DataRows,
     irreps: Sequence[FourierIrrep],
     fields: Sequence[Field],
 ) -> list[list[np.ndarray]]:
@@ -349,7 +350,7 @@ def _last_axis_elements(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values.transpose(0, 2, 1))
 
 
-def _orbit_inputs(action: Action, x: Rows) -> int:
+def _orbit_inputs(action: Action, x: DataRows) -> int:
     """How many inputs may have their whole orbits in memory at once."""
     return max(1, _INPUT_ENTRIES // (action.group.order * int(np.prod(x.shape[1:]))))
 

@@ -14,7 +14,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from equitangents._types import ArrayLike, FileName, Rows
+from equitangents._types import ArrayLike, DataRows, FileName
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.rows import compact, rows_of
 from equitangents.ensembles.infinite.solved_problem import (
@@ -23,24 +23,20 @@ from equitangents.ensembles.infinite.solved_problem import (
     training_matrices,
 )
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
-from equitangents.inference import (
-    Dynamics,
-    TrainedProcess,
-    check_memory,
-    decompose,
-    default_memory_limit,
-    dense_solve_bytes,
-    kinds,
-    row_digests,
-)
-from equitangents.inference.spectrum import Spectrum
+from equitangents.inference import TrainedProcess, decompose
+from equitangents.inference.augmented import kinds, row_digests
+from equitangents.inference.dynamics import Dynamics
+from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.solvers import Eigh, Method, Report, Solver, System
+from equitangents.memory import check_memory, default_memory_limit
+from equitangents.solvers import Eigh, Solver
 from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
 from equitangents.solvers.matrices import ScaledMatrix
-from equitangents.solvers.method import Task
+from equitangents.solvers.method import Method, Task
 from equitangents.solvers.primal import FeatureMatrix, Primal
+from equitangents.solvers.solution import Report
+from equitangents.solvers.system import System
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 
@@ -67,7 +63,7 @@ class Settings:
         """The dynamics of a problem of so many rows: its loss is a mean over samples."""
         return self.dynamics(self.learning_rate, max(1, rows // self.points))
 
-    def training_kernel(self, kernel: KernelFunction, x: Rows) -> Kernels:
+    def training_kernel(self, kernel: KernelFunction, x: DataRows) -> Kernels:
         """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
         if self.held is not None:
             return self.held
@@ -109,7 +105,7 @@ class Problem(OneMatrix):
 
     kernel: KernelFunction
     field: Field
-    inputs: Rows
+    inputs: DataRows
     process: TrainedProcess
     samples: Samples
     residual: float = math.nan  # largest relative one of the targets at the ensemble's time
@@ -127,7 +123,7 @@ class Problem(OneMatrix):
         """This problem with another ridge or learning rate, without another decomposition."""
         return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
 
-    def means(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
         blocks = []
         for rows in self._blocks(x):
@@ -135,7 +131,7 @@ class Problem(OneMatrix):
             blocks.append(np.stack([projection.mean(t) for t in times]))
         return np.concatenate(blocks, axis=1)
 
-    def variances(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
         blocks = []
         for rows in self._blocks(x):
@@ -145,14 +141,14 @@ class Problem(OneMatrix):
             blocks.append(np.stack([projection.variance(prior, t) for t in times]))
         return np.concatenate(blocks, axis=1)
 
-    def covariances(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
         cross = self.kernel.kernel(x, self.inputs)
         projection = self.process.project(getattr(cross, self.field), np.asarray(cross.nngp))
         prior = np.asarray(self.kernel.kernel(x).nngp)
         return np.stack([projection.covariance(prior, t) for t in times])
 
-    def weights(self, time: float) -> tuple[Rows, np.ndarray]:
+    def weights(self, time: float) -> tuple[DataRows, np.ndarray]:
         """Inputs and their weights α = φ_t(Θ) Y, (N, outputs): μ_t(x) = Θ(x, inputs) α."""
         process = self.process
         process.check(time)
@@ -166,13 +162,13 @@ class Problem(OneMatrix):
         """Bytes that the joint covariance of m inputs takes at so many times."""
         return 8 * (6 * m * len(self.inputs) + (times + 3) * m * m)
 
-    def _blocks(self, x: Rows) -> Iterator[Rows]:
+    def _blocks(self, x: DataRows) -> Iterator[DataRows]:
         return rows_of(x).blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs)))
 
 
 def dense(
     kernel: KernelFunction,
-    x: Rows,
+    x: DataRows,
     y: np.ndarray,
     settings: Settings,
     weights: np.ndarray | None = None,
@@ -239,7 +235,7 @@ def _decomposed(
 
 def solved(
     kernel: KernelFunction,
-    x: Rows,
+    x: DataRows,
     y: np.ndarray,
     settings: Settings,
     samples: int,
@@ -273,7 +269,7 @@ def solved(
 
 
 def orbit_averaged(
-    kernel: KernelFunction, action: Action, x: Rows, y: np.ndarray, settings: Settings
+    kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: Settings
 ) -> Problem | SolvedProblem:
     """The mean after full augmentation with invariant labels, at the cost of N samples.
 

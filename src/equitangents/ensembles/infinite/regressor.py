@@ -36,7 +36,8 @@ from equitangents.ensembles.infinite.leave_one_out import (
 from equitangents.ensembles.infinite.training_problem import Training, make_training
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import as_times, check_sample
+from equitangents.inference.draws import check_sample
+from equitangents.inference.dynamics import as_times
 from equitangents.kernels import KernelFunction
 
 logger = logging.getLogger("equitangents")
@@ -91,7 +92,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
             augmentation is by an exact action under which the kernel is invariant (checked on a sample); or
             "explicit N|G| (why)". Of fields on P positions the same with NP; and "dense NP×NP (the network is
             equivariant under …)" where each copy is its sample.
-        solution_: how the mean was solved at the constructor's time (`solvers.Report`): solver and reason, residual,
+        solution_: how the mean was solved at the constructor's time (a `Report`): solver and reason, residual,
             condition, iterations, seconds and their forecast, and for "nystrom" the estimated error.
         approximation_: of `kernels.random_features`, how far predictions are from exact ones on a small sample.
         covariance_solver_: which gives covariances, stds and samples; solved when first asked for.

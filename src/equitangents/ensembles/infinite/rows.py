@@ -11,19 +11,18 @@ from typing import cast
 
 import numpy as np
 
-from equitangents._types import AnyAction, FileName, Rows
+from equitangents._types import AnyAction, DataRows, FileName
 from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage, PointKernel
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.store import FieldStore
 from equitangents.ensembles.infinite.trained_kernel import Field
-from equitangents.inference import row_digests
-from equitangents.inference.augmented import orbit_digests
+from equitangents.inference.augmented import orbit_digests, row_digests
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.scale import GramStore
-from equitangents.solvers import KernelMatrix, SymmetricMatrix
-from equitangents.solvers.matrices import as_matrix
+from equitangents.solvers import KernelMatrix
+from equitangents.solvers.matrices import SymmetricMatrix, as_matrix
 
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
 
@@ -31,11 +30,11 @@ _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in flo
 class InputRows:
     """Rows that are inputs."""
 
-    def digests(self, x: Rows) -> list[bytes]:
+    def digests(self, x: DataRows) -> list[bytes]:
         """Equal for rows that are equal."""
         return row_digests(x)
 
-    def orbit_labels(self, action: AnyAction, x: Rows, variances: np.ndarray) -> list[bytes]:
+    def orbit_labels(self, action: AnyAction, x: DataRows, variances: np.ndarray) -> list[bytes]:
         """Equal for rows on one orbit; orbits are compared only where `variances`, which they share, are equal."""
         labels = [i.to_bytes(8, "little") for i in range(len(x))]
         order = np.argsort(variances)
@@ -46,7 +45,7 @@ class InputRows:
                 labels[i] = b"orbit" + digest
         return labels
 
-    def data_orbits(self, action: AnyAction, x: Rows) -> DataOrbits:
+    def data_orbits(self, action: AnyAction, x: DataRows) -> DataOrbits:
         """The orbits of rows under an exact action."""
         return find_orbits(action, x)
 
@@ -54,15 +53,15 @@ class InputRows:
         """The kernel's mean over one orbit, (1/|G|) Σ_g Θ(z, g z′); it is invariant."""
         return orbit_average(kernel, action)
 
-    def blocks(self, x: Rows, numbers: int) -> Iterator[Rows]:
+    def blocks(self, x: DataRows, numbers: int) -> Iterator[DataRows]:
         """Rows in parts of at most `numbers`."""
         return (x[start : start + numbers] for start in range(0, len(x), numbers))
 
-    def matrix(self, kernel: KernelFunction, x: Rows, field: str) -> KernelMatrix:
+    def matrix(self, kernel: KernelFunction, x: DataRows, field: str) -> KernelMatrix:
         """The kernel of rows with themselves, its tiles computed whenever they are needed."""
         return KernelMatrix(kernel, x, field)
 
-    def stored(self, store: FileName, kernel: KernelFunction, x: Rows) -> GramStore | FieldStore:
+    def stored(self, store: FileName, kernel: KernelFunction, x: DataRows) -> GramStore | FieldStore:
         """The store in a folder with the kernels of rows, of which all that was missing is computed."""
         return GramStore(store, kernel, x).compute()
 
@@ -110,13 +109,13 @@ class PointRows(InputRows):
 _INPUTS, _POINTS = InputRows(), PointRows()
 
 
-def rows_of(x: Rows) -> InputRows:
+def rows_of(x: DataRows) -> InputRows:
     """What the rows x of a problem are."""
     return _POINTS if isinstance(x, FieldPoints) else _INPUTS
 
 
 def applied(
-    kernel: KernelFunction, x: Rows, inputs: Rows, field: str, weights: Sequence[np.ndarray], entries: int
+    kernel: KernelFunction, x: DataRows, inputs: DataRows, field: str, weights: Sequence[np.ndarray], entries: int
 ) -> np.ndarray:
     """Θ(x, inputs) W for each W (n, k), (len(weights), M, k) in float64, `entries` of the kernel at a time."""
     if isinstance(kernel, FieldKernel):
@@ -128,13 +127,13 @@ def applied(
     return np.concatenate(parts, axis=1)
 
 
-def applied_features(kernel: FeatureMap, x: Rows, field: Field, weights: Sequence[np.ndarray]) -> np.ndarray:
+def applied_features(kernel: FeatureMap, x: DataRows, field: Field, weights: Sequence[np.ndarray]) -> np.ndarray:
     """φ(x) W for each W (m, k), (len(weights), M, k) in float64."""
     features = np.asarray(kernel.transform(x, field), np.float64)
     return np.stack([features @ each for each in weights])
 
 
-def compact(kernel: KernelFunction, field: Field, inputs: Rows, weights: np.ndarray) -> tuple[Rows, np.ndarray]:
+def compact(kernel: KernelFunction, field: Field, inputs: DataRows, weights: np.ndarray) -> tuple[DataRows, np.ndarray]:
     """Inputs and weights (n, k) that Θ(x, inputs) is multiplied with, as few numbers as they can be.
 
     Of a kernel of features these are weights (m, k) of features, and one input stands for all.

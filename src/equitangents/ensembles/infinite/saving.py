@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from equitangents._types import Network, Rows
+from equitangents._types import DataRows, Network
 from equitangents._version import __version__
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite.rows import applied, applied_features, rows_of
@@ -56,11 +56,11 @@ class MeansAtATime:
 
     kernel: KernelFunction
     field: Field
-    inputs: Rows
+    inputs: DataRows
     coefficients: np.ndarray
     standardisation: Standardisation | None = None
 
-    def __call__(self, x: Rows) -> np.ndarray:
+    def __call__(self, x: DataRows) -> np.ndarray:
         """The means at x (M, …): (M, outputs), of fields (M·P, outputs), position by position."""
         if self.standardisation is not None:
             x = self.standardisation(x)
@@ -73,7 +73,7 @@ class MeansAtATime:
         """The mean at the first training input, (1, outputs)."""
         return self._block(self.inputs[:1])
 
-    def _block(self, rows: Rows) -> np.ndarray:
+    def _block(self, rows: DataRows) -> np.ndarray:
         if isinstance(self.kernel, FeatureMap):
             return applied_features(self.kernel, rows, self.field, [self.coefficients])[0]
         return applied(self.kernel, rows, self.inputs, self.field, [self.coefficients], _BLOCK_ENTRIES)[0]

@@ -13,16 +13,17 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from equitangents._types import FileName, Rows
+from equitangents._types import DataRows, FileName
 from equitangents.ensembles.infinite.rows import applied, applied_features, compact, rows_of
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import Dynamics
+from equitangents.inference.dynamics import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.solvers import Report, Solution, Solver, SymmetricMatrix
-from equitangents.solvers.matrices import ArrayMatrix
+from equitangents.solvers import Solver
+from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix
 from equitangents.solvers.primal import FeatureMatrix
+from equitangents.solvers.solution import Report, Solution
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
@@ -61,7 +62,7 @@ class SolvedProblem(OneMatrix):
 
     kernel: KernelFunction
     field: Field
-    inputs: Rows
+    inputs: DataRows
     targets: np.ndarray
     solver: Solver
     prior: SymmetricMatrix | None
@@ -89,7 +90,7 @@ class SolvedProblem(OneMatrix):
     def _solutions(self) -> dict[float, Solution]:
         return {}
 
-    def means(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
         if self.has_features:
             of_features = [self.weights(t)[1] for t in times]
@@ -97,14 +98,14 @@ class SolvedProblem(OneMatrix):
         weighted = [self._coefficients(t) for t in times]
         return applied(self.kernel, x, weighted[0][0], self.field, [each for _, each in weighted], _BLOCK_ENTRIES)
 
-    def weights(self, time: float) -> tuple[Rows, np.ndarray]:
+    def weights(self, time: float) -> tuple[DataRows, np.ndarray]:
         """Inputs and their weights (n, outputs), or one input and weights of features: `TrainedKernel.weights`."""
         matrix = self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
             return self.inputs[:1], np.asarray(matrix.pulled(self.solution(time).coefficients))
         return compact(self.kernel, self.field, *self._coefficients(time))
 
-    def _coefficients(self, time: float) -> tuple[Rows, np.ndarray]:
+    def _coefficients(self, time: float) -> tuple[DataRows, np.ndarray]:
         """Inputs and their weights (n, outputs): μ_t(x) = Θ(x, inputs) · weights."""
         solution = self.solution(time)
         chosen = slice(None) if solution.support is None else solution.support
@@ -116,7 +117,7 @@ class SolvedProblem(OneMatrix):
         """Whether the kernel is that of features, and is solved in their space."""
         return isinstance(self.solver.system.matrix, FeatureMatrix)
 
-    def variances(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
         prior = kernel_diagonal(self.kernel, x, "nngp")
         found = np.empty((len(times), len(x)))
@@ -129,7 +130,7 @@ class SolvedProblem(OneMatrix):
                 found[i, rows] = np.maximum(prior[rows] + change, 0.0)
         return found
 
-    def covariances(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
         prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
         cross, prior_cross = self._cross(x)
@@ -144,7 +145,7 @@ class SolvedProblem(OneMatrix):
         """Bytes that the joint covariance of m inputs takes at so many times."""
         return 8 * (8 * m * len(self.inputs) + (times + 3) * m * m)
 
-    def _cross(self, x: Rows) -> tuple[np.ndarray, np.ndarray]:
+    def _cross(self, x: DataRows) -> tuple[np.ndarray, np.ndarray]:
         """Θ(X, x) and K(X, x), (N, M), scaled."""
         if not self.solver.exact:
             raise InvalidArgumentError(
@@ -190,7 +191,7 @@ class TrainingMatrices:
 
 
 def training_matrices(
-    kernel: KernelFunction, x: Rows, field: str, store: FileName | None, limit: int, *, whole: bool
+    kernel: KernelFunction, x: DataRows, field: str, store: FileName | None, limit: int, *, whole: bool
 ) -> TrainingMatrices:
     """For inputs x; `whole`: whether all entries are needed, not only some columns."""
     rows = rows_of(x)

@@ -19,10 +19,10 @@ from typing import cast
 import jax
 import numpy as np
 
-from equitangents._types import AnyAction, Rows
-from equitangents.actions import Action, ActionSubset, restrict
+from equitangents._types import AnyAction, DataRows
+from equitangents.actions import Action, restrict
 from equitangents.actions.group_action import GroupAction
-from equitangents.actions.subset import Augmentation, augmenting_elements
+from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements
 from equitangents.ensembles.fields.kernel import FieldKernel, KernelSymmetry, TurningField
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.infinite import irrep_problem, problem
@@ -33,12 +33,14 @@ from equitangents.ensembles.infinite.trained_kernel import TrainedKernel
 from equitangents.ensembles.training.settings import check_actions
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group
-from equitangents.inference import check_memory, dense_solve_bytes, sample_gaussian
+from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
+from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.fields.result import FieldFunction
 from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
 from equitangents.kernels.random_features import FeatureMap
+from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")
 
@@ -59,7 +61,7 @@ class Training:
     kernel: KernelFunction
     augmentation: AnyAction
     label_action: AnyAction
-    x: Rows
+    x: DataRows
     labels: np.ndarray
     settings: Settings
     source: FieldSource | None = None
@@ -170,30 +172,30 @@ class Training:
             training.__dict__[name] = value
         return training
 
-    def means(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, *positions, outputs)."""
         means = self.mean_problem.means(self.given.rows(x), times)
         return means.reshape(len(times), len(x), *self.given.grid, means.shape[-1])
 
-    def sample(self, x: Rows, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
+    def sample(self, x: DataRows, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over all inputs and positions: (draws, M, *positions, outputs)."""
         times, rows = np.array([time]), self.given.rows(x)
         covariance = self._covariance_problem_at(times, points=len(rows)).covariances(rows, times)[0]
         found = sample_gaussian(self.mean_problem.means(rows, times)[0], covariance, draws, key=key)
         return found.reshape(draws, len(x), *self.given.grid, found.shape[-1])
 
-    def variances(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M, *positions)."""
         found = self._covariance_problem_at(times, points=0).variances(self.given.rows(x), times)
         return found.reshape(len(times), len(x), *self.given.grid)
 
-    def covariances(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, *positions, M, *positions)."""
         rows = self.given.rows(x)
         found = self._covariance_problem_at(times, points=len(rows)).covariances(rows, times)
         return found.reshape(len(times), *((len(x), *self.given.grid) * 2))
 
-    def orbit_means(self, x: Rows, times: np.ndarray) -> np.ndarray:
+    def orbit_means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
         order, given = self.orbit_group().order, self.given
         if given.turning:
@@ -206,7 +208,7 @@ class Training:
             found = solved.orbit_means(self.augmentation, rows, times)
         return given.by_element(self.augmentation, found)
 
-    def orbits(self, x: Rows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def orbits(self, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means (T, M, |G|, *positions, outputs) and covariances along orbits, over (|G|, *positions) twice."""
         group, given = self.orbit_group(), self.given
         if not given.grid:
@@ -216,7 +218,7 @@ class Training:
         covariances = [c.reshape(len(times), 1, *((group.order, *given.grid) * 2)) for _, c in parts]
         return np.concatenate([m for m, _ in parts], axis=1), np.concatenate(covariances, axis=1)
 
-    def joint_orbits(self, x: Rows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def joint_orbits(self, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means (T, M, |G|, *positions, outputs), and covariances between orbits, over (M, |G|, *positions) twice."""
         given, action = self.given, self.augmentation
         grid = len(x), self.orbit_group().order, *given.grid
@@ -229,7 +231,7 @@ class Training:
         between = given.between_elements(action, between)
         return given.by_element(action, means), between.reshape(len(times), *grid, *grid)
 
-    def sample_orbits(self, x: Rows, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
+    def sample_orbits(self, x: DataRows, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
         order, given, action = self.orbit_group().order, self.given, self.augmentation
         if given.turning:
@@ -320,7 +322,7 @@ def make_training(
     net: KernelFunction | FieldFunction,
     augmentation: Augmentation | None,
     label_action: GroupAction | None,
-    x: Rows,
+    x: DataRows,
     y: np.ndarray,
     positions: Positions | None,
     settings: Settings,
@@ -353,7 +355,7 @@ def _check_targets(
     each_copy: bool,
     augmentation: Augmentation | None,
     label_action: GroupAction | None,
-    x: Rows,
+    x: DataRows,
     y: np.ndarray,
     positions: Positions | None,
 ) -> None:

@@ -23,7 +23,7 @@ from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.infinite.saving import MeansAtATime
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.scale.place import local
+from equitangents.tiles.place import local
 
 CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
     kind.__name__: kind for kind in (InfiniteEnsemble, InfiniteEnsembleClassifier)

@@ -23,9 +23,8 @@ from equitangents.ensembles.training.fingerprint import record_fingerprint
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.run import Job, Pool, Run, Schedule, Snapshot, train
 from equitangents.errors import InvalidArgumentError
-from equitangents.scale.executors import Tasks
+from equitangents.scale.executors import Tasks, opened, spread
 from equitangents.scale.progress import Progress
-from equitangents.scale.spreading import opened, spread
 
 Piece = tuple[int, int]  # the first member of a part of the run, and how many there are
 

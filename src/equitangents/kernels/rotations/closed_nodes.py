@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents.groups import MatrixGroup, RotationGroup
-from equitangents.groups.rotation_group import euler_grid, from_euler_angles
+from equitangents.groups import MatrixGroup
+from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 
 
 class ClosedNodes(NamedTuple):

@@ -1,6 +1,6 @@
 """Kernel fields of field programs: an engine is chosen, memory is checked, and the result says who computed it.
 
-As in `kernels.compute`, pairs of inputs of very different norm go where they keep their digits.
+As in `kernels.dispatch.compute`, pairs of inputs of very different norm go where they keep their digits.
 """
 
 from __future__ import annotations

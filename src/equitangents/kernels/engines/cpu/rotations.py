@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents.groups import RotationGroup
+from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import RotationPlan, SpherePlan, ZonalMean
 from equitangents.kernels.engines.cpu.sphere import sphere_plan, values

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents.groups import RotationGroup
-from equitangents.groups.rotation_group import euler_grid, from_euler_angles
+from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.kernels.engines.cpu import SphereMean, SpherePlan, Turns, ZonalMean
 from equitangents.kernels.program import FrozenArray
 from equitangents.kernels.rotations.points import sphere_resolution
