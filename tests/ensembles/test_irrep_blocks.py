@@ -106,7 +106,7 @@ class TestKernels:
 
 
 def test_the_log_forecasts_long_kernels(monkeypatch, caplog):
-    monkeypatch.setattr("equitangents.ensembles.training.forecast._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("equitangents.ensembles.infinite.irrep_problem._QUIET_SECONDS", 0.0)
     monkeypatch.setattr("equitangents.ensembles.infinite.irrep_problem._SMALLEST_TILE", 1)
     x, y, _ = data("D4", 0)
     action, _, label_action = CASES["D4"]

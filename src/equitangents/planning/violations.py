@@ -1,4 +1,7 @@
-"""Shares that are whole numbers of points: which of them meet a target, without the rounding of 1 − 3.8/4."""
+"""How far ensembles of M members are from a symmetry: v(M) of every drawn ensemble, for any M.
+
+Shares are whole numbers of points: which of them meet a target is told without the rounding of 1 − 3.8/4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where the random numbers of a member come from: from (seed, member) alone."""
+"""Members as modules: made by the factory, and their tensors as arrays stacked over members.
+
+Random numbers of a member come from (seed, member) alone.
+"""
 
 from __future__ import annotations
 

@@ -2,11 +2,16 @@
 
 The problem is the explicit one of N|G| samples, exactly (see `equitangents.inference.irrep_process`), at the cost of
 N²|G|/2 kernel entries and one eigendecomposition of size N·d for each irrep of dimension d.
+
+F_ij(q) = Θ(x_i, ρ(q) x_j) is a function of q for each pair. Kernels between inputs and whole orbits are computed tile
+by tile, and only their transforms Σ_q F_ij(q) ρ(q) are kept.
 """
 
 from __future__ import annotations
 
+import logging
 import math
+import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -19,7 +24,7 @@ from equitangents.actions import Action
 from equitangents.ensembles.infinite.problem import Settings, spectral_report
 from equitangents.ensembles.infinite.rows import rows_of
 from equitangents.ensembles.infinite.trained_kernel import Field, kernel_diagonal
-from equitangents.ensembles.training.forecast import Forecast
+from equitangents.formatting import duration
 from equitangents.groups import Group
 from equitangents.inference.data_orbits import DataOrbits
 from equitangents.inference.draws import sample_on_orbits
@@ -31,6 +36,9 @@ from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
 from equitangents.solvers.solution import Report
 
+logger = logging.getLogger("equitangents")
+
+_QUIET_SECONDS = 20.0  # nothing is said of what takes less, nor more often than so
 _ROW_ENTRIES = 2**24  # of a block of test rows against the orbits of the training data
 _TILE_ENTRIES = 2**21  # kernel entries of one tile
 _INPUT_ENTRIES = 2**22  # of the orbits that kernels are computed with at once
@@ -60,6 +68,15 @@ class IrrepProblem:
     def name(self) -> str:
         """How `solver_` calls it."""
         return name_of(self.action, [block.irrep for block in self.process.blocks])
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+        self.process.check(time)
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+        return self.process.max_learning_rate
 
     @property
     def kernels(self) -> None:
@@ -357,3 +374,20 @@ def _orbit_inputs(action: Action, x: DataRows) -> int:
 
 def _dtype(irrep: FourierIrrep) -> type[np.float64] | type[np.complex128]:
     return np.float64 if irrep.is_real else np.complex128
+
+
+class Forecast:
+    """Counts finished parts of `task`, many equal ones, and logs, at level INFO, how much is left of a long one."""
+
+    def __init__(self, task: str, parts: float) -> None:
+        self.task, self.parts, self.done = task, parts, 0.0
+        self._start = self._said = clock.monotonic()
+
+    def advance(self, parts: float = 1.0) -> None:
+        """So many more parts are finished."""
+        self.done += parts
+        now = clock.monotonic()
+        if now - self._said >= _QUIET_SECONDS and self.done < self.parts:
+            left = (now - self._start) * (self.parts / self.done - 1)
+            logger.info("%s: %.0f %%, about %s left", self.task, 100 * self.done / self.parts, duration(left))
+            self._said = now

@@ -144,7 +144,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         )
     labels = original_labels(training)
     training = training.decomposed
-    training.mean_problem.process.check(time)
+    training.mean_problem.check(time)
     if time == 0:
         return np.zeros(labels.shape)
     if not training.solved_by_irreps:

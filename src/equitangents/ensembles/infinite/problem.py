@@ -111,6 +111,15 @@ class Problem(OneMatrix):
     residual: float = math.nan  # largest relative one of the targets at the ensemble's time
     seconds: float = math.nan  # of the decomposition
 
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+        self.process.check(time)
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+        return self.process.max_learning_rate
+
     @property
     def kernels(self) -> None:
         """None: nothing is solved anew."""

@@ -158,13 +158,12 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
     def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsemble:
         """Solve the training problem and keep it; `ensemble` is this one."""
         problem = training.mean_problem
-        process = problem.process
         self.solver_ = training.solver
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.given.x))
         with self._told_of_equal_inputs(training.given.x):
-            process.check(float(self.time))
+            problem.check(float(self.time))
         self.solution_ = problem.report(float(self.time))
-        self.max_learning_rate_ = process.max_learning_rate
+        self.max_learning_rate_ = problem.max_learning_rate
         self._training = training
         if not self.solution_.error <= _TOLERATED:
             logger.warning(
@@ -320,7 +319,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         x = check_inputs(self, x, self.input_shape, reset=False)
         times, single = as_times(self.time if time is None else time)
         for t in times:
-            self._training.mean_problem.process.check(t)
+            self._training.mean_problem.check(t)
         if once is not None and not single:
             raise InvalidArgumentError(f"time has shape {times.shape}; {once}")
         return self._as_trained(x), times, single

@@ -2,6 +2,10 @@
 
 With α_t = φ_t(Θ + δ) Y the mean is Θ(x, X) α_t. With B = φ_t(Θ + δ) Θ(X, x), one right-hand side a test input,
     Σ_t(x, x′) = K(x, x′) + Bᵀ K B′ − Bᵀ K(X, x′) − K(x, X) B′.
+
+The training kernel is read in memory, in a store, or computed anew in each pass. Kernels are dear: NTK and NNGP are
+held together where both take little of the memory, the one that trains alone where it takes up to two fifths, and only
+what is larger is computed whenever it is needed.
 """
 
 from __future__ import annotations
@@ -31,27 +35,6 @@ _BOTH, _ONE = 0.25, 0.4  # of the limit: a factor in the same precision fits bes
 
 
 @dataclass(frozen=True)
-class SolvedProcess:
-    """What is asked of a process whatever solves it: whether a time can be reached, and which steps are stable."""
-
-    problem: SolvedProblem
-
-    @property
-    def dynamics(self) -> Dynamics:
-        """How training time enters: gradient flow, or discrete steps of a learning rate."""
-        return self.problem.solver.system.dynamics
-
-    def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`; it is solved to find that out."""
-        self.dynamics.check(self.problem.report(time).largest, time)
-
-    @property
-    def max_learning_rate(self) -> float:
-        """2N/λ_max, from the solver's estimate of λ_max."""
-        return self.dynamics.max_learning_rate(self.problem.report(None).largest)
-
-
-@dataclass(frozen=True)
 class SolvedProblem(OneMatrix):
     """Training on `inputs` X with targets Y (N, outputs), rows times `scale` where each stands for equal samples.
 
@@ -69,10 +52,14 @@ class SolvedProblem(OneMatrix):
     scale: np.ndarray | None
     kernels: Kernels | None = None  # of the inputs, if they are held
 
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`; it is solved to find that out."""
+        self.solver.system.dynamics.check(self.report(time).largest, time)
+
     @property
-    def process(self) -> SolvedProcess:
-        """Times and learning rates."""
-        return SolvedProcess(self)
+    def max_learning_rate(self) -> float:
+        """2N/λ_max, from the solver's estimate of λ_max."""
+        return self.solver.system.dynamics.max_learning_rate(self.report(None).largest)
 
     def solution(self, time: float) -> Solution:
         """α_t, kept for every time that was asked for."""

@@ -27,17 +27,6 @@ Field = Literal["ntk", "nngp"]
 _DIAGONAL_BLOCK = 32
 
 
-class Process(Protocol):
-    """What is asked of a training before its numbers."""
-
-    def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`."""
-
-    @property
-    def max_learning_rate(self) -> float:
-        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
-
-
 class TrainedKernel(Protocol):
     """Mean and covariance after training; `inputs` are those that the kernel's second argument takes.
 
@@ -51,9 +40,12 @@ class TrainedKernel(Protocol):
     def inputs(self) -> DataRows:
         """The inputs x_i with whose kernels k(x, x_i) the mean is a sum."""
 
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+
     @property
-    def process(self) -> Process:
-        """Times and learning rates."""
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
 
     @property
     def kernels(self) -> Kernels | None:

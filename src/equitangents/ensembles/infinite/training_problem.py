@@ -250,7 +250,7 @@ class Training:
         """The problem that gives covariances; raises if it cannot be evaluated at some time, or at so many points."""
         solved = self.covariance_problem
         for t in times:
-            solved.process.check(t)
+            solved.check(t)
         check_memory(
             f"the joint covariance of {points} inputs" if blocks == 1 else f"the covariances on {blocks} orbits",
             solved.query_bytes(points, len(times)) + 8 * blocks * points**2 * len(times),

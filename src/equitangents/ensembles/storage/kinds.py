@@ -229,7 +229,6 @@ _TABLE = {
         "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points? int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.infinite.training_problem:Training",
-        "infinite.solved_problem:SolvedProcess": "problem SolvedProblem",
         "infinite.solved_problem:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
         "solver Solver; prior none|SymmetricMatrix; scale none|floats; kernels none|Kernels; _solutions? {Solution}",
         "infinite.training_problem:Training": _TRAINING,

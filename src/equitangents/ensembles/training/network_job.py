@@ -1,4 +1,7 @@
-"""Members that JAX trains: networks of one architecture, mapped over, chunk by chunk in threads."""
+"""Members that JAX trains: networks of one architecture, mapped over, chunk by chunk in threads.
+
+Trained members give f_i(x) − b_i(x), with a baseline b_i where the members' variation has one.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,10 @@ program in one place of it, and its bits cannot depend on how many members there
 
 On a CPU a chunk's working memory should stay in a core's cache, and every core takes chunks of its own: larger
 networks go alone, smaller ones in twos or fours. On a GPU more at once are faster, up to its memory.
+
+Working memory is that of a JAX function by its jaxpr alone, nothing is compiled or allocated: values live from the
+equation that makes them to the last that reads them, and the peak is that of their sum over the program. XLA fuses and
+reuses more, so this is an upper estimate.
 """
 
 from __future__ import annotations
