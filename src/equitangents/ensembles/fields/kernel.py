@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, DType
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
@@ -35,6 +35,22 @@ _POSITIONS = 48  # of each signal of the sample
 
 AnyKernels = Kernels | NngpKernels
 """Of networks without a tangent kernel the NNGP alone."""
+
+
+def _values(kernels: AnyKernels, dtype: DType | None = None) -> list[np.ndarray]:
+    """The NNGP, and the NTK if there is one."""
+    names = ("nngp",) if hasattr(kernels, "reason") else ("nngp", "ntk")
+    return [np.asarray(getattr(kernels, name), dtype) for name in names]
+
+
+def _like(kernels: AnyKernels, values: list[np.ndarray]) -> AnyKernels:
+    """Kernels of these values, without an NTK where `kernels` have none."""
+    reason = getattr(kernels, "reason", None)
+    return Kernels(values[0], values[1]) if reason is None else NngpKernels(values[0], reason)
+
+
+def _each(kernels: AnyKernels, change: Callable[[np.ndarray], np.ndarray]) -> AnyKernels:
+    return _like(kernels, [change(values) for values in _values(kernels)])
 
 
 class PointKernel(Protocol):
@@ -75,9 +91,7 @@ class FieldKernel:
         """NNGP and NTK of every point with itself, each (A,)."""
         images, of = np.unique(a.image, return_inverse=True)
         field = _same_positions(self.net, np.asarray(a.signals)[images])
-        reason = getattr(field, "reason", None)
-        nngp = np.asarray(field.nngp)[of, a.position]
-        return Kernels(nngp, np.asarray(field.ntk)[of, a.position]) if reason is None else NngpKernels(nngp, reason)
+        return _each(field, lambda values: values[of, a.position])
 
     def applied(self, a: FieldPoints, b: FieldPoints, name: str, weights: list[np.ndarray]) -> np.ndarray:
         """Θ(a, b) W for each W (B, k) of the list, (len(weights), A, k) in float64, holding one block at a time.
@@ -197,24 +211,17 @@ class PointAverage:
         order = self.action.group.order
         terms = (self.base.kernel(a, self.action(g, other)) for g in range(order))
         first = next(terms)
-        alone = isinstance(first, NngpKernels)
-        total = [np.asarray(first.nngp)] if alone else [np.asarray(first.nngp), np.asarray(first.ntk)]
+        total = _values(first)
         for k in terms:
-            total[0] = total[0] + k.nngp
-            if not alone:
-                total[1] = total[1] + k.ntk
+            total = [t + values for t, values in zip(total, _values(k), strict=True)]
         means = [t / order for t in total]
-        if b is None:
-            means = [(m + m.T) / 2 for m in means]
-        return NngpKernels(means[0], first.reason) if isinstance(first, NngpKernels) else Kernels(means[0], means[1])
+        return _like(first, means if b is not None else [(m + m.T) / 2 for m in means])
 
     def kernel_diagonal(self, a: FieldPoints) -> AnyKernels:
         """The averaged kernel of every point with itself."""
         parts = [self.kernel(a[part]) for part in a.blocks(max(256, a.count))]
-        pick = lambda name: np.concatenate([np.diagonal(getattr(k, name)) for k in parts])
-        if isinstance(parts[0], NngpKernels):
-            return NngpKernels(pick("nngp"), parts[0].reason)
-        return Kernels(pick("nngp"), pick("ntk"))
+        values = zip(*map(_values, parts), strict=True)
+        return _like(parts[0], [np.concatenate([np.diagonal(each) for each in same]) for same in values])
 
 
 @dataclass(frozen=True)
@@ -251,11 +258,6 @@ def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) ->
     return KernelSymmetry(float(np.max(together)), float(np.max(apart)), tolerance(signals))
 
 
-def _values(kernels: AnyKernels) -> list[np.ndarray]:
-    names = ("nngp",) if hasattr(kernels, "reason") else ("nngp", "ntk")
-    return [np.asarray(getattr(kernels, name)) for name in names]
-
-
 def _change(base: list[np.ndarray], other: list[np.ndarray]) -> float:
     return float(
         np.max([np.abs(a - b).max() / max(float(np.abs(a).max()), 1e-300) for a, b in zip(base, other, strict=True)])
@@ -283,29 +285,17 @@ def turning_outputs(net: object) -> int | None:
     return found
 
 
-def _each(kernels: AnyKernels, change: Callable[[np.ndarray], np.ndarray]) -> AnyKernels:
-    nngp = change(np.asarray(kernels.nngp))
-    if isinstance(kernels, NngpKernels):
-        return NngpKernels(nngp, kernels.reason)
-    return Kernels(nngp, change(np.asarray(kernels.ntk)))
-
-
 def turning_symmetry(
     net: KernelFunction, augmentation: Action, label_action: GroupAction | None, x: ArrayLike, outputs: int
 ) -> KernelSymmetry:
     """Whether K(gx, x') = ρ_Y(g) K(x, x'): then copies (gx_i, ρ_Y(g)y_i) say nothing new. On a sample of x and of g."""
     sample = np.asarray(moving_sample(augmentation, x))
-    base, errors = _float64_values(net.kernel(sample, sample)), [0.0]
+    base, errors = _values(net.kernel(sample, sample), np.float64), [0.0]
     for g in sampled_elements(augmentation):
         turned = np.eye(outputs)
         if label_action is not None:
             turned = np.asarray(label_action(g, turned), np.float64).T  # its rows are what becomes of unit vectors
-        moved = _float64_values(net.kernel(np.asarray(augmentation(g, sample)), sample))
+        moved = _values(net.kernel(np.asarray(augmentation(g, sample)), sample), np.float64)
         errors += [float(np.abs(m - turned @ b).max() / np.abs(b).max()) for b, m in zip(base, moved, strict=True)]
     worst = float(np.max(errors))
     return KernelSymmetry(worst, worst, tolerance(sample))
-
-
-def _float64_values(kernels: AnyKernels) -> list[np.ndarray]:
-    names = ("nngp",) if isinstance(kernels, NngpKernels) else ("nngp", "ntk")
-    return [np.asarray(getattr(kernels, name), np.float64) for name in names]

@@ -161,7 +161,7 @@ class FieldSource(Given):
 
     @property
     def turning(self) -> bool:
-        """Whether outputs turn."""
+        """Whether the d outputs, (N, d), turn into one another."""
         return self.positions.turning
 
     @property

@@ -72,6 +72,10 @@ class Settings:
         kept = rows_of(x).stored(self.store, kernel, x)
         return Kernels(cast(np.ndarray, kept.nngp[:]), cast(np.ndarray, kept.ntk[:]))
 
+    def takes_features(self, kernel: KernelFunction) -> bool:
+        """Whether a kernel is one of features, and their weights are solved for."""
+        return isinstance(kernel, FeatureMap) and as_method(self.solver) is None
+
     @property
     def limit(self) -> int:
         """Bytes that a fit may take."""
@@ -191,8 +195,7 @@ def dense(
     copies: how often each sample is there, as where augmentation changes nothing that the kernel sees.
     """
     n = len(x)
-    features = isinstance(kernel, FeatureMap) and settings.solver == "auto"
-    decomposes = settings.decomposes(n) and not features
+    decomposes = settings.decomposes(n) and not settings.takes_features(kernel)
     total = n * copies
     if decomposes:
         check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
@@ -259,8 +262,8 @@ def solved(
     """
     check_memory(f"the dense problem of {samples} samples", 0, settings.memory_limit, "")  # that it is a limit
     method = as_method(settings.solver)
-    if isinstance(kernel, FeatureMap) and method is None:
-        method = Primal(kernel.features)
+    if settings.takes_features(kernel):
+        method = Primal(cast(FeatureMap, kernel).features)
         trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
         read = TrainingMatrices(trained, prior)
     else:

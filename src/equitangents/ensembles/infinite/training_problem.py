@@ -76,8 +76,8 @@ class Training:
         """What gives the mean."""
         n = self.given.size
         if self.augmentation is None:
-            if isinstance(self.kernel, FeatureMap) and self.settings.solver == "auto":
-                return f"primal {n}×{self.kernel.features}"
+            if self.settings.takes_features(self.kernel):
+                return f"primal {n}×{cast(FeatureMap, self.kernel).features}"
             return f"dense {n}×{n}"
         if self.reason is not None:
             return f"explicit {n}|G| ({self.reason})"
