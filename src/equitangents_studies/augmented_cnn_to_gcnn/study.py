@@ -22,12 +22,11 @@ from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair, di
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
-THEIRS = "arXiv 2406.06504"
 BATCHES = 16  # members in the largest ensembles whose means are compared
 _LEFT = 1.0  # % of the mean square prediction
 _WITHIN = 5.0  # % of the mean square prediction
@@ -346,4 +345,4 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     return title, said
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -18,6 +18,7 @@ from equitangents.statistics import Estimate, binomial_ends, bootstrap, exactly,
 from equitangents_studies.comparison.settings import Results, Settings, covers, repeated
 from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, ours, theirs
 from equitangents_studies.framework.records import Records, table
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as SOURCE
 
 ACCURACY, AGREEMENT = "rotated", "outside"
 
@@ -156,7 +157,7 @@ STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions 
     "gcnn": {"C4": (4.0, 0.0), "C8": (7.71, 0.21), "C16": (15.08, 0.34)},
     "canonicalisation": {"C4": (4.0, 0.0), "C8": (7.45, 0.14), "C16": (12.41, 0.85)},
 }
-SOURCE, PLACE = "arXiv 2403.03103", "comparison table of the slides"
+PLACE = "comparison table of the slides"
 _UPRIGHT = ("gcnn", "canonicalisation")  # which here see images as they are
 _BY_CONSTRUCTION = ("gcnn", "gcnn-augmented", "gcnn-ensemble", "canonicalisation", "test-time")
 

@@ -21,10 +21,10 @@ from equitangents_studies.comparison import settings as comparison
 from equitangents_studies.comparison.settings import Results
 from equitangents_studies.comparison.study import check_settings as check_cell
 from equitangents_studies.comparison.study import measure as measure_cell
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, claim, ours
 from equitangents_studies.framework.stages import Part
 from equitangents_studies.framework.study import RunFolder, Study, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 _OURS = "ours: the question of cost at several sizes and difficulties, which the source leaves open"
 _SHARE = 0.95  # of |G|

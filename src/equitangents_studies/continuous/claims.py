@@ -11,6 +11,7 @@ from equitangents.statistics import Estimate, bootstrap, exactly, power_law, sha
 from equitangents_studies.common.scores import covered
 from equitangents_studies.continuous.settings import ImageEnsembles, Results, Settings, bound_share, finite_violation
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as SOURCE
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
@@ -130,7 +131,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return found if results.images is None else [*found, *image_claims(settings, results.images)]
 
 
-SOURCE, _PLACE = "arXiv 2403.03103", "experiments on rotated FashionMNIST: emergent continuous invariance"
+_PLACE = "experiments on rotated FashionMNIST: emergent continuous invariance"
 _OF_FLOOR, _GAIN = 0.02, 0.01  # shares of the angles
 
 

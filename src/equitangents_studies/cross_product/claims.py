@@ -20,8 +20,8 @@ from equitangents_studies.cross_product.settings import (
     member_violations,
 )
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as WORK
 
-WORK = "arXiv 2403.03103"
 _BOUND_OURS = f"{WORK}; the bound is our choice"
 _THEOREM = "theorem of emergent equivariance"
 _EXPERIMENT = "experiments, cross product"

@@ -34,8 +34,8 @@ from equitangents_studies.cross_product.settings import (
     largest_change,
     shifts,
 )
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 
 def pair_action(group: groups.Group) -> actions.Action:

@@ -34,8 +34,8 @@ from equitangents_studies.finite_width.settings import (
     load_problem,
     width_name,
 )
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 _NETWORKS: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     *((a, tuple(KINDS)) for a in ARCHITECTURES),

@@ -18,9 +18,9 @@ import numpy as np
 from equitangents.statistics import Estimate, exactly, no_interval, paired_mean
 from equitangents_studies.common.system_images import SystemImages, repeated_images
 from equitangents_studies.common.system_runs import by_key, counted_runs, counting, draw_accuracies
-from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as WORK
 from equitangents_studies.systems import GradientInference, architecture, inference, rotate
 
 GROUPS = ("I", "O(3)^d")
@@ -196,7 +196,7 @@ def _runs(width: int, how: str, group: str, settings: Settings, images: list[Sys
     return {key: rows[0] for key, rows in found.items()}
 
 
-WORK, FIGURE = "arXiv 2207.04612", "Figure 3"
+FIGURE = "Figure 3"
 BEST = {"NN": 64, "NN+": 128}  # the widths past which the source's accuracies fall
 STATED = "68, 78, 78, 79, 79 % at 64 channels; 67 % of infinitely wide VEC (45,000 images of 32×32 pixels)"
 RUNS = "runs, each with images, a rotation and initial weights of its own"
@@ -333,4 +333,4 @@ def _points(e: Estimate, sign: int = 1) -> str:
     )
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (WORK,), check_settings)

@@ -27,9 +27,9 @@ from equitangents_studies.common.scores import largest
 from equitangents_studies.data.molecules import TRAJECTORIES
 from equitangents_studies.forces import water_tensors
 from equitangents_studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="turns" + (" and molecules" if results.water else ""),
             at_most=0.01,
             by=theirs(
-                "arXiv 2406.06504", "review", "the extension to equivariant outputs is exact; the bound is our choice"
+                EQUIVARIANT_KERNELS, "review", "the extension to equivariant outputs is exact; the bound is our choice"
             ),
             holds="Predictions need no data in other orientations: the sampling of rotations to tolerance "
             f"{settings.tolerance:g} is fine enough.",

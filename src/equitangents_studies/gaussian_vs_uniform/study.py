@@ -22,16 +22,16 @@ import numpy as np
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.common.system_images import SystemImages, asked_images
-from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as WORK
 from equitangents_studies.systems import System, algorithmic_symmetry, architecture, inference, rotate
 from equitangents_studies.systems.architectures import B_STD, W_STD
 
 LAWS = ("gaussian", "uniform")
 GROUPS = ("I", "P(3d)", "O(3d)")
-WORK, FIGURE = "arXiv 2207.04612", "Figure S5"
+FIGURE = "Figure S5"
 MARGIN = 2.0
 LEAST = 1e-9  # a change of κ above rounding
 COUPLED = (("gaussian", "P(3d)"), ("gaussian", "O(3d)"), ("uniform", "P(3d)"))
@@ -295,4 +295,4 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (WORK,), check_settings)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.common.scores import covered
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as WORK
 from equitangents_studies.imagenet_scale.settings import Key, Results, Settings, mean_over_images
 
-WORK = "arXiv 2207.04612"
 SOURCE = {("ResNet-101", "I"): 0.41, ("ResNet-101", "O(3)^d"): 0.49, ("Mixer", "I"): 0.38}  # exponents beyond the cusp
 OFF = 0.05  # that exponents may be from the source's, our choice
 MOST_PERMUTED = 35.0  # per cent
@@ -151,7 +151,7 @@ def lost_claim(settings: Settings, numbers: Mapping[str, Estimate], most: int) -
         numbers,
         measure=f"Accuracy on images as they are minus that on rotated ones, {most:,} training images.",
         covers=covered(settings.runs, "runs"), at_least=0, unit="percentage points",
-        by=theirs("arXiv 2207.04612", "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200)"),
+        by=theirs(WORK, "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200)"),
                 holds=f"These networks use what is alike at all positions: rotations cost {spread} percentage points.",
         fails="Some network loses nothing: these images carry their class in what rotations leave.",
         undecided="More training and test images, or more runs, would decide whether accuracy is lost.",

@@ -36,9 +36,9 @@ from equitangents_studies.common.infinite import gradient_descent
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.common.training import ensemble_stage
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as WORK
 
 SETS = ("training", "test", "foreign")
 EVERY = 64  # up to this M a prediction is made for every M, beyond on a logarithmic scale
@@ -301,7 +301,6 @@ def _members(
     return {width: {name: joined(width, name) for name in SETS} for width in widths}
 
 
-WORK = "arXiv 2403.03103"
 _WIDTHS = "experiments, Ising model: mean predictions against the NTK’s"
 _SPREAD = "experiments, Ising model: relative orbit standard deviation"
 _ENOUGH = 30  # disjoint groups of M members that an interval for M needs
@@ -428,4 +427,4 @@ def _words(step: int, name: str, size: int | None = None) -> str:
     return ("" if size is None else f"M = {size}, ") + f"{after(step)}, {name} spins"
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (WORK,), check_settings)

@@ -19,14 +19,13 @@ from equitangents import kernels, nn
 from equitangents.groups import so3, wallpaper
 from equitangents.report import Figure, format_number, palette, with_interval
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}
 KINDS = ("nngp", "ntk")
-THEIRS = "arXiv 2406.06504"
 _FITTED = 3  # widest networks, to which limits are fitted
 
 
@@ -287,4 +286,4 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -8,9 +8,9 @@ import numpy as np
 
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, identity, ours, theirs
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as WORK
 from equitangents_studies.learning_curves.settings import DRAWN, DRAWN_SIZES, FIELDS, Results, Settings, off
 
-WORK = "arXiv 2207.04612"
 SETS = "training and test sets from the same images"
 OURS = "our question"
 SOURCE = {"GAP": 77.0, "VEC": 67.0}  # per cent, infinite width, 45,000 images of CIFAR-10

@@ -34,10 +34,10 @@ from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,7 +329,6 @@ def _drawn(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> A
     return {"independent": squares}
 
 
-THEIRS = "arXiv 2406.06504"
 ROUNDING = 1e-8
 
 
@@ -506,4 +505,4 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     return title, said
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

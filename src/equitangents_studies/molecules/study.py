@@ -24,9 +24,9 @@ from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, 
 from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
 from equitangents_studies.data.molecules import KCAL_PER_EV
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 
 @dataclass(frozen=True)
@@ -352,7 +352,6 @@ def _moved(problem: _Problem, model: Any, K: np.ndarray, task: Task) -> Arrays:
 
 
 OURS = "our question"
-THEIRS = "arXiv 2406.06504"
 _RATIO = "Mean absolute error of the first over that of the second; geometric mean over splits, paired."
 
 
@@ -456,4 +455,4 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     return title, said
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

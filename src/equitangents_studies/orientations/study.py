@@ -32,9 +32,9 @@ from equitangents_studies.common.moving_outputs.results import (
     measure_learning,
 )
 from equitangents_studies.common.moving_outputs.trained import Training
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.orientations.turned import (
     LETTERS,
     angles_between,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from equitangents.statistics import bootstrap, exactly, shared_level
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as WORK
 from equitangents_studies.other_ensembles.settings import (
     CLOSED,
     CONTROL,
@@ -19,7 +20,6 @@ from equitangents_studies.other_ensembles.settings import (
     share,
 )
 
-WORK = "arXiv 2403.03103"
 OPEN = f"open question of {WORK}"
 
 

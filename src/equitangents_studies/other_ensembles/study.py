@@ -29,8 +29,8 @@ from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch
 from equitangents_studies.common.training import ensemble_stage
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.other_ensembles.claims import claims
 from equitangents_studies.other_ensembles.settings import (
     CONTROL,

@@ -20,13 +20,12 @@ from equitangents.report import Figure, Table, format_number, palette, with_inte
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
-from equitangents_studies.framework.citations import PARTIAL_ORBITS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
 from equitangents_studies.framework.page import Presentation, columns, drawing, section, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import PARTIAL_ORBITS as THEIRS
 from equitangents_studies.systems import PartialOrbits, partial_orbits
 
-THEIRS = "arXiv 2412.11521"
 SETS = ("digits", "letters")
 MODELS = {"mlp": "MLP", "invariant": "invariant CNN"}
 RIDGE = 1e-4
@@ -368,4 +367,4 @@ def _images(settings: Settings, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (PARTIAL_ORBITS,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -23,11 +23,11 @@ from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
 from equitangents_studies.common.training import ensemble_stage
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as _SOURCE
 
-_SOURCE, _PLACE = "arXiv 2403.03103", "experiments, stated in the limit of width"
+_PLACE = "experiments, stated in the limit of width"
 _ORDER = (-1.25, -0.75)  # around the exponent −1 of perturbation theory
 
 
@@ -273,4 +273,4 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (_SOURCE,), check_settings)

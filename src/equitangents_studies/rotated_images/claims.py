@@ -16,8 +16,8 @@ from equitangents_studies.common.training import train_stage
 from equitangents_studies.framework.claims import EXACT, P_VALUE, By, Claim, Records, claim, identity, ours, theirs
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.stages import Arrays
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as SOURCE
 from equitangents_studies.rotated_images.settings import (
-    SOURCE,
     Results,
     Settings,
     ensemble_labels,

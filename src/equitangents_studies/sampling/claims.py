@@ -16,6 +16,7 @@ from equitangents.statistics import Estimate, exactly, log_ratio, power_law, sha
 from equitangents_studies.common.scores import covered
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.drawing import name_of
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.sampling.settings import PAIRS, SETS, Results, Settings, TrainedEnsembles, compared
 
 OPEN = "open question of arXiv 2403.03103"
@@ -57,7 +58,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Root mean square change over orbits, relative to the prediction.",
             covers=EXACT,
             at_most=1e-8,
-            by=theirs("arXiv 2403.03103", "main theorem", "exactly invariant"),
+            by=theirs(EMERGENT_EQUIVARIANCE, "main theorem", "exactly invariant"),
             holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
             "training time.",
             fails="The closed form of complete augmentation is not invariant to rounding here: find out why before "

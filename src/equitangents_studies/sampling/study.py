@@ -29,8 +29,8 @@ from equitangents_studies.common.images import Images, load_images, standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.sampled_groups import RANDOM, STRATEGIES, importance, sample, trained_means
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.sampling.claims import claims
 from equitangents_studies.sampling.settings import (
     PRESETS,

@@ -9,9 +9,10 @@ from equitangents.report import with_interval
 from equitangents.statistics import exactly, shared_level
 from equitangents_studies.common.scores import covered
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS, SYNERGY_AND_SYMMETRY
+from equitangents_studies.framework.works import SMALL_DATA as THEIRS
 from equitangents_studies.small_data.settings import CNN, FOREST, Results, Settings, kernel_name
 
-THEIRS = "arXiv 1910.01663"
 ALIKE = 1.0  # percentage points by which accuracies may differ that count as alike
 BEST = "Myrtle-5 NTK"  # named before anything was measured: the form that the trained CNN has
 LAST = 640  # training images up to which the source states its lead
@@ -78,7 +79,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{settings.checked} images and their flips.",
             covers=EXACT,
             at_most=1e-8,
-            by=theirs("arXiv 2406.06504", "Theorem 5.1 of arXiv 2406.06504", "equal; the same algebra for a ridge"),
+            by=theirs(EQUIVARIANT_KERNELS, "Theorem 5.1 of arXiv 2406.06504", "equal; the same algebra for a ridge"),
             holds="Average the kernel: the copies need not be trained on, and matrices stay half as large.",
             fails="Averaged kernels and training on both copies differ here: train on both.",
         ),
@@ -179,7 +180,7 @@ def _alike(settings: Settings, results: Results, one: str, other: str) -> Claim:
         at_least=-ALIKE,
         at_most=ALIKE,
         unit="percentage points",
-        by=theirs("arXiv 2207.04612", "footnote of arXiv 2207.04612", "about equal; the bound is our choice"),
+        by=theirs(SYNERGY_AND_SYMMETRY, "footnote of arXiv 2207.04612", "about equal; the bound is our choice"),
         holds=f"The NNGP suffices, which needs no tangents: differences are {span} points.",
         fails=f"The choice between NNGP and NTK matters: differences are {span} points.",
         undecided=f"Whether NNGP and NTK classify alike is not decided: differences are {span} points.",

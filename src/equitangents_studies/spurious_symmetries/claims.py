@@ -10,13 +10,14 @@ from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as WORK
 from equitangents_studies.spurious_symmetries.pools import extra, lead
 from equitangents_studies.spurious_symmetries.rank_test import RankTest
 from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, ORDER, Results, Settings
 from equitangents_studies.systems import expected_symmetry
 from equitangents_studies.systems.data_groups import data_group
 
-WORK, FIGURE = "arXiv 2207.04612", "Figure 2"
+FIGURE = "Figure 2"
 FULL = 45_000
 WIDE = {"GAP": 77.0, "VEC": 67.0}  # per cent of test images, infinite width, 45,000 images of CIFAR-10
 FINITE = {"GAP": 84.0, "VEC": 78.0}  # the same of trained networks

@@ -27,9 +27,9 @@ from equitangents.extending import check_array
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_images import SystemImages, asked_images
 from equitangents_studies.common.system_runs import COUNTED
-from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.claims import Claim, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as WORK
 from equitangents_studies.systems import KernelInference, System, architecture, inference, path
 
 OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
@@ -209,7 +209,7 @@ def _trained(name: str, width: int, t: float, settings: Settings, images: System
     return {"outputs": outputs, "learnt": fitted.trained.accuracies}
 
 
-WORK, FIGURE = "arXiv 2207.04612", "Figure S1"
+FIGURE = "Figure S1"
 MEMBERS = "members"
 
 
@@ -342,4 +342,4 @@ def signed(value: float, digits: int = 3) -> str:
     return f"{value:+.{digits}f}".replace("-", "−")
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (WORK,), check_settings)

@@ -21,10 +21,10 @@ from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.system_images import SystemImages, asked_images
 from equitangents_studies.common.system_runs import predicted, relative
-from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, claim, identity, theirs
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as WORK
 from equitangents_studies.systems import (
     ARCHITECTURES,
     GradientInference,
@@ -39,7 +39,6 @@ from equitangents_studies.systems.data_groups import NAMES as GROUPS
 from equitangents_studies.systems.embeddings import embed
 from equitangents_studies.systems.generated import sample_data
 
-WORK = "arXiv 2207.04612"
 CHAIN = (("GAP", "VEC"), ("VEC", "LCN"), ("LCN", "VEC"), ("VEC", "FCN"))
 """Pairs of Theorem 3.1: from LCN of n channels, VEC has dn."""
 EMBEDDED_WIDTH, _EMBEDDED_PIXELS = 4, 4
@@ -382,4 +381,4 @@ def _accuracies(settings: Settings, results: Results, folder: RunFolder) -> Figu
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (WORK,), check_settings)

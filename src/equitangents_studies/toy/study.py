@@ -26,9 +26,9 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import expected_squares, largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import ensemble_stage
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as WORK
 
 REGIONS = ("on the training disc", "beyond the training disc")
 
@@ -283,7 +283,6 @@ def _as_map(settings: Settings, values: np.ndarray) -> np.ndarray:
     return values.reshape(*values.shape[:-1], settings.pixels, settings.pixels)
 
 
-WORK = "arXiv 2403.03103"
 _THEOREM = "theorem of emergent equivariance"
 
 
@@ -374,4 +373,4 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (WORK,), check_settings)
