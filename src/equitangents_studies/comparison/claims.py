@@ -18,7 +18,7 @@ from equitangents.statistics import Estimate, binomial_ends, bootstrap, exactly,
 from equitangents_studies.comparison.settings import Results, Settings, covers, repeated
 from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, ours, theirs
 from equitangents_studies.framework.records import Records, table
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as SOURCE
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 ACCURACY, AGREEMENT = "rotated", "outside"
 
@@ -178,7 +178,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 covers=(over, repeated(settings)),
                 at_least=0,
                 aggregate=("all of these inputs", whole),
-                by=theirs(SOURCE, PLACE, _stated_pair(settings.group)),
+                by=theirs(THEIRS, PLACE, _stated_pair(settings.group)),
                 holds="Where orientations must not matter, averaging augmented networks brings more than training one.",
                 fails="Averaging does not make augmented networks more invariant here.",
             )
@@ -193,7 +193,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 measure=f"Orbit same predictions on the worst input of all sets and repetitions, of {results.order}.",
                 covers=EXACT,
                 at_least=results.order,
-                by=theirs(SOURCE, PLACE, "4 ± 0 for C4"),
+                by=theirs(THEIRS, PLACE, "4 ± 0 for C4"),
                 holds="Where the class must never depend on the orientation, build the invariance in: the group "
                 "moves pixels to pixels, and nothing is left to training.",
                 fails="Rounding decides between classes of nearly equal score for some orientation: built-in "
@@ -309,7 +309,7 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
         numbers=by_set,
         measure=f"{title}, out of {results.order}, mean over {', '.join(by_set)}.{upright}",
         covers=(over, repeated(settings)),
-        by=theirs(SOURCE, PLACE),
+        by=theirs(THEIRS, PLACE),
         agrees=f"The source’s number is met: {title}.",
         differs=f"The source’s number is not met: {title}. Networks, training, pixels and foreign images are ours.",
         undecided=f"Whether the source’s number is met is not decided by this run: {title}.",

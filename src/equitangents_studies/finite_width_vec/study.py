@@ -20,7 +20,7 @@ from equitangents_studies.common.system_images import SystemImages, repeated_ima
 from equitangents_studies.common.system_runs import by_key, counted_runs, counting, draw_accuracies
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as WORK
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import GradientInference, architecture, inference, rotate
 
 GROUPS = ("I", "O(3)^d")
@@ -229,7 +229,7 @@ def _falls(settings: Settings, results: Results, how: str) -> Claim:
         f"Trained as {how}, accuracy on images as they are falls past {BEST[how]} channels",
         {f"{how}, {width} against {last} channels": e if known else no_interval(e.value, e.level)},
         measure=f"Mean accuracy at {width} channels minus that at {last}, run by run.",
-        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE),
+        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
         holds=f"Wider is not better: with {how} take VEC of moderate width.",
         fails=f"Here accuracy grows on past {BEST[how]} channels.",
         undecided=f"Accuracies at {width} and {last} channels are too near to one another for this many runs.",
@@ -244,7 +244,7 @@ def _ahead(settings: Settings, results: Results) -> Claim:
         "VEC of the source’s best width predicts better than infinitely wide VEC, the mean of infinitely many networks",
         numbers,
         measure="Accuracy of single networks minus that of the NTK on the same images, images as they are.",
-        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE, STATED),
+        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE, STATED),
         aggregate=("the mean of both inferences", results.mean_of(list(widths.items()), "I", "mean")),
         why=f"The comparison is of single networks with a mean: the NTK predicts {results.wide('I').value:.1f} %, one "
         f"infinitely wide network, drawn from its exact law, {results.single('I').value:.1f} %, since its random "
@@ -264,7 +264,7 @@ def _behind(settings: Settings, results: Results) -> Claim:
         {f"{how}, {w} channels": results.ahead(how, "O(3)^d", w) for how, w in every},
         measure="Accuracy of single networks minus that of the NTK on the same rotated images, at widths where enough "
         "runs count.",
-        covers=(RUNS, settings.runs), at_most=0, unit=_POINTS, by=theirs(WORK, FIGURE),
+        covers=(RUNS, settings.runs), at_most=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
         aggregate=("the mean over widths and inferences", results.mean_of(every, "O(3)^d", "mean")),
         holds="Where neighbourhoods are of no use, take the kernel’s mean. It would be ahead for being a mean alone: "
         f"of one infinitely wide network these are {_points(like)} percentage points ahead.",
@@ -279,7 +279,7 @@ def _unmoved(results: Results) -> Claim:
         "Infinitely wide VEC predicts as well on rotated images as on images as they are",
         {"the largest of all runs": exactly(100 * float(moved))},
         measure="Difference of the NTK’s accuracies on rotated images and images as they are.",
-        covers=EXACT, at_most=0.5, unit=_POINTS, by=theirs(WORK, "Theorem 4.1 and Figure 3", "equal"),
+        covers=EXACT, at_most=0.5, unit=_POINTS, by=theirs(THEIRS, "Theorem 4.1 and Figure 3", "equal"),
         holds="At infinite width VEC has the symmetry O(3)^d, and rotations cost it nothing.",
         fails="Rotations change the kernel’s predictions by more than rounding.",
     )  # fmt: skip
@@ -333,4 +333,4 @@ def _points(e: Estimate, sign: int = 1) -> str:
     )
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (WORK,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -25,7 +25,7 @@ from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoin
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as _SOURCE
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 _PLACE = "experiments, stated in the limit of width"
 _ORDER = (-1.25, -0.75)  # around the exponent −1 of perturbation theory
@@ -222,7 +222,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "The orbit same predictions of single trained networks approach those of infinite width as the width grows",
             exponents,
             at_most=0,
-            by=theirs(_SOURCE, _PLACE),
+            by=theirs(THEIRS, _PLACE),
             holds=f"Wider networks are better described by theory: {found}.",
             fails=f"The difference does not shrink with width, infinite width is no guide here: {found}.",
             undecided="Whether the difference shrinks with width is not decided: where it cannot be told from 0 at "
@@ -236,7 +236,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="ensembles of M networks",
             at_least=0,
             aggregate=(f"the mean over sets of inputs and M = {', '.join(map(str, several))}", closer),
-            by=theirs(_SOURCE, _PLACE),
+            by=theirs(THEIRS, _PLACE),
             holds=f"From {widths[0]} to {widths[-1]} channels the prediction gets better by "
             f"{with_interval(closer.value, closer.interval)} of {order}.",
             fails="The prediction does not get better with width.",
@@ -273,4 +273,4 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (_SOURCE,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
