@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from equitangents.report import Table, with_interval
+from equitangents.report import Table
 from equitangents.statistics import Estimate, binomial_ends, bootstrap, exactly, no_interval, shared_level, t_interval
 from equitangents_studies.comparison.settings import Results, Settings, covers, repeated
-from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, in_words, ours, theirs
 from equitangents_studies.framework.records import Records, table
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -26,7 +26,7 @@ ACCURACY, AGREEMENT = "rotated", "outside"
 def recommendation(settings: Settings, results: Results) -> list[str]:
     """The most accurate and the most invariant, those shown to lose little to them, and the cheapest of those."""
     named = lambda name: results.titles[name]
-    number = lambda name, measure: _cell(results.estimate(results.labels[name], measure))
+    number = lambda name, measure: in_words(results.estimate(results.labels[name], measure))
     if len(results.labels) == 1:
         (only,) = results.labels
         return [
@@ -101,7 +101,7 @@ def lag_table(settings: Settings, results: Results) -> Table:
         [
             results.titles[name],
             f"{_cost(results, name):.3g}",
-            *("best" if name == _best(results, m) else _cell(lag(results, m, name)) for m in enough),
+            *("best" if name == _best(results, m) else in_words(lag(results, m, name)) for m in enough),
             " and ".join(what for m, what in ((ACCURACY, "accuracy"), (AGREEMENT, "OSP")) if name in enough[m]) or "–",
         ]
         for name in order
@@ -122,9 +122,8 @@ def _what_it_costs(results: Results, best: str, chosen: str) -> str:
     behind = lag(results, ACCURACY, chosen)
     first, second = (float(np.median(results.costs[name]["inference_seconds"])) for name in (chosen, best))
     times = f"{first / second:.2g} times as long" if second > 0 else "too short a time to compare"
-    return (
-        f" Its accuracy differs from that of {results.titles[best]} by {_cell(behind)}. One prediction takes {times}."
-    )
+    differs = f" Its accuracy differs from that of {results.titles[best]} by {in_words(behind)}."
+    return f"{differs} One prediction takes {times}."
 
 
 def _best(results: Results, measure: str) -> str:
@@ -145,10 +144,6 @@ def _cost(results: Results, name: str) -> float:
 def _range(results: Results, measure: str) -> float:
     """All images, or all orientations."""
     return results.bounds(measure)[1]
-
-
-def _cell(estimate: Estimate) -> str:
-    return with_interval(estimate.value, estimate.interval)
 
 
 STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions out of distribution, and their errors

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, t_interval
 from equitangents_studies.common.scores import covered
 from equitangents_studies.continuous.settings import ImageEnsembles, Results, Settings, bound_share, finite_violation
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, in_words, ours, theirs
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 
@@ -259,7 +258,7 @@ def sentence(found: ImageEnsembles) -> str:
     )
     return (
         f"The source says that ensembles become invariant under SO(2) up to the discretisation; ours, trained with "
-        f"C{last}, keep their class at {with_interval(mean.value, mean.interval)} % of {found.angles} angles on "
+        f"C{last}, keep their class at {in_words(mean)} % of {found.angles} angles on "
         f"average over {len(found.sets)} sets of inputs, single networks at {member.value:.1f} %, and resampling alone "
         f"leaves {floor.value:.1f} %."
     )

@@ -26,14 +26,13 @@ from equitangents.report import (
     Origin,
     Verdict,
     format_number,
-    with_interval,
 )
 from equitangents.statistics import Estimate
-from equitangents_studies.framework.records import Records
+from equitangents_studies.framework.records import Records, in_words
 
 __all__ = [
     "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement", "claim",
-    "decide", "identity", "lead", "ours", "theirs",
+    "decide", "identity", "in_words", "lead", "ours", "theirs",
 ]  # fmt: skip
 
 Claim = Verdict
@@ -356,11 +355,6 @@ def further_by(ratio: float, repeated: int, level: float) -> int | None:
         middle = (enough + short) // 2
         enough, short = (middle, short) if length(middle) < asked else (enough, middle)
     return enough - repeated
-
-
-def in_words(estimate: Estimate) -> str:
-    """A number with its interval."""
-    return with_interval(estimate.value, estimate.interval)
 
 
 def plainly(number: float) -> str:

@@ -27,11 +27,10 @@ from jaxtyping import Float
 
 from equitangents import kernels, nn
 from equitangents.extending import FiniteNetwork, Params
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, in_words, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import TANGENT_KERNEL, WIDE_NETWORKS
 
@@ -309,7 +308,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     orders, scaled = of("ntk", [smooth, relu], [last]), of("mean-field", [smooth, relu], [last])
     each_phi = [results.exponent((phi, "ntk"), last) for phi in (smooth, relu)]
     mean = Estimate(*(sum(ends) / 2 for ends in zip(*((e.value, e.low, e.high) for e in each_phi), strict=True)))
-    slope = f"its exponents are {orders.span('.2f')}, on average {with_interval(mean.value, mean.interval)}"
+    slope = f"its exponents are {orders.span('.2f')}, on average {in_words(mean)}"
     moved = lambda phi, parametrisation: results.movement[phi, parametrisation][-1, :, -1]
     quotients = Records.over(
         lambda phi: log_ratio(moved(phi, "ntk"), moved(phi, "mean-field"), confidence=shared_level(2)),

@@ -17,9 +17,9 @@ import numpy as np
 
 from equitangents import kernels, nn
 from equitangents.groups import so3, wallpaper
-from equitangents.report import Figure, format_number, palette, with_interval
+from equitangents.report import Figure, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
-from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, in_words, ours, theirs
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
@@ -230,7 +230,7 @@ def relative_error(settings: Settings, results: Results, space: str, kind: str) 
 def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and our numbers beside the source's."""
     found = rate(settings, results)
-    shown = with_interval(found.value, found.interval)
+    shown = in_words(found)
     worst = max(errors_off(settings, results, *key) for key in results.exact)
     title = f"Kernels of random networks come to the analytic ones as width to the power {shown.split(' (')[0]}"
     said = (

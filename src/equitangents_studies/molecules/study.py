@@ -19,12 +19,11 @@ from jaxtyping import Float
 from equitangents import molecules as molecular
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
 from equitangents_studies.data.molecules import KCAL_PER_EV
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, in_words, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -441,7 +440,7 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and our numbers beside the source's."""
     most, data_set = settings.sizes[-1], settings.data.upper()
     last = {name: t_interval(KCAL_PER_EV * mean_errors(results, name)[:, -1]) for name in ("so3", "mlp")}
-    in_words = {name: with_interval(e.value, e.interval) for name, e in last.items()}
+    in_words = {name: in_words(e) for name, e in last.items()}
     ratio = mean_ratio(results, "so3", "mlp")
     title = (
         f"On {data_set} the invariant kernel errs by {100 * ratio.value:.2g} % of what an MLP’s kernel errs by on the "

@@ -15,7 +15,6 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, excess_exponent, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent
@@ -23,7 +22,7 @@ from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
 from equitangents_studies.common.training import ensemble_stage
-from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, in_words, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -216,7 +215,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         "covers": ("members", settings.members),
         "aggregate": (f"the mean over {len(names)} sets of inputs", every),
     }
-    found = f"the difference falls as the width to the power {with_interval(every.value, every.interval)}"
+    found = f"the difference falls as the width to the power {in_words(every)}"
     return [
         claim(
             "The orbit same predictions of single trained networks approach those of infinite width as the width grows",
@@ -238,7 +237,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             aggregate=(f"the mean over sets of inputs and M = {', '.join(map(str, several))}", closer),
             by=theirs(THEIRS, _PLACE),
             holds=f"From {widths[0]} to {widths[-1]} channels the prediction gets better by "
-            f"{with_interval(closer.value, closer.interval)} of {order}.",
+            f"{in_words(closer)} of {order}.",
             fails="The prediction does not get better with width.",
             undecided="Whether width brings ensembles nearer to the prediction is not decided.",
         ),

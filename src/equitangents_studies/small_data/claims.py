@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from equitangents.report import with_interval
 from equitangents.statistics import exactly, shared_level
 from equitangents_studies.common.scores import covered
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS, SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.works import SMALL_DATA as THEIRS
 from equitangents_studies.small_data.settings import CNN, FOREST, Results, Settings, kernel_name
@@ -191,7 +190,7 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and our numbers beside the source's."""
     few = [size for size in settings.sizes if size <= LAST] or list(settings.sizes)
     mean = results.mean_lead(BEST, CNN, len(few))
-    shown = with_interval(mean.value, mean.interval)
+    shown = in_words(mean)
     over = f"{few[0]:,} to {few[-1]:,} images"
     title = f"From {over} {BEST} is {shown.split(' (')[0]} points ahead of the trained CNN"
     said = (
