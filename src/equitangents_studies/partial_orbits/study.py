@@ -202,7 +202,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     )
     title = (
         f"In orientations that its class never showed an MLP loses {in_words(lost).split(' (')[0]} percentage points "
-        f"of accuracy, and an invariant network {format_number(100 * max(lost_by_invariant(settings, results).values()))}"
+        "of accuracy, and an invariant network "
+        f"{format_number(100 * max(lost_by_invariant(settings, results).values()))}"
     )
     said = (
         f"With half of the orientations missing an MLP loses {in_words(lost)} percentage points in those, although "
