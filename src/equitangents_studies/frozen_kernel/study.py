@@ -303,7 +303,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     of = lambda parametrisation, phis, at: exponents(settings, results, [parametrisation], phis, at)
     measure = f"Exponent of ‖Θ_t − Θ_0‖/‖Θ_0‖, geometric mean over networks, against width, {reach}"
     each = f"{measure}, at every recorded step."
-    bounded: dict[str, Any] = {"measure": each, "covers": "networks", "at_most": -0.5}
+    bounded = partial(claim, measure=each, covers="networks", at_most=-0.5)
     here, there, standard = of("ntk", [smooth], steps), of("ntk", [relu], steps), of("standard", [smooth, relu], steps)
     orders, scaled = of("ntk", [smooth, relu], [last]), of("mean-field", [smooth, relu], [last])
     each_phi = [results.exponent((phi, "ntk"), last) for phi in (smooth, relu)]
@@ -316,7 +316,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         phi=[smooth, relu],
     )
     return [
-        claim(
+        bounded(
             f"With {NAMES[smooth]} in NTK parametrisation the tangent kernel’s relative movement falls at least as "
             "fast as one over the square root of the width",
             here,
@@ -327,9 +327,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{here.span('.2f')}): compare trained networks with the closed form before relying on it.",
             undecided=f"Whether the kernel freezes as fast as its bound is not decided (exponents are "
             f"{here.span('.2f')}): train more networks, or wider ones.",
-            **bounded,
         ),
-        claim(
+        bounded(
             "With ReLU in NTK parametrisation the tangent kernel’s relative movement falls at least as fast as one "
             "over the square root of the width, although ReLU does not meet the theorem’s conditions",
             there,
@@ -343,9 +342,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{there.span('.2f')}.",
             undecided=f"Whether kernels of ReLU networks freeze as fast as the theorem’s is not decided: exponents are "
             f"{there.span('.2f')}.",
-            **bounded,
         ),
-        claim(
+        bounded(
             "In standard parametrisation, with learning rates of the order 1/n, the tangent kernel’s relative movement "
             "falls at least as fast as one over the square root of the width",
             standard,
@@ -356,7 +354,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{standard.span('.2f')}.",
             undecided="Whether networks as other libraries set them up freeze is not decided: exponents are "
             f"{standard.span('.2f')}.",
-            **bounded,
         ),
         claim(
             f"In NTK parametrisation the tangent kernel’s relative movement {after(last)} falls as one over the width, "

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -176,23 +175,23 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     )
     resolution = 300 * max(relative_error(settings, results, space, kind) for space in SPACES for kind in KINDS)
     exponents = over(lambda space, kind: power_law(widths, deviations(results, space, kind), confidence=level))
-    how: dict[str, Any] = {
-        "aggregate": ("all four kernels together", rate(settings, results)),
-        "measure": f"Exponent of the root mean square deviation of means over {settings.samples} networks, relative to "
+    of_rate = partial(
+        claim,
+        aggregate=("all four kernels together", rate(settings, results)),
+        measure=f"Exponent of the root mean square deviation of means over {settings.samples} networks, relative to "
         "the kernel, against the width.",
-        "covers": ("batches of networks", settings.batches),
-    }
+        covers=("batches of networks", settings.batches),
+    )
     return [
-        claim(
+        of_rate(
             "Kernels of random networks approach the analytic ones as the width grows",
             exponents,
             at_most=0,
             by=theirs(THEIRS, "slides, convergence of kernels", "they converge"),
             holds="Wide networks have the analytic kernels, and the wider the nearer.",
             fails="Random networks do not come nearer to the analytic kernels as they grow.",
-            **how,
         ),
-        claim(
+        of_rate(
             "They do so as one over the square root of the width",
             exponents,
             at_least=-0.6,
@@ -203,7 +202,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails="The deviation of a finite network does not halve with four times the width; measure it at the "
             "width that is to be used.",
             undecided="The rate is not measured well enough to extrapolate the deviation to other widths.",
-            **how,
         ),
         claim(
             "The limit of their means in growing width is the analytic kernel, to within three standard errors",

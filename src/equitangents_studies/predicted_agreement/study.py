@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -209,15 +209,16 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     )
     most = float(np.abs(left.values).max())
     every = mean_estimate([results.exponent(name, last) for name in names])
-    slope: dict[str, Any] = {
-        "measure": f"Exponent a in |difference| ∝ width^a of single networks, widths {widths[0]} to {widths[-1]}, by "
+    of_slope = partial(
+        claim,
+        measure=f"Exponent a in |difference| ∝ width^a of single networks, widths {widths[0]} to {widths[-1]}, by "
         f"weighted least squares; trained minus expected {when}, on the same inputs.",
-        "covers": ("members", settings.members),
-        "aggregate": (f"the mean over {len(names)} sets of inputs", every),
-    }
+        covers=("members", settings.members),
+        aggregate=(f"the mean over {len(names)} sets of inputs", every),
+    )
     found = f"the difference falls as the width to the power {in_words(every)}"
     return [
-        claim(
+        of_slope(
             "The orbit same predictions of single trained networks approach those of infinite width as the width grows",
             exponents,
             at_most=0,
@@ -226,7 +227,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails=f"The difference does not shrink with width, infinite width is no guide here: {found}.",
             undecided="Whether the difference shrinks with width is not decided: where it cannot be told from 0 at "
             "some width it has no exponent.",
-            **slope,
         ),
         claim(
             f"Ensembles of {widths[-1]} channels are nearer to what theory expects than those of {widths[0]}",
@@ -241,7 +241,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails="The prediction does not get better with width.",
             undecided="Whether width brings ensembles nearer to the prediction is not decided.",
         ),
-        claim(
+        of_slope(
             "The difference of single trained networks from infinite width falls as the inverse of the width",
             exponents,
             at_least=_ORDER[0],
@@ -253,7 +253,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails=f"These widths are not in the range of the leading order, which is −1: {found}. Do not extrapolate "
             "by it.",
             undecided=f"Whether the leading order, −1, describes these widths is not decided: {found}.",
-            **slope,
         ),
         claim(
             f"Trained ensembles of {widths[-1]} channels agree with themselves as often as theory expects, whatever "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 from equitangents.statistics import exactly, shared_level
 from equitangents_studies.common.scores import covered
@@ -95,13 +95,14 @@ def _published(settings: Settings, results: Results, few: Sequence[int]) -> list
     low, high = LEAD
     over = f"with {few[0]:,} to {few[-1]:,} images"
     span = ", ".join(f"{e.value:.1f} ({label})" for label, e in numbers.items())
-    shared: dict[str, Any] = {
-        "measure": f"Accuracy of {BEST} minus that of a trained CNN of the same form, in {_PAIRED}",
-        "covers": (covers(settings), settings.draws),
-        "unit": "percentage points",
-    }
+    of_lead = partial(
+        claim,
+        measure=f"Accuracy of {BEST} minus that of a trained CNN of the same form, in {_PAIRED}",
+        covers=(covers(settings), settings.draws),
+        unit="percentage points",
+    )
     return [
-        claim(
+        of_lead(
             f"{over.capitalize()} {BEST} is ahead of the trained CNN by {low:g} to {high:g} points",
             numbers,
             aggregate=("the mean over sizes", mean),
@@ -111,9 +112,8 @@ def _published(settings: Settings, results: Results, few: Sequence[int]) -> list
             holds=f"The kernel does what was published: {mean.value:.1f} points in the mean, by size {span}.",
             fails=f"The kernel does not do what was published: {mean.value:.1f} points in the mean, by size {span}.",
             undecided=f"The kernel may be ahead by less or more than was published: by size {span} points.",
-            **shared,
         ),
-        claim(
+        of_lead(
             f"{over.capitalize()} {BEST} is consistently ahead of the trained CNN",
             numbers,
             at_least=0,
@@ -121,7 +121,6 @@ def _published(settings: Settings, results: Results, few: Sequence[int]) -> list
             holds=f"With so few images take the kernel: nothing needs tuning but a ridge; the lead is {span} points.",
             fails=f"Do not count on the kernel with few images: its lead is {span} points.",
             undecided=f"Whether the kernel is ahead at every size is not decided: by size {span} points.",
-            **shared,
         ),
     ]
 
