@@ -16,8 +16,14 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents.statistics import Estimate, exactly, no_interval, paired_mean
-from equitangents_studies.common.system_images import SystemImages, repeated_images
-from equitangents_studies.common.system_runs import by_key, counted_runs, counting, draw_accuracies
+from equitangents_studies.common.system_runs import (
+    SystemImages,
+    by_key,
+    counted_runs,
+    counting,
+    draw_accuracies,
+    repeated_images,
+)
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS

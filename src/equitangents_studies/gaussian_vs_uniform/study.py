@@ -21,7 +21,7 @@ import numpy as np
 
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, t_interval
-from equitangents_studies.common.system_images import SystemImages, asked_images
+from equitangents_studies.common.system_runs import SystemImages, asked_images
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets

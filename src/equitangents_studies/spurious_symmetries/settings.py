@@ -17,8 +17,7 @@ from typing import Literal
 import numpy as np
 
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.common.system_images import load_system_images, repeated_images
-from equitangents_studies.common.system_runs import COUNTED, counting
+from equitangents_studies.common.system_runs import COUNTED, counting, load_system_images, repeated_images
 from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.spurious_symmetries.pools import Pool, lead
 from equitangents_studies.spurious_symmetries.rank_test import Pairs, RankTest, rank_test

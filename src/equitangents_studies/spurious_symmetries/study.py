@@ -15,8 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from equitangents_studies.common.system_images import SystemImages, repeated_images
-from equitangents_studies.common.system_runs import by_key, counted_runs, draw_accuracies, predicted, relative
+from equitangents_studies.common.system_runs import (
+    SystemImages,
+    by_key,
+    counted_runs,
+    draw_accuracies,
+    predicted,
+    relative,
+    repeated_images,
+)
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.spurious_symmetries.claims import claims

@@ -25,8 +25,7 @@ import numpy as np
 
 from equitangents.extending import check_array
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.common.system_images import SystemImages, asked_images
-from equitangents_studies.common.system_runs import COUNTED
+from equitangents_studies.common.system_runs import COUNTED, SystemImages, asked_images
 from equitangents_studies.framework.claims import Claim, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS

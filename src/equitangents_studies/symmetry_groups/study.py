@@ -19,8 +19,7 @@ import numpy as np
 
 from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
-from equitangents_studies.common.system_images import SystemImages, asked_images
-from equitangents_studies.common.system_runs import predicted, relative
+from equitangents_studies.common.system_runs import SystemImages, asked_images, predicted, relative
 from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, claim, identity, theirs
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
