@@ -135,7 +135,7 @@ def claim(
         criterion=criterion,
         value=shown.value,
         interval=shown.interval,
-        source=by.source,
+        source=str(by.source),  # a plain text, of a work, too
         level=shown.level,
         note=note,
         unit=unit,
@@ -261,7 +261,7 @@ def agreement(
         criterion="the difference contains 0 within both uncertainties, and reaches at most twice the source’s",
         value=ours.value,
         interval=ours.interval,
-        source=by.source,
+        source=str(by.source),  # a plain text, of a work, too
         level=ours.level,
         note=note,
         unit=unit,

@@ -20,6 +20,9 @@ class Work(str):
         made.bibtex = bibtex
         return made
 
+    def __getnewargs__(self) -> tuple[str]:
+        return (self.bibtex,)
+
 
 EMERGENT_EQUIVARIANCE = Work("""\
 @inproceedings{gerken2024emergent,
