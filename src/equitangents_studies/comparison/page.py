@@ -87,8 +87,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{' and '.join(map(str, settings.channels))} channels, Adam, step {settings.learning_rate:g}",
         "Intervals": f"95 %, over {over}",
     }
-    said = {of.__name__: of(settings, results) for of in (finding, sentence)}
-    return Presentation(tables, sections, facts, **said)
+    return Presentation(tables, sections, facts, finding(settings, results), sentence(settings, results))
 
 
 def _resampled(settings: Settings) -> str:

@@ -34,7 +34,61 @@ from equitangents_studies.framework.claims import Claim, Records, after, claim, 
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import TANGENT_KERNEL, WIDE_NETWORKS
 
+
+@dataclass(frozen=True)
+class Settings:
+    """Networks of `hidden_layers` layers of each of `widths`, with the `smooth` nonlinearity and with ReLU, learn
+    whether a class is odd or even (labels ±1) by full-batch gradient descent.
+
+    `data` is "digits" or a data set in the data folder, averaged down to `pixels` (None: as it is); the kernel is that
+    of `kernel_images` training images and as many test images. `rate` is a fraction of the largest stable learning
+    rate of each network's own kernel at initialisation; `steps` say when kernels are measured. Sizes are our choice.
+    """
+
+    data: str = "digits"
+    pixels: int | None = None
+    train_images: int = 40
+    kernel_images: int = 20
+    smooth: Literal["erf", "gelu"] = "erf"
+    hidden_layers: int = 2
+    widths: tuple[int, ...] = (16, 32, 64, 128, 256)
+    networks: int = 24
+    steps: tuple[int, ...] = (1, 10, 100, 1000)
+    rate: float = 0.25
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    seed: int = 0
+
+    @property
+    def nonlinearities(self) -> tuple[str, str]:
+        """The smooth one, then ReLU."""
+        return (self.smooth, "relu")
+
+    @property
+    def test_images(self) -> int:
+        """As many as the kernel is of."""
+        return self.kernel_images
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """None: the kernel is that of images of one kind."""
+        return ()
+
+    @property
+    def foreign_images(self) -> int:
+        """None."""
+        return 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist pixels=14 train_images=100 widths=32,64,128,256,512,1024 networks=20",
+    paper="data=fashion_mnist train_images=200 kernel_images=25 hidden_layers=3 widths=64,128,256,512,1024,2048 "
+    "networks=20 steps=1,10,100,1000,10000",
+)
+
 PARAMETRISATIONS = ("ntk", "standard", "mean-field")
+
 TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}
 
 
@@ -88,60 +142,8 @@ def parametrised(net: nn.Sequential, width: int, parametrisation: str) -> Any:
 
 
 NONLINEARITIES: dict[str, type[nn.Layer]] = {"erf": nn.Erf, "gelu": nn.Gelu, "relu": nn.Relu}
+
 NAMES = {"erf": "Erf", "gelu": "GELU", "relu": "ReLU"}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Networks of `hidden_layers` layers of each of `widths`, with the `smooth` nonlinearity and with ReLU, learn
-    whether a class is odd or even (labels ±1) by full-batch gradient descent.
-
-    `data` is "digits" or a data set in the data folder, averaged down to `pixels` (None: as it is); the kernel is that
-    of `kernel_images` training images and as many test images. `rate` is a fraction of the largest stable learning
-    rate of each network's own kernel at initialisation; `steps` say when kernels are measured. Sizes are our choice.
-    """
-
-    data: str = "digits"
-    pixels: int | None = None
-    train_images: int = 40
-    kernel_images: int = 20
-    smooth: Literal["erf", "gelu"] = "erf"
-    hidden_layers: int = 2
-    widths: tuple[int, ...] = (16, 32, 64, 128, 256)
-    networks: int = 24
-    steps: tuple[int, ...] = (1, 10, 100, 1000)
-    rate: float = 0.25
-    W_std: float = 2**0.5
-    b_std: float = 0.1
-    seed: int = 0
-
-    @property
-    def nonlinearities(self) -> tuple[str, str]:
-        """The smooth one, then ReLU."""
-        return (self.smooth, "relu")
-
-    @property
-    def test_images(self) -> int:
-        """As many as the kernel is of."""
-        return self.kernel_images
-
-    @property
-    def foreign(self) -> tuple[str, ...]:
-        """None: the kernel is that of images of one kind."""
-        return ()
-
-    @property
-    def foreign_images(self) -> int:
-        """None."""
-        return 0
-
-
-PRESETS = presets(
-    Settings(),
-    desk="data=fashion_mnist pixels=14 train_images=100 widths=32,64,128,256,512,1024 networks=20",
-    paper="data=fashion_mnist train_images=200 kernel_images=25 hidden_layers=3 widths=64,128,256,512,1024,2048 "
-    "networks=20 steps=1,10,100,1000,10000",
-)
 
 
 Kind = tuple[str, str]  # a nonlinearity and a parametrisation
@@ -274,8 +276,11 @@ def _descend(net: FiniteNetwork, params: Params, x: Any, y: Any, rate: Any, step
 
 
 _THEOREM = "Jacot et al. 2018, Lee et al. 2019 (‖Θ_t − Θ_0‖ = O(1/√n) at all times)"
+
 _PLACE = "Lee et al. 2019, Theorem 2.1"
+
 _ORDER = (-1.1, -0.9)  # around the −1 of perturbation theory
+
 _CONDITIONS = "Lipschitz and twice differentiable with a bounded second derivative"
 
 

@@ -235,8 +235,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     sections = [section("Accuracy", text, _figure(settings, results, folder))]
     tables = {"accuracy": table(results), "kurtosis": _kurtosis_table(results)}
-    found = _finding(results), _sentence(settings, results)
-    return Presentation(tables, sections, facts, finding=found[0], sentence=found[1])
+    return Presentation(tables, sections, facts, finding=_finding(results), sentence=_sentence(settings, results))
 
 
 def _finding(results: Results) -> str:

@@ -39,6 +39,107 @@ from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
+SETS = ("training", "test", "photographs", "noise")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`group` acts on the 8×8 digits of scikit-learn; `times` are in units of N/(η λ_max); `widths` are those of
+    finite networks, `draws` how many of each; the widest `trained_widths` train for `steps` of gradient descent.
+    The theorems are shown at all `depths` (hidden layers): for MLPs on all images, for CNNs on `depth_images` of each
+    set, and for frozen kernels of one network of `depth_width` at `frozen_depths`. Sizes and times are our choice.
+    """
+
+    group: str = "D4"
+    train_images: int = 40
+    test_images: int = 40
+    foreign_images: int = 20
+    hidden_layers: int = 2
+    times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
+    widths: tuple[int, ...] = (8, 16, 32, 64, 128)
+    draws: int = 8
+    trained_widths: tuple[int, ...] = (16, 128)
+    members: int = 64
+    steps: tuple[int, ...] = (0, 1, 10, 100)
+    rate: float = 0.5
+    depths: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
+    depth_images: int = 8
+    frozen_depths: tuple[int, ...] = (1, 3, 6)
+    depth_width: int = 16
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    seed: int = 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="draws=16 members=200",
+    paper="train_images=400 test_images=300 foreign_images=300 widths=16,32,64,128,256,512 draws=30 "
+    "trained_widths=64,256,1024 members=500 steps=0,1,10,100,1000 depth_images=40 frozen_depths=1,2,3,4,5,6 "
+    "depth_width=64",
+)
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
+    check(settings.group in GROUPS, "group", settings.group, "C4 or D4")
+    at_least(settings, hidden_layers=1, draws=3, members=3)
+    check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
+    at_least(settings, depth_images=2, depth_width=1)
+    for name in ("depths", "frozen_depths"):
+        depths = getattr(settings, name)
+        check(len(depths) >= 1 and min(depths) >= 1, name, depths, "a list of numbers of hidden layers, at least 1")
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Distances between the two ensembles' predictions, and what they are distances of.
+
+    `kernel_distance` (2,) is that of the NNGP and the NTK; `distance` and `without_augmentation` are (times, sets), at
+    infinite width; `exact` (widths, times, sets) is that of frozen kernels with the same weights, `squares` (draws,
+    widths) the squared distance of frozen kernels of independent networks late in training on test images;
+    `trained[width]` (steps, sets) share of the mean square, as Estimates. `by_depth[theorem][depth]` are arrays of the
+    same meaning at that depth, as `AugmentedPair.infinite` has them; `frozen_by_depth[depth]` (times, sets).
+    """
+
+    times: np.ndarray
+    kernel_distance: np.ndarray
+    distance: np.ndarray
+    without_augmentation: np.ndarray
+    std_ratio: np.ndarray
+    exact: np.ndarray
+    squares: np.ndarray
+    differences: dict[int, dict[str, np.ndarray]]
+    outputs: dict[int, dict[str, np.ndarray]]
+    by_depth: dict[str, dict[int, Arrays]] = field(default_factory=dict)
+    frozen_by_depth: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def trained(self, width: int, step: int, name: str, level: float = 0.95) -> Estimate:
+        """(E f^MLP − E f^GCNN)² over E (f^MLP)², members independent and training at zero output."""
+        return second_moment_share(
+            self.differences[width][name][step], self.outputs[width][name][step], confidence=level
+        )
+
+
+def recorded_steps(settings: Settings) -> list[int]:
+    """When trained networks are recorded, initialisation included."""
+    return sorted({0, *settings.steps})
+
+
+def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
+    """Unbiased squared distance of the means of trained networks, as a share of the mean square prediction."""
+    steps = recorded_steps(settings)
+    return Records.over(
+        lambda width, inputs, step: results.trained(width, steps.index(step), inputs, level),
+        lambda width, inputs, step: f"after {step} steps, {inputs}",
+        width=widths,
+        inputs=SETS,
+        step=[step for step in steps if step > 0],
+    )
+
+
+GROUPS = SQUARE_GROUPS
+
 
 @dataclass(frozen=True, eq=False)
 class FrozenKernel:
@@ -73,9 +174,6 @@ class SymmetrisedKernel:
 def draw(net: nn.Sequential, shape: tuple[int, ...], seed: int, index: int) -> Any:
     """Parameters of network `index`, in float64."""
     return net.init(jax.random.fold_in(jax.random.key(seed), index), shape, "float64")
-
-
-GROUPS = SQUARE_GROUPS
 
 
 def image_action(settings: Settings) -> actions.Action:
@@ -134,108 +232,11 @@ def convolutional_pair(settings: Settings) -> AugmentedPair:
     )
 
 
-SETS = ("training", "test", "photographs", "noise")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """`group` acts on the 8×8 digits of scikit-learn; `times` are in units of N/(η λ_max); `widths` are those of
-    finite networks, `draws` how many of each; the widest `trained_widths` train for `steps` of gradient descent.
-    The theorems are shown at all `depths` (hidden layers): for MLPs on all images, for CNNs on `depth_images` of each
-    set, and for frozen kernels of one network of `depth_width` at `frozen_depths`. Sizes and times are our choice.
-    """
-
-    group: str = "D4"
-    train_images: int = 40
-    test_images: int = 40
-    foreign_images: int = 20
-    hidden_layers: int = 2
-    times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
-    widths: tuple[int, ...] = (8, 16, 32, 64, 128)
-    draws: int = 8
-    trained_widths: tuple[int, ...] = (16, 128)
-    members: int = 64
-    steps: tuple[int, ...] = (0, 1, 10, 100)
-    rate: float = 0.5
-    depths: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
-    depth_images: int = 8
-    frozen_depths: tuple[int, ...] = (1, 3, 6)
-    depth_width: int = 16
-    W_std: float = 2**0.5
-    b_std: float = 0.1
-    seed: int = 0
-
-
-PRESETS = presets(
-    Settings(),
-    desk="draws=16 members=200",
-    paper="train_images=400 test_images=300 foreign_images=300 widths=16,32,64,128,256,512 draws=30 "
-    "trained_widths=64,256,1024 members=500 steps=0,1,10,100,1000 depth_images=40 frozen_depths=1,2,3,4,5,6 "
-    "depth_width=64",
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """Distances between the two ensembles' predictions, and what they are distances of.
-
-    `kernel_distance` (2,) is that of the NNGP and the NTK; `distance` and `without_augmentation` are (times, sets), at
-    infinite width; `exact` (widths, times, sets) is that of frozen kernels with the same weights, `squares` (draws,
-    widths) the squared distance of frozen kernels of independent networks late in training on test images;
-    `trained[width]` (steps, sets) share of the mean square, as Estimates. `by_depth[theorem][depth]` are arrays of the
-    same meaning at that depth, as `AugmentedPair.infinite` has them; `frozen_by_depth[depth]` (times, sets).
-    """
-
-    times: np.ndarray
-    kernel_distance: np.ndarray
-    distance: np.ndarray
-    without_augmentation: np.ndarray
-    std_ratio: np.ndarray
-    exact: np.ndarray
-    squares: np.ndarray
-    differences: dict[int, dict[str, np.ndarray]]
-    outputs: dict[int, dict[str, np.ndarray]]
-    by_depth: dict[str, dict[int, Arrays]] = field(default_factory=dict)
-    frozen_by_depth: dict[int, np.ndarray] = field(default_factory=dict)
-
-    def trained(self, width: int, step: int, name: str, level: float = 0.95) -> Estimate:
-        """(E f^MLP − E f^GCNN)² over E (f^MLP)², members independent and training at zero output."""
-        return second_moment_share(
-            self.differences[width][name][step], self.outputs[width][name][step], confidence=level
-        )
-
-
-def recorded_steps(settings: Settings) -> list[int]:
-    """When trained networks are recorded, initialisation included."""
-    return sorted({0, *settings.steps})
-
-
-def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
-    """Unbiased squared distance of the means of trained networks, as a share of the mean square prediction."""
-    steps = recorded_steps(settings)
-    return Records.over(
-        lambda width, inputs, step: results.trained(width, steps.index(step), inputs, level),
-        lambda width, inputs, step: f"after {step} steps, {inputs}",
-        width=widths,
-        inputs=SETS,
-        step=[step for step in steps if step > 0],
-    )
-
-
 _NAMES = dict(zip(KINDS, ("mlp", "gcnn"), strict=True))
+
 _PAIRS = {"5.2": dense_pair, "5.3": convolutional_pair}
+
 _LATE = 100.0  # kernels of narrow networks may be singular, so that training has no end
-
-
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
-    check(settings.group in GROUPS, "group", settings.group, "C4 or D4")
-    at_least(settings, hidden_layers=1, draws=3, members=3)
-    check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
-    at_least(settings, depth_images=2, depth_width=1)
-    for name in ("depths", "frozen_depths"):
-        depths = getattr(settings, name)
-        check(len(depths) >= 1 and min(depths) >= 1, name, depths, "a list of numbers of hidden layers, at least 1")
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
