@@ -17,7 +17,7 @@ FORMER = {  # by room: in which file of the package they live
         "actions.subset": "ActionSubset",
     },
     "audit": {
-        "audit.measure.layer_irreps": "IrrepsByLayer",
+        "audit.measure.irreps": "IrrepsByLayer",
         "audit.potentials.report": "AtomsReport",
     },
     "ensembles": {
@@ -48,14 +48,12 @@ FORMER = {  # by room: in which file of the package they live
     "inference": {
         "inference.augmented": "distinct kinds orbit_digests row_digests",
         "inference.data_orbits": "DataOrbits find_orbits",
-        "inference.draws": "as_key check_sample",
+        "inference.draws": "as_key check_sample sample_gaussian sample_on_orbits",
         "inference.dynamics": "DYNAMICS Dynamics as_times",
-        "inference.gaussian": "Projection sample_gaussian",
+        "inference.gaussian": "Projection",
         "inference.group_fourier": "trivial_irrep",
         "inference.irrep_process": "IrrepProcess IrrepProjection",
-        "inference.memory": "dense_solve_bytes",
-        "inference.orbit_samples": "sample_on_orbits",
-        "inference.spectrum": "Spectrum relative_resolution",
+        "inference.spectrum": "Spectrum dense_solve_bytes relative_resolution",
         "memory": "check_memory default_memory_limit",
     },
     "kernels": {

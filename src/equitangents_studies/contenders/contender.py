@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int, Num
@@ -59,7 +59,7 @@ class Problem:
 class Contender(Protocol):
     """A classifier of images. It may have `parameters`, and `multiplications` of one prediction: numbers or None."""
 
-    def fit(self, x: Float[np.ndarray, "n height width channels"], y: Int[np.ndarray, " n"]) -> Any:
+    def fit(self, x: Float[np.ndarray, "n height width channels"], y: Int[np.ndarray, " n"]) -> object:
         """Learn from images, each of mean 0 and standard deviation 1, and labels from 0 to K − 1."""
 
     def predict(self, x: Float[np.ndarray, "n height width channels"]) -> Num[np.ndarray, "n ..."]:
@@ -108,21 +108,22 @@ class Entry:
         return made
 
 
-def fits(thing: Any) -> bool:
+def fits(thing: object) -> TypeGuard[Contender]:
     """Whether it is a contender already, an object and no class, which has `fit` and `predict`."""
     return not inspect.isclass(thing) and all(callable(getattr(thing, method, None)) for method in ("fit", "predict"))
 
 
-def _made(factory: Any, problem: Problem) -> Any:
+def _made(factory: Factory, problem: Problem) -> Contender:
     if fits(factory):
         return copy.deepcopy(factory)
+    make = cast(Callable[..., Contender], factory)
     try:
-        parameters = inspect.signature(factory).parameters.values()
+        parameters = inspect.signature(make).parameters.values()
     except (TypeError, ValueError):
-        return factory()
+        return make()
     needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     wants = bool(needed) or any(p.name == "problem" for p in parameters)
     if not wants:
-        return factory()
+        return make()
     named = [p.name for p in parameters if p.name == "problem" and p.kind is p.KEYWORD_ONLY]
-    return factory(problem=problem) if named else factory(problem)
+    return make(problem=problem) if named else make(problem)

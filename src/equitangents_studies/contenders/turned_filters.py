@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -72,7 +71,7 @@ class TurnedFilters:
         weights = weights * (LAST_STD / (x[0].size / order) ** 0.5 / order)
         return x.reshape((len(x), -1)) @ weights.reshape((-1, self.classes))
 
-    def _convolve(self, layer: Any, x: Any, filters: Any) -> Any:
+    def _convolve(self, layer: Params, x: jax.Array, filters: jax.Array) -> jax.Array:
         """(N, H, W, inputs) to (N, H, W, |G|·width) by filters [tap, inputs, g, width], bias and ReLU."""
         side, inputs = _filter_side(self.group), x.shape[-1]
         reach = side // 2
@@ -143,7 +142,7 @@ def _weights_of_a(side: int, group: str) -> int:
     return side * side if exact_on_filters(group) else len(ring_functions(side))
 
 
-def _turned(group: str, side: int, weights: Any) -> Any:
+def _turned(group: str, side: int, weights: jax.Array) -> jax.Array:
     """Filters on a square from their weights (taps, ...), turned by every g: (|G|, side², ...)."""
     if exact_on_filters(group):
         return weights[_motion(group, side)]
@@ -167,7 +166,7 @@ def _quotients(group: str) -> np.ndarray:
     return np.array([[G.compose(G.inverse(g), h) for h in range(G.order)] for g in range(G.order)])
 
 
-def _halved(x: Any) -> Any:
+def _halved(x: jax.Array) -> jax.Array:
     """Means over blocks of 2×2, which turn with the image."""
     N, H, W, C = x.shape
     return x.reshape((N, H // 2, 2, W // 2, 2, C)).mean(axis=(2, 4))

@@ -56,9 +56,8 @@ def load_class_folders(
     files, classes = class_files(folder)
     if count is not None and count > len(files):
         raise InvalidArgumentError(f"{count} images were asked for; {folder} holds {len(files)}")
-    chosen = np.random.default_rng(seed).permutation(len(files))[:count]
-    x = _read(tuple(files[i][0] for i in chosen), size)
-    y = np.array([files[i][1] for i in chosen], dtype=np.int64)
+    chosen = files[np.random.default_rng(seed).permutation(len(files))[:count]]
+    x, y = _read(folder, chosen.names, size), chosen.labels
     split = len(x) - min(max(1, round(test_fraction * len(x))), len(x) - 1)
     return Dataset(
         name=name or folder.name,
@@ -71,30 +70,31 @@ def load_class_folders(
     )
 
 
-def class_files(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
-    """Every image with the number of its class, in an order that no file system changes; and the classes."""
-    if not folder.is_dir():
-        raise InvalidArgumentError(f"{folder} is not a folder; expected one with a folder of images for each class")
-    classes = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+def class_files(place: Path, root: Path | None = None) -> tuple[ImageFiles, tuple[str, ...]]:
+    """Every image in `place`, in an order that no file system changes, and the classes; names begin at `root`."""
+    if not place.is_dir():
+        raise InvalidArgumentError(f"{place} is not a folder; expected one with a folder of images for each class")
+    classes = sorted(p for p in place.iterdir() if p.is_dir() and not p.name.startswith("."))
     if len(classes) < 2:
         number = "no folder" if not classes else "one folder"
         raise InvalidArgumentError(
-            f"{folder} holds {number}; expected one for each class, 2 or more, with images in it (CLASS/*.tif)"
+            f"{place} holds {number}; expected one for each class, 2 or more, with images in it (CLASS/*.tif)"
         )
-    files: list[tuple[Path, int]] = []
-    for label, place in enumerate(classes):
-        own = sorted(p for p in place.iterdir() if is_image_name(p))
+    root, names, labels = root or place, list[str](), list[int]()
+    for label, folder in enumerate(classes):
+        own = sorted(p for p in folder.iterdir() if is_image_name(p))
         if not own:
-            raise InvalidArgumentError(f"the class folder {place} holds no image ({', '.join(SUFFIXES)})")
-        files += [(p, label) for p in own]
-    return files, tuple(p.name for p in classes)
+            raise InvalidArgumentError(f"the class folder {folder} holds no image ({', '.join(SUFFIXES)})")
+        names += [p.relative_to(root).as_posix() for p in own]
+        labels += [label] * len(own)
+    return ImageFiles(root, tuple(names), np.array(labels, np.int64)), tuple(p.name for p in classes)
 
 
 @lru_cache(maxsize=1)  # a study reads its images once to check them, and once to use them
-def _read(paths: tuple[Path, ...], size: int) -> np.ndarray:
+def _read(folder: Path, names: tuple[str, ...], size: int) -> np.ndarray:
     """The images as float32 (N, size, size, 3) in [0, 1], read-only."""
-    x = np.empty((len(paths), size, size, 3), np.float32)
-    for i, path in enumerate(paths):
+    x = np.empty((len(names), size, size, 3), np.float32)
+    for i, path in enumerate(folder / name for name in names):
         pixels = coloured(read_image(path, pixels_of))[None]
         if min(pixels.shape[1:3]) < size:
             raise InvalidArgumentError(
@@ -193,26 +193,18 @@ each class
         held = [name for name in _TEST_FOLDERS if (folder / name).is_dir()]
         if not held:
             raise InvalidArgumentError(f"{folder} has a folder train, but none called {' or '.join(_TEST_FOLDERS)}")
-        train, classes = _listed(folder / "train", folder)
-        test, others = _listed(folder / held[0], folder)
+        train, classes = class_files(folder / "train", folder)
+        test, others = class_files(folder / held[0], folder)
         if others != classes:
             odd = sorted(set(classes) ^ set(others))[0]
             raise InvalidArgumentError(f"train and {held[0]} in {folder} have different classes, such as {odd}")
         return ImageFolder(folder, train, test, classes)
     if not 0 < test_fraction < 1:
         raise InvalidArgumentError(f"test_fraction is {test_fraction!r}; it must lie between 0 and 1")
-    files, classes = _listed(folder, folder)
+    files, classes = class_files(folder)
     order = np.random.default_rng(check_whole("seed", seed, 0)).permutation(len(files))
     held_out = min(max(1, round(test_fraction * len(files))), len(files) - 1)
     return ImageFolder(folder, files[order[held_out:]], files[order[:held_out]], classes)
-
-
-def _listed(classes: Path, folder: Path) -> tuple[ImageFiles, tuple[str, ...]]:
-    """The files of every class, their names relative to `folder`."""
-    files, names = class_files(classes)
-    return ImageFiles(
-        folder, tuple(str(place.relative_to(folder)) for place, _ in files), np.array([label for _, label in files])
-    ), names
 
 
 def _seen(pixels: int, path: Path, crop: np.ndarray | None) -> np.ndarray:

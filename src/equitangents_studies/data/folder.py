@@ -74,7 +74,7 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
 
 
 def read_archive(path: Path, needed: Sequence[str], *, others: bool = True) -> dict[str, np.ndarray]:
-    """The arrays of a NumPy archive by name, those that are needed alone or the `others`, too.
+    """The arrays of a NumPy archive by name: those that are needed alone, in their order, or the `others`, too.
 
     Raises InvalidArgumentError, which names the file, for what is no archive of arrays or lacks one that is needed.
     """
@@ -83,7 +83,8 @@ def read_archive(path: Path, needed: Sequence[str], *, others: bool = True) -> d
             check_arrays(file)
             archive = np.load(file, allow_pickle=False)
             held = archive.files
-            arrays = {key: archive[key] for key in held if others or key in needed}
+            wanted = held if others else [key for key in needed if key in held]
+            arrays = {key: archive[key] for key in wanted}
     except UNREADABLE as error:
         raise InvalidArgumentError(f"{path} is not a readable NumPy archive: {error}") from None
     _check_held(path, held, needed)

@@ -117,9 +117,8 @@ def load_labelled_images(
                 f"data is {str(folder)!r}, which holds no folder a class; give a table with the columns file and label "
                 "as well (--targets labels.csv)"
             )
-        pairs, classes = class_files(folder)
-        names = [p.relative_to(folder).as_posix() for p, _ in pairs]
-        y: np.ndarray = np.array([classes[label] for _, label in pairs])
+        files, classes = class_files(folder)
+        names, y = list(files.names), np.array([classes[label] for label in files.labels])
         left = sum(is_image_name(p) for p in folder.iterdir())
     else:
         names, y = _table(Path(targets).expanduser(), folder)

@@ -89,8 +89,6 @@ def load_molecules(
         >>> len(found), found.energies.shape
         (20, (20,))
     """
-    from equitangents.molecules import Molecules
-
     if name == "g2":
         return _chosen(g2(), count, seed)
     if name not in ("qm7", "qm9"):
@@ -103,7 +101,7 @@ def load_molecules(
     arrays = _arrays(source, data_dir, ["Z", "pos", key] + (["dipole"] if name == "qm9" else []))
     whole = MoleculeSet(
         name,
-        Molecules(arrays["Z"].astype(int), arrays["pos"].astype(np.float64)),
+        _molecules(arrays["Z"], arrays["pos"]),
         arrays[key] * unit,
         label,
         source.citation,
@@ -151,8 +149,6 @@ def load_trajectory(molecule: str, data_dir: str | Path | None = None) -> tuple[
 
     `molecule` is "aspirin", "benzene", "ethanol", "malonaldehyde" or "toluene". Errors as of `load_molecules`.
     """
-    from equitangents.molecules import Molecules
-
     if molecule not in TRAJECTORIES:
         raise InvalidArgumentError(f"molecule is {molecule!r}; known are {', '.join(TRAJECTORIES)}")
     source = MOLECULE_SOURCES["rmd17"]
@@ -160,11 +156,9 @@ def load_trajectory(molecule: str, data_dir: str | Path | None = None) -> tuple[
     arrays = _arrays(source, data_dir, [f"{molecule}_Z", *keys])
 
     def part(which: str) -> MoleculeSet:
-        x = arrays[f"{molecule}_{which}_pos"].astype(np.float64)
-        z = np.broadcast_to(arrays[f"{molecule}_Z"].astype(int), x.shape[:2])
         return MoleculeSet(
             molecule,
-            Molecules(z, x),
+            _molecules(arrays[f"{molecule}_Z"], arrays[f"{molecule}_{which}_pos"]),
             arrays[f"{molecule}_{which}_energy"] / KCAL_PER_EV,
             "total energy, PBE/def2-SVP",
             source.citation,
@@ -179,23 +173,27 @@ def load_water(system: str = "monomer", data_dir: str | Path | None = None) -> M
 
     The cation's dipole is about its centre of mass, the origin of its positions. Errors as of `load_molecules`.
     """
-    from equitangents.molecules import Molecules
-
     if system not in WATER:
         raise InvalidArgumentError(f"system is {system!r}; known are {', '.join(WATER)}")
     source = MOLECULE_SOURCES["water_tensors"]
     keys = [f"{system}_{what}" for what in ("Z", "pos", "energy", "dipole", "polarizability")]
     z, x, energy, dipole, polarizability = _arrays(source, data_dir, keys).values()
-    x = x.astype(np.float64)
     return MoleculeSet(
         f"water {system}",
-        Molecules(np.broadcast_to(z.astype(int), x.shape[:2]), x),
+        _molecules(z, x),
         energy * EV_PER_HARTREE,
         "total energy",
         source.citation,
         dipoles=dipole.astype(np.float64),
         polarizabilities=polarizability.astype(np.float64),
     )
+
+
+def _molecules(z: np.ndarray, x: np.ndarray) -> Molecules:
+    """Molecules of atomic numbers z (N, A), or (A,) of all alike, at positions x (N, A, 3)."""
+    from equitangents.molecules import Molecules  # which starts JAX
+
+    return Molecules(np.broadcast_to(z.astype(int), x.shape[:2]), x.astype(np.float64))
 
 
 def _source(name: str) -> Source:

@@ -1,4 +1,13 @@
-"""Learning systems: data, a model and an inference algorithm, each with symmetries, and what a mismatch costs."""
+"""Learning systems: data, a model and an inference algorithm, each with symmetries, and what a mismatch costs.
+
+what moves data      data_groups, transformations, generated
+networks             architectures, patch_networks, coupling, embeddings
+algorithms           descent, tangent_spectrum, inferences, system
+their symmetries     symmetry_tests, two_sample, theorem_tables, distances
+kernels              grams, kernel_spectrum, partial_orbits
+curves of any model  curve_data, curves, predictions, broken_lines, power_laws, factors, exchange
+which architecture   architecture_comparison, compared, comparison_drawing
+"""
 
 import lazy_loader
 

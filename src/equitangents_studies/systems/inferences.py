@@ -23,7 +23,8 @@ import numpy as np
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels import KernelFunction
-from equitangents_studies.systems.descent import GradientInference
+from equitangents_studies.systems.descent import GradientInference, Labelled
+from equitangents_studies.systems.transformations import Transformation
 
 
 @final
@@ -41,8 +42,23 @@ class KernelInference:
 
     finite = False
 
-    def fit(self, net: KernelFunction, x: np.ndarray, y: np.ndarray) -> InfiniteEnsemble:
-        """The ensemble of inputs x (N, …) and targets y (N, K); nothing here is random."""
+    def fit(
+        self,
+        net: KernelFunction,
+        x: np.ndarray,
+        y: np.ndarray,
+        index: np.ndarray | None = None,
+        *,
+        seed: int = 0,
+        coupling: Transformation | None = None,
+        watch: Labelled | None = None,
+    ) -> InfiniteEnsemble:
+        """The ensemble of inputs x (N, …) and targets y (N, K).
+
+        Nothing here is random or has epochs, so `index`, `seed` and `coupling` change nothing and `watch` is refused.
+        """
+        if watch is not None:
+            raise InvalidArgumentError("watch is given, and a kernel has no epochs; expected None")
         if not callable(getattr(net, "kernel", None)):
             raise NetworkError(f"the network {net!r} has no kernel of infinite width; {self.name} needs one")
         return InfiniteEnsemble(net, kernel=self.kernel, time=self.time, ridge=self.ridge).fit(x, y)

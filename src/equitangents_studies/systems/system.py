@@ -102,15 +102,10 @@ def fit_moved(
     net = with_outputs(system.architecture, targets.shape[1])
     check_network(getattr(net, "net", net), x)
     move = system.transformation(x.shape[1:])
-    moved = move(x)
-    if isinstance(system.inference, KernelInference):
-        if watch is not None:
-            raise InvalidArgumentError("watch is given, and a kernel has no epochs; expected None")
-        return FittedSystem(system, move, classes, system.inference.fit(net, moved, targets))
     noted = None
     if watch is not None:
         noted = Labelled(np.asarray(move(watch[0])), _numbers(classes, watch[1]))
-    model = system.inference.fit(net, moved, targets, index, seed=system.seed, coupling=tau, watch=noted)
+    model = system.inference.fit(net, move(x), targets, index, seed=system.seed, coupling=tau, watch=noted)
     return FittedSystem(system, move, classes, model)
 
 
