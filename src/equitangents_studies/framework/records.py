@@ -41,7 +41,7 @@ class Records:
         names = tuple(coordinates)
         return cls(names, rows, tuple(compute(**dict(zip(names, row, strict=True))) for row in rows), words)
 
-    def where(self, **fixed: Any) -> Records:
+    def where(self, **fixed: object) -> Records:
         """The records at the given coordinates."""
         at = {self.names.index(name): value for name, value in fixed.items()}
         chosen = [i for i, row in enumerate(self.rows) if all(row[k] == value for k, value in at.items())]

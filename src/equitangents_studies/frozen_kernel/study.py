@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import kernels, nn
-from equitangents.extending import FiniteNetwork, Params
+from equitangents.extending import ArrayLike, FiniteNetwork, Params
 from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
@@ -98,15 +98,15 @@ class Standard:
 
     net: nn.Sequential
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Any:
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Params:
         """The weights of `net`, as they multiply inputs."""
         return self._scaled(self.net.init(key, input_shape, dtype), 1)
 
-    def apply(self, params: Params, x: Any) -> Any:
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
         """The function that `net` computes, of weights as they multiply inputs."""
         return self.net.apply(self._scaled(params, -1), x)
 
-    def _scaled(self, params: Params, power: int) -> Any:
+    def _scaled(self, params: Params, power: int) -> Params:
         """Every parameter times the `power` of what multiplies it in NTK parametrisation."""
         return tuple(
             {name: value * scale(layer, name, entry) ** power for name, value in entry.items()} if entry else entry
@@ -121,11 +121,11 @@ class MeanField:
     net: nn.Sequential
     width: int
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Any:
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Params:
         """The parameters of `net`."""
         return self.net.init(key, input_shape, dtype)
 
-    def apply(self, params: Params, x: Any) -> Any:
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
         """1/√width times what `net` gives."""
         return self.net.apply(params, x) / math.sqrt(self.width)
 
@@ -136,9 +136,10 @@ def scale(layer: nn.Layer, name: str, entry: dict[str, Any]) -> float:
     return layer.b_std if name == "b" else layer.W_std / math.sqrt(entry["w"].shape[0])
 
 
-def parametrised(net: nn.Sequential, width: int, parametrisation: str) -> Any:
+def parametrised(net: nn.Sequential, width: int, parametrisation: str) -> FiniteNetwork:
     """`net` under one of PARAMETRISATIONS."""
-    return {"ntk": net, "standard": Standard(net), "mean-field": MeanField(net, width)}[parametrisation]
+    known: dict[str, FiniteNetwork] = {"ntk": net, "standard": Standard(net), "mean-field": MeanField(net, width)}
+    return known[parametrisation]
 
 
 NONLINEARITIES: dict[str, type[nn.Layer]] = {"erf": nn.Erf, "gelu": nn.Gelu, "relu": nn.Relu}
@@ -236,7 +237,7 @@ def _networks(settings: Settings, images: Images, kind: Kind, width: int, task: 
     measured = []
     for i in range(settings.networks):
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), width), i)
-        params = net.init(key, x.shape[1:])
+        params = net.init(key, x.shape[1:], "float32")
         measured.append(trained(net, params, x, y, seen, settings.rate, recorded_steps(settings)))
         task.step(i + 1, settings.networks)
     return {key: np.array([one[key] for one in measured]) for key in measured[0]}
@@ -267,7 +268,9 @@ def trained(
 
 
 @partial(jax.jit, static_argnums=0)
-def _descend(net: FiniteNetwork, params: Params, x: Any, y: Any, rate: Any, steps: Any) -> tuple[Any, Any]:
+def _descend(
+    net: FiniteNetwork, params: Params, x: jax.Array, y: jax.Array, rate: float, steps: int
+) -> tuple[Params, jax.Array]:
     """Parameters after `steps` of full-batch gradient descent, and the loss there."""
     loss = lambda p: jnp.mean((net.apply(p, x) - y) ** 2) / 2
     move = lambda _, p: jax.tree.map(lambda a, slope: a - rate * slope, p, jax.grad(loss)(p))

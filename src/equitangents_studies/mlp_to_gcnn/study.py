@@ -24,6 +24,7 @@ import numpy as np
 from equitangents import actions, kernels, nn
 from equitangents.actions import Action
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.extending import ArrayLike, Params
 from equitangents.inference import augment_inputs
 from equitangents.kernels import Kernels
 from equitangents.report import format_number
@@ -146,9 +147,9 @@ class FrozenKernel:
     """The empirical kernel of `net` with `params`."""
 
     net: nn.Sequential
-    params: Any
+    params: Params
 
-    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """Θ_θ in the precision of the parameters."""
         ntk = np.asarray(kernels.empirical(self.net, self.params, np.asarray(x1), x2), np.float64)
         return Kernels(nngp=np.zeros_like(ntk), ntk=ntk)
@@ -159,19 +160,19 @@ class SymmetrisedKernel:
     """The mean of the empirical kernels of the networks x ↦ f(ρ(h)x; θ), h ∈ G: invariant under `action`."""
 
     net: nn.Sequential
-    params: Any
+    params: Params
     action: Action
 
-    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """(1/|G|) Σ_h Θ_θ(ρ(h)x1, ρ(h)x2)."""
         x2 = x1 if x2 is None else x2
         one = FrozenKernel(self.net, self.params)
         order = self.action.group.order
-        ntk: Any = sum(one.kernel(self.action(h, x1), self.action(h, x2)).ntk for h in range(order)) / order
+        ntk = np.asarray(sum(one.kernel(self.action(h, x1), self.action(h, x2)).ntk for h in range(order)) / order)
         return Kernels(nngp=np.zeros_like(ntk), ntk=ntk)
 
 
-def draw(net: nn.Sequential, shape: tuple[int, ...], seed: int, index: int) -> Any:
+def draw(net: nn.Sequential, shape: tuple[int, ...], seed: int, index: int) -> Params:
     """Parameters of network `index`, in float64."""
     return net.init(jax.random.fold_in(jax.random.key(seed), index), shape, "float64")
 

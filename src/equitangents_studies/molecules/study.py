@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -263,7 +263,7 @@ class _Problem:
             l_max=s.soap_l_max,
         )  # fmt: skip
 
-    def model(self, name: str, tuned: Arrays) -> Any:
+    def model(self, name: str, tuned: Arrays) -> kernels.NetworkKernel | kernels.VectorKernel:
         """The kernel with its chosen width."""
         s, width = self.settings, float(tuned["width"])
         if name == "so3":
@@ -300,7 +300,9 @@ def _tune(problem: _Problem, name: str, task: Task) -> Arrays:
     return {"errors": table, "widths": np.array(widths), "width": np.array(widths[best]), **found_rotations}
 
 
-def _gram(problem: _Problem, name: str, model: Any, folder: RunFolder, task: Task) -> Arrays:
+def _gram(
+    problem: _Problem, name: str, model: kernels.NetworkKernel | kernels.VectorKernel, folder: RunFolder, task: Task
+) -> Arrays:
     place = folder.checkpoints(f"kernel-{name}")
     return {"kernel": kernels.blockwise(model.kernel, problem.molecules, problem.settings.block, place, task)}
 
@@ -325,7 +327,7 @@ def _curves(problem: _Problem, grams: dict[str, np.ndarray], task: Task) -> Arra
     return {f"errors_{n}": e for n, e in errors.items()} | {f"ridges_{n}": r for n, r in ridges.items()}
 
 
-def _moved(problem: _Problem, model: Any, K: np.ndarray, task: Task) -> Arrays:
+def _moved(problem: _Problem, model: kernels.NetworkKernel | kernels.VectorKernel, K: np.ndarray, task: Task) -> Arrays:
     """Changes of predictions when molecules are turned and shifted, or renumbered, each (molecules, turns)."""
     s, y = problem.settings, problem.set.energies
     order, test = problem.split(0)

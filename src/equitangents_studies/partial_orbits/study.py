@@ -7,7 +7,7 @@ errs on the partly seen classes; denser orbits help; an invariant network does n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -103,7 +103,7 @@ def network(model: str, settings: Settings) -> nn.Sequential:
     return nn.Sequential(*_hidden(settings, convolution), nn.GlobalAvgPool(), nn.Dense(1))
 
 
-def _hidden(settings: Settings, linear: Any) -> list[Any]:
+def _hidden(settings: Settings, linear: Callable[[], nn.Layer]) -> list[nn.Layer]:
     return [layer for _ in range(settings.hidden_layers) for layer in (linear(), nn.Relu())]
 
 

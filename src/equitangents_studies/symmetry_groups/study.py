@@ -8,7 +8,7 @@ O(3)xI.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -212,7 +212,7 @@ def p_value(number: float) -> Estimate:
 
 
 def _named(
-    pairs: Sequence[tuple[str, str]], values: dict[tuple[str, str], float], estimate: Any
+    pairs: Sequence[tuple[str, str]], values: dict[tuple[str, str], float], estimate: Callable[[float], Estimate]
 ) -> dict[str, Estimate]:
     return {f"{a} under {g}": estimate(values[a, g]) for a, g in pairs}
 
