@@ -298,6 +298,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Targets on C_n and on SO(3), by networks that end on the group: how many images the right group saves, "
             "and equivariance at every time, on and off the data.",
+            page="study",
         ),
     )
 }
