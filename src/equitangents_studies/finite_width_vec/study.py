@@ -81,28 +81,26 @@ class Results:
         """How many runs count."""
         return int(np.isfinite(self.counted(inference, group, width)).sum())
 
-    def accuracy(self, inference: str, group: str, width: int, level: float = 0.95) -> Estimate:
+    def accuracy(self, inference: str, group: str, width: int) -> Estimate:
         """The mean over runs that count, in percent; NaN where they are too few."""
-        return self._mean(self.counted(inference, group, width), level, (0, 100))
+        return self._mean(self.counted(inference, group, width), bounds=(0, 100))
 
-    def wide(self, group: str, level: float = 0.95) -> Estimate:
+    def wide(self, group: str) -> Estimate:
         """Accuracy of the NTK in percent."""
-        return paired_mean(100 * self.limit[group], level, (0, 100))
+        return paired_mean(100 * self.limit[group], bounds=(0, 100))
 
-    def cost(self, inference: str, width: int, level: float = 0.95) -> Estimate:
+    def cost(self, inference: str, width: int) -> Estimate:
         """Accuracy on images as they are minus that on rotated ones, run by run, in percentage points."""
-        return self._mean(self._cost(inference, width), level)
+        return self._mean(self._cost(inference, width))
 
     def mean_cost(self) -> Estimate:
         """The mean cost over all inferences and widths at which enough runs count."""
         every = [(how, w) for how in INFERENCES for w in self.widths if self.cost(how, w).has_interval]
         return self._over_cells([self._cost(how, w) for how, w in every])
 
-    def ahead(
-        self, inference: str, group: str, width: int, of: Literal["mean", "draws"] = "mean", level: float = 0.95
-    ) -> Estimate:
+    def ahead(self, inference: str, group: str, width: int, of: Literal["mean", "draws"] = "mean") -> Estimate:
         """Accuracy of networks minus that of the NTK, or of single draws of the infinitely wide network's law."""
-        return self._mean(self._ahead(inference, group, width, of), level)
+        return self._mean(self._ahead(inference, group, width, of))
 
     def mean_of(self, cells: Sequence[tuple[str, int]], group: str, of: Literal["mean", "draws"]) -> Estimate:
         """The mean of `ahead` over (inference, width), where enough runs count."""
@@ -131,12 +129,12 @@ class Results:
             return no_interval(math.nan)
         table = np.array(cells)
         some = np.isfinite(table).any(axis=0)
-        return self._mean(np.nanmean(table[:, some], axis=0), 0.95)
+        return self._mean(np.nanmean(table[:, some], axis=0))
 
     def _cost(self, inference: str, width: int) -> np.ndarray:
         return self.counted(inference, "I", width) - self.counted(inference, "O(3)^d", width)
 
-    def _mean(self, values: np.ndarray, level: float, bounds: tuple[float, float] = (-100, 100)) -> Estimate:
+    def _mean(self, values: np.ndarray, level: float = 0.95, bounds: tuple[float, float] = (-100, 100)) -> Estimate:
         values = values[np.isfinite(values)]
         if len(values) < self.needed:
             return no_interval(math.nan, level)
