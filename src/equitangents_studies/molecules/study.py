@@ -442,15 +442,15 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and our numbers beside the source's."""
     most, data_set = settings.sizes[-1], settings.data.upper()
     last = {name: t_interval(KCAL_PER_EV * mean_errors(results, name)[:, -1]) for name in ("so3", "mlp")}
-    in_words = {name: in_words(e) for name, e in last.items()}
+    shown = {name: in_words(e) for name, e in last.items()}
     ratio = mean_ratio(results, "so3", "mlp")
     title = (
         f"On {data_set} the invariant kernel errs by {100 * ratio.value:.2g} % of what an MLP’s kernel errs by on the "
         "same signals"
     )
     said = (
-        f"With {most:,} molecules of {data_set} the SO(3)-invariant kernel predicts energies to {in_words['so3']} "
-        f"kcal/mol, the MLP’s kernel to {in_words['mlp']} kcal/mol"
+        f"With {most:,} molecules of {data_set} the SO(3)-invariant kernel predicts energies to {shown['so3']} "
+        f"kcal/mol, the MLP’s kernel to {shown['mlp']} kcal/mol"
         + (" (the source: the invariant one is better at all training sizes)." if settings.data == "qm9" else ".")
     )
     return title, said
