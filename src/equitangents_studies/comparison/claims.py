@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from equitangents.report import Table, with_interval
+from equitangents.report import Table
 from equitangents.statistics import Estimate, binomial_ends, bootstrap, exactly, no_interval, shared_level, t_interval
 from equitangents_studies.comparison.settings import Results, Settings, covers, repeated
-from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, in_words, ours, theirs
 from equitangents_studies.framework.records import Records, table
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 ACCURACY, AGREEMENT = "rotated", "outside"
 
@@ -25,7 +26,7 @@ ACCURACY, AGREEMENT = "rotated", "outside"
 def recommendation(settings: Settings, results: Results) -> list[str]:
     """The most accurate and the most invariant, those shown to lose little to them, and the cheapest of those."""
     named = lambda name: results.titles[name]
-    number = lambda name, measure: _cell(results.estimate(results.labels[name], measure))
+    number = lambda name, measure: in_words(results.estimate(results.labels[name], measure))
     if len(results.labels) == 1:
         (only,) = results.labels
         return [
@@ -100,7 +101,7 @@ def lag_table(settings: Settings, results: Results) -> Table:
         [
             results.titles[name],
             f"{_cost(results, name):.3g}",
-            *("best" if name == _best(results, m) else _cell(lag(results, m, name)) for m in enough),
+            *("best" if name == _best(results, m) else in_words(lag(results, m, name)) for m in enough),
             " and ".join(what for m, what in ((ACCURACY, "accuracy"), (AGREEMENT, "OSP")) if name in enough[m]) or "–",
         ]
         for name in order
@@ -121,9 +122,8 @@ def _what_it_costs(results: Results, best: str, chosen: str) -> str:
     behind = lag(results, ACCURACY, chosen)
     first, second = (float(np.median(results.costs[name]["inference_seconds"])) for name in (chosen, best))
     times = f"{first / second:.2g} times as long" if second > 0 else "too short a time to compare"
-    return (
-        f" Its accuracy differs from that of {results.titles[best]} by {_cell(behind)}. One prediction takes {times}."
-    )
+    differs = f" Its accuracy differs from that of {results.titles[best]} by {in_words(behind)}."
+    return f"{differs} One prediction takes {times}."
 
 
 def _best(results: Results, measure: str) -> str:
@@ -146,17 +146,13 @@ def _range(results: Results, measure: str) -> float:
     return results.bounds(measure)[1]
 
 
-def _cell(estimate: Estimate) -> str:
-    return with_interval(estimate.value, estimate.interval)
-
-
 STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions out of distribution, and their errors
     "ensemble": {"C4": (3.85, 0.12), "C8": (7.72, 0.34), "C16": (15.24, 0.69)},
     "augmented": {"C4": (3.41, 0.18), "C8": (6.73, 0.24), "C16": (12.77, 0.71)},
     "gcnn": {"C4": (4.0, 0.0), "C8": (7.71, 0.21), "C16": (15.08, 0.34)},
     "canonicalisation": {"C4": (4.0, 0.0), "C8": (7.45, 0.14), "C16": (12.41, 0.85)},
 }
-SOURCE, PLACE = "arXiv 2403.03103", "comparison table of the slides"
+PLACE = "comparison table of the slides"
 _UPRIGHT = ("gcnn", "canonicalisation")  # which here see images as they are
 _BY_CONSTRUCTION = ("gcnn", "gcnn-augmented", "gcnn-ensemble", "canonicalisation", "test-time")
 
@@ -177,7 +173,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 covers=(over, repeated(settings)),
                 at_least=0,
                 aggregate=("all of these inputs", whole),
-                by=theirs(SOURCE, PLACE, _stated_pair(settings.group)),
+                by=theirs(THEIRS, PLACE, _stated_pair(settings.group)),
                 holds="Where orientations must not matter, averaging augmented networks brings more than training one.",
                 fails="Averaging does not make augmented networks more invariant here.",
             )
@@ -192,7 +188,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 measure=f"Orbit same predictions on the worst input of all sets and repetitions, of {results.order}.",
                 covers=EXACT,
                 at_least=results.order,
-                by=theirs(SOURCE, PLACE, "4 ± 0 for C4"),
+                by=theirs(THEIRS, PLACE, "4 ± 0 for C4"),
                 holds="Where the class must never depend on the orientation, build the invariance in: the group "
                 "moves pixels to pixels, and nothing is left to training.",
                 fails="Rounding decides between classes of nearly equal score for some orientation: built-in "
@@ -308,7 +304,7 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
         numbers=by_set,
         measure=f"{title}, out of {results.order}, mean over {', '.join(by_set)}.{upright}",
         covers=(over, repeated(settings)),
-        by=theirs(SOURCE, PLACE),
+        by=theirs(THEIRS, PLACE),
         agrees=f"The source’s number is met: {title}.",
         differs=f"The source’s number is not met: {title}. Networks, training, pixels and foreign images are ours.",
         undecided=f"Whether the source’s number is met is not decided by this run: {title}.",

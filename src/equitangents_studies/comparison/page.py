@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 
 from equitangents.extending import duration
-from equitangents.report import Figure, Section, Table, palette, with_interval
+from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate
 from equitangents_studies import contenders
 from equitangents_studies.common.images import is_own
@@ -18,6 +18,7 @@ from equitangents_studies.comparison.claims import STATED, lag_table, recommenda
 from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs, small_channels
 from equitangents_studies.contenders.turned_filters import exact_on_filters
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
+from equitangents_studies.framework.records import in_words
 
 _WORDS = {
     "upright": "accuracy, upright",
@@ -86,8 +87,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{' and '.join(map(str, settings.channels))} channels, Adam, step {settings.learning_rate:g}",
         "Intervals": f"95 %, over {over}",
     }
-    said = {of.__name__: of(settings, results) for of in (finding, sentence)}
-    return Presentation(tables, sections, facts, **said)
+    return Presentation(tables, sections, facts, finding(settings, results), sentence(settings, results))
 
 
 def _resampled(settings: Settings) -> str:
@@ -389,7 +389,7 @@ def _by_set(results: Results, found: Found, group: str, over: str) -> Table:
     rows = [
         [
             results.titles[name],
-            with_interval(whole.value, whole.interval),
+            in_words(whole),
             stated_text(name.removesuffix("-augmented"), group) or "–",
             *(f"{by_set[s].value:.2f}" for s in sets),
         ]
@@ -419,7 +419,7 @@ def sentence(settings: Settings, results: Results) -> str:
     """Our numbers beside the source's."""
     found = found_of(results)
     named = [
-        f"{results.titles[name]} {with_interval(whole.value, whole.interval)}"
+        f"{results.titles[name]} {in_words(whole)}"
         + (f", the source {said}" if (said := stated_text(name.removesuffix("-augmented"), settings.group)) else "")
         for name, (whole, _) in found.items()
     ]

@@ -299,7 +299,7 @@ def _sweep(path: Path) -> None:
                 item.unlink()
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: object) -> None:
     """Write `content` as indented JSON; the file appears only when it is complete."""
     with whole_file(path) as partial:
         partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -314,7 +314,7 @@ def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
     return {"study": plain["study"], **plain["settings"]}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A value as it should stand in a table: floats in their shortest exact form, no NumPy types, NaN as nothing."""
     if isinstance(value, np.generic):
         value = value.item()

@@ -132,6 +132,7 @@ def _report(
     from equitangents_studies.framework.claims import lead
     from equitangents_studies.framework.folder import write_json
     from equitangents_studies.framework.settings import as_text
+    from equitangents_studies.framework.works import Work
 
     verdicts = tuple(study.claims(settings, results))
     shown = present(settings, results, folder)
@@ -149,7 +150,7 @@ def _report(
         settings=chosen,
         versions=installed_versions(),
         rerun=rerun,
-        citations=study.citations,
+        citations=[work.bibtex if isinstance(work, Work) else work for work in study.citations],
         facts={**shown.facts, **seed, "Run time": exact_duration(seconds)},
         seconds=seconds,
     )
