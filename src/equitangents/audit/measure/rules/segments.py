@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.kinds import Kinds
-from equitangents.actions.matrices import MatrixAction
 from equitangents.audit.contract.irreps import Block
 from equitangents.audit.measure.rules.pairs import Pairs
 
