@@ -1,0 +1,119 @@
+"""`equitangents list` and `equitangents reproduce`: every study, one line each; and which claims of one hold."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def list_studies(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="As JSON: a list of objects with name, presets, source, title and summary.")
+    ] = False,
+) -> None:
+    """List the studies, one line each: name, presets, source, title."""
+    from equitangents_studies import registry
+
+    if as_json:
+        entries = ("name", "presets", "source", "title", "summary")
+        told = [{entry: getattr(info, entry) for entry in entries} for info in registry.values()]
+        typer.echo(json.dumps(told, indent=1, ensure_ascii=False))
+        return
+    rows = [(info.name, ", ".join(info.presets), info.source, info.title) for info in registry.values()]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        typer.echo("  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[3]]))
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(help="Name of the study, as `equitangents list` shows it.")],
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="quick: minutes on two cores; desk, where a study has it: some minutes to some hours; paper: the "
+            "sizes of the source, for a GPU."
+        ),
+    ] = "quick",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the results; by default one in runs/ named after study and preset.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder of the results.")] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset; repeatable.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of data sets in files; by default EQUITANGENTS_DATA.")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Your own images, a NumPy archive with x and y, for studies of images."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="The group, such as C4 or D4, for studies that leave the choice.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a run of another study or with other settings in the folder.")
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes of this machine that share independent stages, and members of ensembles; the numbers are "
+            "the same."
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers share stages and members.")
+    ] = None,
+) -> None:
+    """Run a study; write its results, figures and report; print its claims with their verdicts.
+
+    A claim that fails is a result: the exit status is 0 all the same.
+    """
+    changes = parse_settings(settings or [])
+    for key, value in (("data", data), ("group", group)):
+        if value is not None and changes.setdefault(key, value) != value:
+            raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
+    from equitangents_studies.framework.catalogue import lookup
+
+    lookup(study, preset)  # before JAX is imported
+    from rich.console import Console
+    from rich.table import Table
+
+    import equitangents_studies as studies
+    from equitangents.report import ORIGINS
+
+    if workers is not None and scheduler is not None:
+        raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
+    executor = workers if scheduler is None else scheduler
+    more: dict[str, Any] = {} if executor is None else {"executor": executor}
+    if force:
+        more["force"] = True
+    try:
+        result = studies.run(
+            study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, **more
+        )
+    except studies.Interrupted as stop:
+        print(f"equitangents: {stop}", file=sys.stderr, flush=True)
+        sys.exit(130)
+    table = Table("claim", "number", "uncertainty", "verdict", title=f"{study}, preset {preset}", title_justify="left")
+    for claim in sorted(result.claims, key=lambda claim: ORIGINS.index(claim.origin)):
+        table.add_row(claim.claim, claim.number, claim.uncertainty, claim.mark or "found")
+    console = Console()
+    console.print(table)
+    console.print(result.summary)
+    console.print(f"report: {result.report}", soft_wrap=True, highlight=False)
+
+
+def parse_settings(pairs: list[str]) -> dict[str, str]:
+    """`["members=20"]` -> `{"members": "20"}`; the study gives each value its type. No text is the empty list."""
+    changes: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (key and equals):
+            raise typer.BadParameter(f"{pair!r} is not of the form key=value", param_hint="--set")
+        changes[key] = value
+    return changes
