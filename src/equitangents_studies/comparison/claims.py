@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from equitangents.report import Table
 from equitangents.statistics import Estimate, binomial_ends, bootstrap, exactly, no_interval, shared_level, t_interval
 from equitangents_studies.comparison.settings import Results, Settings, covers, repeated
@@ -95,12 +93,12 @@ def lag(results: Results, measure: str, name: str) -> Estimate:
 
 def lag_table(settings: Settings, results: Results) -> Table:
     """Of every contender what it costs to train and how far it lies behind the best, from the cheapest up."""
-    order = sorted(results.labels, key=lambda name: _cost(results, name))
+    order = sorted(results.labels, key=lambda name: results.cost(name))
     enough = {measure: good_enough(settings, results, measure) for measure in (ACCURACY, AGREEMENT)}
     rows = [
         [
             results.titles[name],
-            f"{_cost(results, name):.3g}",
+            f"{results.cost(name):.3g}",
             *("best" if name == _best(results, m) else in_words(lag(results, m, name)) for m in enough),
             " and ".join(what for m, what in ((ACCURACY, "accuracy"), (AGREEMENT, "OSP")) if name in enough[m]) or "–",
         ]
@@ -120,7 +118,7 @@ def _what_it_costs(results: Results, best: str, chosen: str) -> str:
     if best == chosen:
         return ""
     behind = lag(results, ACCURACY, chosen)
-    first, second = (float(np.median(results.costs[name]["inference_seconds"])) for name in (chosen, best))
+    first, second = (results.cost(name, "inference_seconds") for name in (chosen, best))
     times = f"{first / second:.2g} times as long" if second > 0 else "too short a time to compare"
     differs = f" Its accuracy differs from that of {results.titles[best]} by {in_words(behind)}."
     return f"{differs} One prediction takes {times}."
@@ -128,17 +126,12 @@ def _what_it_costs(results: Results, best: str, chosen: str) -> str:
 
 def _best(results: Results, measure: str) -> str:
     """The one of the highest score; of several the cheapest."""
-    key = lambda name: (results.score(results.labels[name], measure).mean(), -_cost(results, name))
+    key = lambda name: (results.score(results.labels[name], measure).mean(), -results.cost(name))
     return max(results.labels, key=key)
 
 
 def _cheapest(results: Results, names: Sequence[str]) -> str:
-    return min(names, key=lambda name: _cost(results, name))
-
-
-def _cost(results: Results, name: str) -> float:
-    """Seconds of processors that one training took: the median, since the first also compiles."""
-    return float(np.median(results.costs[name]["training_seconds"]))
+    return min(names, key=lambda name: results.cost(name))
 
 
 def _range(results: Results, measure: str) -> float:
@@ -218,7 +211,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         judged.append(_small_against_one(settings, results, over))
     if settings.data == "fashion_mnist":
         judged += [
-            _as_stated(settings, results, name, over) for name in STATED if name in present and _stated(name, settings)
+            _as_stated(settings, results, name, over)
+            for name in STATED
+            if name in present and stated(name, settings.group)
         ]
     if not judged:
         worst = lambda name: results.estimate(present[name], "outside", shared_level(len(present)))
@@ -265,8 +260,9 @@ def _small_against_one(settings: Settings, results: Results, over: str) -> Claim
     )
 
 
-def _stated(name: str, settings: Settings) -> tuple[float, float] | None:
-    return STATED.get(name, {}).get(settings.group)
+def stated(name: str, group: str) -> tuple[float, float] | None:
+    """The source's number of a contender, or of the one that it stands in for, and its error, where there is one."""
+    return STATED.get(name.removesuffix("-augmented"), {}).get(group)
 
 
 def stated_text(name: str, group: str) -> str:

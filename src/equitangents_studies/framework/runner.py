@@ -81,8 +81,7 @@ def run(
     check_spread(executor)
     study, present = load(info)
     from equitangents_studies.framework import settings as reading
-    from equitangents_studies.framework.folder import RunFolder, finished
-    from equitangents_studies.framework.lock import only_run
+    from equitangents_studies.framework.folder import RunFolder, finished, only_run
     from equitangents_studies.framework.progress import Progress
 
     chosen = reading.changed(study.presets[preset], settings)
