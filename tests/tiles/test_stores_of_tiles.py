@@ -46,7 +46,7 @@ def recent(tmp_path):
 
 
 def complete(folder, tiles):
-    return CompleteTiles("chunks", folder, tiles, partial(store_errors, f"{folder} cannot be written", "; the rest is"))
+    return CompleteTiles("chunks", tiles, partial(store_errors, f"{folder} cannot be written", "; the rest is"))
 
 
 def zarr(folder):

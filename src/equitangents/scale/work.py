@@ -56,7 +56,7 @@ class Work:
     @property
     def store(self) -> CompleteTiles[Tile, Values]:
         """The store of them, all of which are wanted."""
-        return CompleteTiles("gram", self.path, self.tiles, partial(gram_errors, self.path))
+        return CompleteTiles("gram", self.tiles, partial(gram_errors, self.path))
 
     def check(self) -> None:
         """Raise StoreError unless this process may write into the store."""

@@ -110,7 +110,7 @@ class TiledFactor(Factor):
         self._count = -(-system.size // side)
         self._chunks = Chunks(folder, (side, side), np.dtype(precision))
         kept = "; what is complete is kept, and the same call goes on from it"
-        self._store = CompleteTiles("factor", folder, self._chunks, partial(factor_errors, folder, kept))
+        self._store = CompleteTiles("factor", self._chunks, partial(factor_errors, folder, kept))
         self._row = lru_cache(maxsize=self._count)(self._read)
 
     @property

@@ -75,10 +75,10 @@ class Computed(NamedTuple, Generic[Key]):
 
 
 class TileStore(abc.ABC, Generic[Key, Value]):
-    """Tiles in the folder `path`, of which `name` speaks in the log."""
+    """Tiles by a policy; `name` is what the log calls them."""
 
-    def __init__(self, name: str, path: Place, tiles: Tiles[Key, Value]) -> None:
-        self.name, self.path, self.tiles = name, path, tiles
+    def __init__(self, name: str, tiles: Tiles[Key, Value]) -> None:
+        self.name, self.tiles = name, tiles
 
     def read(self, key: Key) -> Value | None:
         """A tile; None where there is none, or one that is damaged, which the log says."""
@@ -110,11 +110,10 @@ class CompleteTiles(TileStore[Key, Value]):
     def __init__(
         self,
         name: str,
-        path: Place,
         tiles: Tiles[Key, Value],
         errors: Callable[[], contextlib.AbstractContextManager[None]],
     ) -> None:
-        super().__init__(name, path, tiles)
+        super().__init__(name, tiles)
         self.errors = errors
 
     def write(self, key: Key, value: Value) -> None:
@@ -175,7 +174,7 @@ class RecentTiles(TileStore[str, Value]):
     """
 
     def __init__(self, name: str, tiles: FileTiles[Value], limit: int) -> None:
-        super().__init__(name, tiles.folder, tiles)
+        super().__init__(name, tiles)
         self.folder, self.limit, self._files = tiles.folder, limit, tiles
 
     def read(self, key: str) -> Value | None:

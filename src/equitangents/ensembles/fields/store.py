@@ -61,7 +61,7 @@ class FieldStore:
         self.path, self.kernel, self.x = real(local("store", path)), kernel, x  # memory maps of files
         tile = max(1, _POINTS // x.count)  # signals
         self._tiles = MappedTiles(self.path, _FIELDS, _parts(x, tile), np.dtype(x.dtype))
-        self._store = CompleteTiles("field kernel", self.path, self._tiles, self._errors)
+        self._store = CompleteTiles("field kernel", self._tiles, self._errors)
         self._checked = False  # whether every tile was found right
         self._open(_record(kernel, x, tile))
 
