@@ -150,7 +150,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         y: Numbers | None = None,
         *,
         criterion: str = "leave_one_out",
-    ) -> Tuning:
+    ) -> Tuning[Self]:
         """Score every combination of the grid's values and fit the best one; this ensemble stays as it is.
 
         Candidates that differ in ridge, time or learning rate share one decomposition, the others one each: with R

@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -63,8 +63,11 @@ class Candidate:
         return ", ".join(f"{name}={_text(value)}" for name, value in self.params.items()) or "as given"
 
 
+E = TypeVar("E", bound=BaseEstimator)
+
+
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(Generic[E]):
     """The candidates of a grid by one criterion, in the grid's order.
 
     measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy", "log marginal likelihood").
@@ -76,7 +79,7 @@ class Tuning:
     measure: str
     larger_is_better: bool
     candidates: tuple[Candidate, ...]
-    best: BaseEstimator
+    best: E
     best_index: int
     samples: int
     matrices: int
@@ -276,7 +279,7 @@ class Score:
         return (value, self.second) if math.isfinite(value) else (math.inf, math.inf)
 
 
-def tune(model: BaseEstimator, grid: object, X: Numbers, y: Targets, criterion: str) -> Tuning:
+def tune(model: E, grid: object, X: Numbers, y: Targets, criterion: str) -> Tuning[E]:
     """Score every candidate of the grid on X, y and fit the best; `InfiniteEnsemble.tune` says how."""
     check_choice("criterion", criterion, CRITERIA)
     candidates = points(model, grid)
