@@ -30,8 +30,7 @@ from equitangents.kernels.cost import forecast as cost
 from equitangents.kernels.engines import choose, gpu, select
 from equitangents.kernels.engines.gpu import availability, compiler, run, source
 from equitangents.kernels.engines.gpu.engine import GpuEngine
-from equitangents.kernels.plans.plan import plan
-from equitangents.kernels.plans.tables import tables_of
+from equitangents.kernels.plans.plan import plan, tables_of
 from equitangents.kernels.runs.programs import compute_diagonal
 from equitangents.nn import (
     Abs,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.program import Affine, Dual, Op, RatedAffine, Standardise, inside, with_inside
+from equitangents.kernels.program import Affine, Dual, Op, RatedAffine, Standardise, flat
 
 P = TypeVar("P")
 
@@ -22,7 +22,7 @@ P = TypeVar("P")
 def unit_bias(*parts: Iterable[Any]) -> Any:
     """What biases add to an input's mean square in t²; None: the network is not homogeneous, and has no units."""
     added, gain = 0.0, 1.0
-    for op in (op for part in parts for op in _flat(part)):
+    for op in (op for part in parts for op in flat(part)):
         if isinstance(op, Standardise):
             return None
         if isinstance(op, Affine) and not (isinstance(op.W_var, float | int) and op.W_var == 0):
@@ -41,13 +41,6 @@ def has_bias(op: Any) -> bool:
     return isinstance(op, Affine) and not (isinstance(op.b_var, float | int) and op.b_var == 0)
 
 
-def _flat(ops: Iterable[Any]) -> Iterable[Any]:
-    for op in ops:
-        yield op
-        for held in inside(op):
-            yield from _flat(held)
-
-
 def with_biases(program: P, factor: Any) -> P:
     """A program, or a plan, whose biases have `factor` times the standard deviation."""
 
@@ -62,7 +55,7 @@ def with_affine(program: P, change: Callable[[Affine], Affine]) -> P:
     """A program, or a plan, with all its `Affine` changed, in order."""
 
     def changed(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-        return tuple(with_inside(change(op) if isinstance(op, Affine) else op, changed) for op in ops)
+        return tuple((change(op) if isinstance(op, Affine) else op).with_held(changed) for op in ops)
 
     parts = [part for part in ("ops", "sphere", "field", "vector") if hasattr(program, part)]
     return replace(program, **{part: changed(getattr(program, part)) for part in parts})  # type: ignore[type-var]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numpy.typing import DTypeLike
 
 from equitangents.kernels.cost import KernelCost
-from equitangents.kernels.dispatch import compute_field, compute_field_diagonal, field_cost
+from equitangents.kernels.dispatch import compute, compute_diagonal, kernel_cost
 from equitangents.kernels.fields.part import Part, part_of
 from equitangents.kernels.fields.result import KernelField, NngpKernelField
 from equitangents.kernels.steerable import SteerableProgram
@@ -48,7 +48,7 @@ def field_between(net: _Network, x1: Any, x2: Any, positions: Any, engine: str |
     if part.count == 1 and not isinstance(program, SteerableProgram):
         return _of_one_position(net.kernel(x1, x2, engine), net, x1, part)
     after = net.after_given(given, x1), None if x2 is None else net.after_given(given, x2)
-    return _named(net, compute_field(program, *after, part, engine), x1)
+    return _named(net, compute(program, *after, engine, part), x1)
 
 
 def field_of_each(net: _Network, x: Any, positions: Any, engine: str | None) -> KernelField:
@@ -59,7 +59,7 @@ def field_of_each(net: _Network, x: Any, positions: Any, engine: str | None) -> 
     given, program, part = _asked(net, x, positions)
     if part.count == 1 and not isinstance(program, SteerableProgram):
         return _of_one_position(net.kernel_diagonal(x, engine), net, x, part)
-    return _named(net, compute_field_diagonal(program, net.after_given(given, x), part, engine), x)
+    return _named(net, compute_diagonal(program, net.after_given(given, x), engine, part), x)
 
 
 def cost_of_field(
@@ -75,7 +75,7 @@ def cost_of_field(
     signals = net.signals(shape)
     given, program = lower_field(net.layers, signals)
     part = part_of(positions, signals[-1].positions.count)
-    return field_cost(program, signals[given].channels, n1, n2, part, dtype, engine)
+    return kernel_cost(program, signals[given].channels, n1, n2, dtype, engine, part)
 
 
 def described_field(net: _Network, shape: tuple[int, ...]) -> str:

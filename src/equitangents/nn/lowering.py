@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.plans.lone_windows import with_fitting_padding
-from equitangents.kernels.program import GroupFibres, Op, Program
-from equitangents.kernels.rotations import RotationFibres, RotationProgram
+from equitangents.kernels.program import Program
+from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.simplify import program_of as of_operations
 from equitangents.kernels.steerable import SteerableProgram
-from equitangents.kernels.structured import StructuredProgram, in_fields, is_structured, simplified
+from equitangents.kernels.structured import StructuredProgram
 from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
@@ -103,21 +103,9 @@ def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
 
 def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Program | RotationProgram | StructuredProgram:
     """The program of layers as they are; `signals[i]` goes into layer i, as is."""
-    ops: list[Op] = []
-    lift: GroupFibres | RotationFibres | None = None
-    for layer, signal in zip(layers, signals, strict=False):
-        ops.extend(layer.lower(signal))
-        lift = lift or layer.fibres(signal)
-    shape = signals[0].positions.shape
-    if is_structured(tuple(ops)):
-        ops = list(simplified(tuple(ops)))
-        if not isinstance(lift, RotationFibres) and not is_structured(in_fields(tuple(ops))):
-            ops = list(in_fields(tuple(ops)))
-    if is_structured(tuple(ops)):
-        if isinstance(lift, RotationFibres):
-            raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {_held(tuple(ops))}")
-        return StructuredProgram(shape, tuple(ops))
-    return Program(shape, with_fitting_padding(tuple(ops))) if lift is None else lift.program(shape, tuple(ops))
+    pairs = tuple(zip(layers, signals, strict=False))
+    lift = next((found for layer, signal in pairs if (found := layer.fibres(signal)) is not None), None)
+    return of_operations(signals[0].positions.shape, lowered(layers, signals, masked=False), lift)
 
 
 def structured_program_of(
@@ -146,7 +134,3 @@ def steerable_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...])
     ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
     whole, field = isinstance(begin, OnWhole), isinstance(end, OnPoints)
     return SteerableProgram(begin.count, begin.features, ops, end.features, whole=whole, field=field)
-
-
-def _held(ops: tuple[Any, ...]) -> str:
-    return StructuredProgram((), ops).why.removeprefix("it holds ")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from equitangents import precision
 from equitangents.kernels.cost.calibration import Rate, timed, uncertainty
 from equitangents.kernels.cost.forecast import KernelCost, asked
-from equitangents.kernels.program import Dual, inside
+from equitangents.kernels.program import Dual
 from equitangents.kernels.rotations.points import field_points, nodes
 from equitangents.kernels.rotations.program import RotationProgram, Zonal
 from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
@@ -98,7 +98,7 @@ def _layers(ops: tuple[Any, ...]) -> int:
     """Window means, nonlinearities, or the two together."""
     found, window = 0, False
     for op in ops:
-        found += sum(map(_layers, inside(op)))
+        found += sum(map(_layers, op.held))
         if isinstance(op, Dual):
             found, window = found + 1, False
         elif isinstance(op, Zonal):

@@ -7,10 +7,11 @@ from numpy.typing import DTypeLike
 from equitangents.kernels.cost.calibration import product_rate, uncertainty
 from equitangents.kernels.cost.forecast import KernelCost, asked
 from equitangents.kernels.engines import REFERENCE
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.program import flat
 from equitangents.kernels.runs.steerable import WHY, outputs, working_bytes
 from equitangents.kernels.steerable.linear import filter_kernels
 from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
-from equitangents.kernels.structured.program import flat
 from equitangents.steerable import samples
 
 _UNSURE = 5.0  # values of duals are taken for as many products each
@@ -24,6 +25,7 @@ def kernel_cost(
     n2: int | None = None,
     dtype: DTypeLike = "float32",
     engine: str | None = None,
+    part: Part | None = None,
 ) -> KernelCost:
     """The cost between n1 and n2 inputs (None: n1 with themselves, at half the cost); always in double precision."""
     wanted = asked(n1, n2, dtype)
@@ -33,6 +35,7 @@ def kernel_cost(
     nonlinear = [op for op in ops if isinstance(op, Nonlinear)]
     products = sum(_products(op, program.points) for op in ops if isinstance(op, Filter))
     values = sum(_values(op, program) for op in nonlinear)
+    of_pairs = outputs(program) ** 2 if part is None else part.layout.numbers
     rate = product_rate(REFERENCE, "float64")
     return KernelCost(
         fibres=program.points,
@@ -43,7 +46,7 @@ def kernel_cost(
         multiply_adds=runs * products,
         seconds=runs * (products + _PRODUCTS * values) * rate.seconds,
         uncertainty=_UNSURE * uncertainty([rate.spread]),
-        output_bytes=wanted.result_bytes * outputs(program) ** 2,
+        output_bytes=of_pairs * wanted.result_bytes,
         working_bytes=working_bytes(program, program.points),
         engine=REFERENCE.name,
         form="pairs",

@@ -5,17 +5,20 @@ Sums over positions with weights of each input's own, K' = A K A'ᵀ, are counte
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents.kernels.cost.calibration import layer_rate, product_rate, uncertainty
 from equitangents.kernels.cost.forecast import KernelCost, asked
 from equitangents.kernels.duals import PiecewiseLinear
-from equitangents.kernels.engines import REFERENCE, Engine
+from equitangents.kernels.engines import REFERENCE
+from equitangents.kernels.fields.part import Part
 from equitangents.kernels.plans.counting import LayerKind
-from equitangents.kernels.program import Affine
-from equitangents.kernels.runs.structured import choice_of, notes_of_field, positions, working_bytes
-from equitangents.kernels.structured.program import Split, StructuredProgram, flat
+from equitangents.kernels.program import Affine, flat
+from equitangents.kernels.runs.structured import choice_of, positions, working_bytes
+from equitangents.kernels.structured.program import Split, StructuredProgram
 
 _UNSURE = 3.0  # operations differ in what they take, and are all taken for one kind of layer
 
@@ -27,32 +30,14 @@ def kernel_cost(
     n2: int | None = None,
     dtype: DTypeLike = "float32",
     engine: str | None = None,
+    part: Part | None = None,
 ) -> KernelCost:
-    """The cost between n1 and n2 inputs (None: n1 with themselves, at half the cost); always in double precision."""
-    return _cost(program, channels, n1, n2, dtype, *choice_of(program, engine))
+    """The cost between n1 and n2 inputs (None: n1 with themselves, at half the cost); always in double precision.
 
-
-def field_cost(
-    program: StructuredProgram,
-    channels: int,
-    n1: int,
-    n2: int | None = None,
-    dtype: DTypeLike = "float32",
-    engine: str | None = None,
-) -> KernelCost:
-    """The cost of a pooled kernel by the reference engine, which runs all kernel fields."""
-    return _cost(program, channels, n1, n2, dtype, REFERENCE, notes_of_field(program, engine))
-
-
-def _cost(
-    program: StructuredProgram,
-    channels: int,
-    n1: int,
-    n2: int | None,
-    dtype: DTypeLike,
-    chosen: Engine,
-    notes: tuple[str, ...],
-) -> KernelCost:
+    Kernel fields are run by the reference engine, one pair of inputs like a pooled kernel.
+    """
+    chosen, notes = choice_of(program, engine, part=part)
+    chosen = chosen if part is None else REFERENCE
     wanted = asked(n1, n2, dtype)
     layers = sum(not isinstance(op, Affine | Split) for op in flat(program.ops))
     field = positions(program)
@@ -69,7 +54,7 @@ def _cost(
         multiply_adds=products,
         seconds=elements * layer.seconds + products * product.seconds,
         uncertainty=_UNSURE * uncertainty([layer.spread, product.spread]),
-        output_bytes=wanted.result_bytes,
+        output_bytes=replace(wanted, part=part).result_bytes,
         working_bytes=working_bytes(program, chosen, channels, wanted.rows, wanted.columns, wanted.itemsize),
         engine=chosen.name,
         form="pairs",

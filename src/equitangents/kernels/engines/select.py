@@ -32,6 +32,11 @@ class Choice(NamedTuple):
     engine: Engine
     note: str | None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The note, if there is one."""
+        return () if self.note is None else (self.note,)
+
 
 def engine_name(engine: str | None = None) -> str:
     """The engine that will run when `engine` is asked for (None: the best one for this machine)."""

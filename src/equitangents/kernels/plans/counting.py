@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.plans.collapse_total_windows import is_total
 from equitangents.kernels.plans.levels import GridLevel, Level, Levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
+from equitangents.kernels.plans.shorten import is_total
 from equitangents.kernels.plans.stages import Stage, StagedPlan
 from equitangents.kernels.plans.steps import AddSaved, Fork, Step
 from equitangents.kernels.program import Box, Dual, Op, Parallel, Table

@@ -9,21 +9,24 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 
-from equitangents.kernels.plans.collapse_total_windows import collapse_total_windows
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels, NoFibresError, grid_levels, lifted_levels
-from equitangents.kernels.plans.merge_cosets import merge_cosets
+from equitangents.kernels.plans.levels import GridLevel, Level, Levels, TableLevel, grid_levels, lifted_levels
+from equitangents.kernels.plans.shorten import collapse_total_windows, merge_cosets
 from equitangents.kernels.program import (
     Affine,
     Flatten,
     FrozenArray,
     HashedOnce,
+    NoFibresError,
     Op,
     Pool,
     Program,
-    inside,
+    Table,
+    arrays_of,
+    flat,
 )
 
 
@@ -38,6 +41,8 @@ class FibrePlan(HashedOnce):
     block_weight: float  # the weight of one pair of positions
     vector: tuple[Op, ...]
 
+    form: ClassVar[str] = "fibre"  # as results say it
+    notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 
     @property
@@ -60,6 +65,13 @@ class PairPlan:
     positions: int  # the largest number on the way
     why: str
 
+    form: ClassVar[str] = "pairs"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of results should know of it."""
+        return (f"all pairs of positions: {self.why}",)
+
 
 @lru_cache(maxsize=256)
 def plan(program: Program) -> FibrePlan | PairPlan:
@@ -68,7 +80,7 @@ def plan(program: Program) -> FibrePlan | PairPlan:
         return over_all_pairs(program, "asked for")
     field, readout, vector = split(program.ops)
     try:
-        if any(map(inside, readout)):
+        if any(op.held for op in readout):
             raise NoFibresError("a branch after partial pooling mixes fibres")
         lift = program.lift
         levels = grid_levels(field, program.shape) if lift is None else lifted_levels(field, lift)
@@ -104,7 +116,7 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
 
     It starts after the last operation that pooling would not commute with. A program without positions is all vector.
     """
-    first = max((i + 1 for i, op in enumerate(ops) if _is_positional(op)), default=0)
+    first = max((i + 1 for i, op in enumerate(ops) if any(within.is_positional for within in flat((op,)))), default=0)
     end = first
     for i, op in enumerate(ops):
         if isinstance(op, Flatten) or (isinstance(op, Pool) and op.blocks == 1 and i >= first):
@@ -119,11 +131,6 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
     while start < end and isinstance(ops[start], Affine):
         start += 1
     return ops[:start], ops[start:end], vector
-
-
-def _is_positional(op: Op) -> bool:
-    """Whether the operation reads several positions, or tells them apart, without pooling them."""
-    return op.is_positional or any(_is_positional(within) for held in inside(op) for within in held)
 
 
 def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
@@ -194,7 +201,7 @@ def over_all_pairs(program: Program, why: str) -> PairPlan:
 def _largest(ops: tuple[Op, ...], positions: int) -> int:
     largest = positions
     for op in ops:
-        inner = (_largest(held, positions) for held in inside(op))
+        inner = (_largest(held, positions) for held in op.held)
         positions = op.positions_after(positions)
         largest = max(largest, positions, *inner)
     return largest
@@ -203,3 +210,14 @@ def _largest(ops: tuple[Op, ...], positions: int) -> int:
 def has_dual(ops: tuple[Op, ...]) -> bool:
     """Whether any operation needs the variances, i.e. is a nonlinearity or a residual sum."""
     return any(op.needs_variances for op in ops)
+
+
+def tables_of(steps: FibrePlan | PairPlan, program: Program) -> dict[str, Any]:
+    """All index tables that running the plan needs."""
+    tables = arrays_of(program)
+    if isinstance(steps, FibrePlan):
+        tables[steps.labels.key] = steps.labels.array
+        tables[steps.fibres.key] = steps.fibres.array
+        tables |= {op.index.key: op.index.array for op in steps.field if isinstance(op, Table)}
+        tables |= {lv.table.key: lv.table.array for lv in steps.levels.levels if isinstance(lv, TableLevel)}
+    return tables

@@ -24,7 +24,6 @@ from equitangents.kernels.program import (
     Standardise,
     Table,
     WindowPool,
-    inside,
 )
 
 _KNOWN = (Pool, WindowPool, Dual, Standardise)
@@ -72,9 +71,9 @@ def _of_ops(ops: tuple[Op, ...], positions: int, width: int, rng: np.random.Gene
         elif isinstance(op, Flatten | Decouple):
             drawn = [_signs(rng, positions, width) for _ in range(2)]
             positions = 1 if isinstance(op, Flatten) else positions
-        elif inside(op):
+        elif op.held:
             drawn = []
-            for branch in inside(op):
+            for branch in op.held:
                 made, after = _of_ops(branch, positions, width, rng)
                 drawn.append(made)
             positions = after

@@ -14,11 +14,11 @@ import numpy as np
 
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup, RotationGroup
-from equitangents.kernels.program import Affine, Dual, Flatten, FrozenArray, Op, Parallel, Pool, Table, with_inside
+from equitangents.kernels.program import Affine, Dual, Flatten, FrozenArray, Op, Operation, Parallel, Pool, Table
 
 
 @dataclass(frozen=True)
-class Zonal:
+class Zonal(Operation):
     """Mean over a zonal window: multiplies degree l of a field on the sphere by coefficients[l]; just 1 is the mean."""
 
     coefficients: FrozenArray  # float64 (degrees,), the first of them 1
@@ -33,7 +33,7 @@ FULL = Zonal(FrozenArray(np.ones(1)))
 
 
 @dataclass(frozen=True)
-class HaarMean:
+class HaarMean(Operation):
     """Average over the group: the mean over all relative rotations Q and all points y."""
 
 
@@ -113,7 +113,7 @@ class RotationFibres:
 
 def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     kept = (op for op in ops if not isinstance(op, Zonal | Table | HaarMean | Flatten | Pool))
-    return tuple(with_inside(op, _without_windows) for op in kept)
+    return tuple(op.with_held(_without_windows) for op in kept)
 
 
 def _checked(ops: tuple[Any, ...], known: tuple[type, ...]) -> tuple[Any, ...]:

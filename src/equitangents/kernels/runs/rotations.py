@@ -20,6 +20,7 @@ from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.resolution import Resolution
 from equitangents.kernels.rotations.rules import RotationRules
 from equitangents.kernels.runs import by_scale, traced_scales
+from equitangents.kernels.runs.results import any_traced, result
 from equitangents.kernels.scales import Treatment, law_of
 from equitangents.kernels.size import check_result
 from equitangents.kernels.units import with_biases
@@ -36,7 +37,7 @@ def compute(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None = None
     check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
     found = find_resolution(program, x1, x2, rules)
     with precision.scope(dtype):
-        if any(precision.is_traced(x) for x in (x1, x2)):
+        if any_traced(x1, x2):
             inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
             run: Any = partial(rules.traced, program, found.value)
             far = partial(reference.traced, program, found.value, carry=COVARIANCE)
@@ -89,7 +90,7 @@ def compute_pairs(
     dtype = precision.working_dtype(x1, x2)
     found = find_resolution(program, x1, x2, rules)
     with precision.scope(dtype):
-        if any(precision.is_traced(x) for x in (x1, x2)):
+        if any_traced(x1, x2):
             notes: list[str] = []
             run: Any = lambda a, b: rules.traced_listed(program, found.value, a, b, first, second)
             if not rules.differentiable:
@@ -161,8 +162,7 @@ def _differentiable(
     return run
 
 
-def _result(nngp: Any, ntk: Any, found: Resolution, choice: Choice, told: list[str], *inputs: Any) -> Kernels:
-    if any(isinstance(x, jax.Array) for x in inputs):
-        nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
-    notes = (*(note for note in (found.note, choice.note) if note is not None), *told)
-    return Kernels(nngp, ntk, choice.engine.name, "rotations", notes, found.error, found.value or None)
+def _result(nngp: Any, ntk: Any, found: Resolution, choice: Choice, told: list[str], *inputs: Any) -> Any:
+    facts = {"error_estimate": found.error, "resolution": found.value or None}
+    notes = (*(() if found.note is None else (found.note,)), *choice.notes, *told)
+    return result(inputs, nngp, ntk, None, 0, engine=choice.engine.name, form="rotations", notes=notes, **facts)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from equitangents.kernels.program import DualActivation, Parallel
+from equitangents.kernels.program import DualActivation, Operation, Parallel
 from equitangents.kernels.structured.program import Add, Split
 from equitangents.steerable import Features, Irrep
 
 
 @dataclass(frozen=True)
-class Filter:
+class Filter(Operation):
     """Sums over points by kernels of `rings` times angular parts: K' = W²/B Σ κ K κ'ᵀ (+ b² of numbers), B kernels."""
 
     into: Features
@@ -28,7 +28,7 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class PointMap:
+class PointMap(Operation):
     """Equivariant maps at each point: the kernels of a `Filter` that act on the point itself alone."""
 
     into: Features
@@ -38,7 +38,7 @@ class PointMap:
 
 
 @dataclass(frozen=True)
-class Gate:
+class Gate(Operation):
     """Numbers through `scalars` (None: they are gates alone), others times `gate` of a number of their own."""
 
     into: Features
@@ -48,7 +48,7 @@ class Gate:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class Sampled(Operation):
     """`activation` at sampled directions of the signal Σ_l h_l · f_l, and back to its coefficients."""
 
     irreps: tuple[Irrep, ...]
@@ -57,7 +57,7 @@ class Sampled:
 
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(Operation):
     """u ↦ u Σ_a c_a exp(-t_a |u|²) for `coefficients` c and `rates` t."""
 
     coefficients: tuple[float, ...]
@@ -66,7 +66,7 @@ class Norm:
 
 
 @dataclass(frozen=True)
-class PointMean:
+class PointMean(Operation):
     """The mean over all points that exist."""
 
 

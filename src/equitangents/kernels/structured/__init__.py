@@ -22,7 +22,6 @@ from equitangents.kernels.structured.program import (
     Times,
     is_structured,
 )
-from equitangents.kernels.structured.simplify import in_fields, simplified
 
 __all__ = [
     "Add",
@@ -40,9 +39,7 @@ __all__ = [
     "check_boxes",
     "deciding",
     "fitted_windows",
-    "in_fields",
     "is_padded",
     "is_structured",
     "keeps_windows",
-    "simplified",
 ]

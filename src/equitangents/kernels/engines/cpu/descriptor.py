@@ -17,12 +17,11 @@ from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, ZonalMean
-from equitangents.kernels.plans.collapse_total_windows import is_total
 from equitangents.kernels.plans.levels import GridLevel, Level
 from equitangents.kernels.plans.plan import PairPlan
+from equitangents.kernels.plans.shorten import is_total
 from equitangents.kernels.plans.stages import AlongFibres, AnyPool, Stage, stages_of
 from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, depth, fits_windows, unrolled, window_grid
-from equitangents.kernels.plans.steps import name_of as step_name
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, Standardise, Table
 from equitangents.kernels.units import unit_bias
 
@@ -54,9 +53,9 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     for stage in stages:
         for op, before, after in zip(stage.steps, stage.levels[:-1], stage.levels[1:], strict=True):
             if not _is_known(op, before, after):
-                return f"it has no {step_name(op)} of this kind"
+                return f"it has no {op.name} of this kind"
     for op in vector:
-        if not isinstance(op, Affine | Dual | Standardise | Fork | Restore | AddSaved):
+        if isinstance(op, Decouple) or not op.stays:
             return f"it has no {type(op).__name__} on plain vectors"
     if max(depth(vector), *(depth(stage.steps) for stage in stages)) > DEPTH:
         return f"it has at most {DEPTH} residual branches inside each other"
@@ -71,8 +70,7 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
 
 def _is_known(op: Step, before: Level, after: Level) -> bool:
     """Whether the engine's rules for levels cover `op` between these two."""
-    pointwise = isinstance(op, Affine | Dual | Decouple | Standardise | Fork | Restore | AddSaved)
-    return pointwise or fits_windows(op, before, after)
+    return op.stays or fits_windows(op, before, after)
 
 
 def _tables(plan: AlongFibres) -> list[FrozenArray]:

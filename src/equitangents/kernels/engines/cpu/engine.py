@@ -14,10 +14,9 @@ from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.plan import FieldPlan, field_plan, staged_field_plan
-from equitangents.kernels.plans.levels import NoFibresError
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.plans.stages import AlongFibres, staged
-from equitangents.kernels.program import Affine, Program
+from equitangents.kernels.program import Affine, NoFibresError, Program
 
 
 class CpuEngine(Engine):

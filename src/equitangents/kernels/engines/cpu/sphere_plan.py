@@ -12,18 +12,18 @@ from functools import cached_property
 import numpy as np
 
 from equitangents.kernels.plans.levels import Levels, TableLevel, still
-from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.program import FrozenArray, Op, Operation
 
 
 @dataclass(frozen=True)
-class ZonalMean:
+class ZonalMean(Operation):
     """Multiplies degree l of a field on the sphere by coefficients[l]; degrees beyond are dropped."""
 
     coefficients: FrozenArray
 
 
 @dataclass(frozen=True)
-class SphereMean:
+class SphereMean(Operation):
     """The mean over the sphere: the sum with these weights of its points."""
 
     weights: FrozenArray

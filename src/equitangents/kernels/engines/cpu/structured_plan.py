@@ -14,7 +14,7 @@ from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.descriptor import Description
 from equitangents.kernels.engines.cpu.structured_steps import Field, Registers
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, Flatten, Parallel, Pool, Table, WindowPool
+from equitangents.kernels.program import Affine, Box, Decouple, Dual, Flatten, Parallel, Pool, Table, WindowPool, flat
 from equitangents.kernels.structured.batch import reads_graphs
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
@@ -28,7 +28,6 @@ from equitangents.kernels.structured.program import (
     Split,
     StructuredProgram,
     Times,
-    flat,
 )
 
 _MECHANISMS = {

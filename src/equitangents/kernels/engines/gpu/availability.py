@@ -17,8 +17,7 @@ from equitangents.kernels.engines.gpu.source import folder
 from equitangents.kernels.plans.levels import GridLevel, Level
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
 from equitangents.kernels.plans.steps import AddSaved, Fork, Step, fits_windows, unrolled
-from equitangents.kernels.plans.steps import name_of as step_name
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
+from equitangents.kernels.program import Affine, Decouple, Dual, Table
 
 # Shared memory that a block may have, by compute capability; CUDA C++ Programming Guide, technical specifications.
 _SHARED_KB = {"7.0": 96, "7.5": 64, "8.0": 163, "8.6": 99, "8.7": 163, "8.9": 99, "9.0": 227, "10.0": 227, "10.3": 227}
@@ -73,7 +72,7 @@ def obstacle(plan: FibrePlan | PairPlan, dtype: DType = "float64") -> str | None
     if isinstance(plan, PairPlan):
         return f"it runs along fibres only, and here {plan.why}"
     steps, levels = unrolled(plan.field, plan.levels)
-    if not any(isinstance(op, Box | Table) for op in steps):
+    if not any(op.is_window for op in steps):
         return "without windows there are no fibres to carry, and JAX does as well"
     for op in steps:
         if isinstance(op, Dual) and type(op.activation) not in DUAL_SIDES:
@@ -82,7 +81,7 @@ def obstacle(plan: FibrePlan | PairPlan, dtype: DType = "float64") -> str | None
         return "it has the NTK parametrisation alone"
     for op, before, after in zip(steps, levels[:-1], levels[1:], strict=True):
         if not _is_known(op, before, after):
-            return f"it has no {step_name(op)} of this kind"
+            return f"it has no {op.name} of this kind"
     if any(isinstance(level, GridLevel) and len(level.shape) > AXES for level in levels):
         return f"its grids have at most {AXES} dimensions"
     if sum(_table_sizes(plan).values()) > _LARGEST:

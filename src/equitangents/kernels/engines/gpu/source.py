@@ -174,7 +174,7 @@ class _Writer:
         return f"Grid<{', '.join(axes)}, {str(level.torus).lower()}>"
 
     def stages(self) -> list[str]:
-        spatial = [i for i, op in enumerate(self.steps) if isinstance(op, Box | Table)]
+        spatial = [i for i, op in enumerate(self.steps) if op.is_window]
         begins = [-1, *spatial]
         found = []
         for number, i in enumerate(begins):

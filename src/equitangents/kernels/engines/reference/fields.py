@@ -19,8 +19,7 @@ from equitangents.kernels.engines.reference.run import Blocks, by_position
 from equitangents.kernels.engines.reference.sizes import TILE_ELEMENTS, tile_sides, working_bytes
 from equitangents.kernels.engines.reference.tile import Prepared, aligned, out_of_units, prepare
 from equitangents.kernels.fields.plan import FieldPlan, places
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan
-from equitangents.kernels.plans.tables import tables_of
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, tables_of
 from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
 

@@ -13,8 +13,7 @@ import numpy as np
 from equitangents.kernels.engines import reference
 from equitangents.kernels.engines.reference import sizes
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
-from equitangents.kernels.plans.tables import tables_of
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan, tables_of
 from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
 

@@ -25,7 +25,7 @@ from equitangents.kernels.engines.reference.structured.fields import (
     right,
     thetas,
 )
-from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool
+from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool, flat
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
     Add,
@@ -38,7 +38,6 @@ from equitangents.kernels.structured.program import (
     Normalise,
     Split,
     Times,
-    flat,
 )
 from equitangents.structured import SMALLER
 
