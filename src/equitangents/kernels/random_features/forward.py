@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from equitangents.kernels.engines.reference.moments import deviation
+from equitangents.kernels.engines.reference.execute import deviation
 from equitangents.kernels.program import (
     Affine,
     Box,

@@ -7,7 +7,7 @@ of points. Copies are independent, and so are irreps: their weights are apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from equitangents.kernels.program import DualActivation, Operation, Parallel
 from equitangents.kernels.structured.program import Add, Split
@@ -41,6 +41,7 @@ class PointMap(Operation):
 class Gate(Operation):
     """Numbers through `scalars` (None: they are gates alone), others times `gate` of a number of their own."""
 
+    needs_variances: ClassVar[bool] = True
     into: Features
     out: Features
     scalars: DualActivation | None
@@ -51,6 +52,7 @@ class Gate(Operation):
 class Sampled(Operation):
     """`activation` at sampled directions of the signal Σ_l h_l · f_l, and back to its coefficients."""
 
+    needs_variances: ClassVar[bool] = True
     irreps: tuple[Irrep, ...]
     activation: DualActivation
     resolution: int
@@ -60,6 +62,7 @@ class Sampled(Operation):
 class Norm(Operation):
     """u ↦ u Σ_a c_a exp(-t_a |u|²) for `coefficients` c and `rates` t."""
 
+    needs_variances: ClassVar[bool] = True
     coefficients: tuple[float, ...]
     rates: tuple[float, ...]
     largest: float | None = None

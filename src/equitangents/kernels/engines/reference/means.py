@@ -11,9 +11,8 @@ import numpy as np
 
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.engines.reference.execute import State, execute
+from equitangents.kernels.engines.reference.execute import State, execute, field_moments
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
-from equitangents.kernels.engines.reference.moments import field_moments
 from equitangents.kernels.engines.reference.tile import sum_in_groups, vector_levels
 from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.program import Op

@@ -15,9 +15,8 @@ from jax import lax
 
 from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry, Distance
-from equitangents.kernels.engines.reference.execute import State, execute
+from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
-from equitangents.kernels.engines.reference.moments import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
 from equitangents.kernels.plans.levels import GridLevel, Levels, still
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, has_dual
