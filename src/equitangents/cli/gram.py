@@ -14,7 +14,7 @@ from equitangents.cli.announcements import announced
 from equitangents.cli.files import PLACE, part
 
 if TYPE_CHECKING:
-    from equitangents.kernels.cost import CostedKernel
+    from equitangents.kernels.cost.forecast import CostedKernel
     from equitangents.scale import GramStore
 
 

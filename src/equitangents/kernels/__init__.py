@@ -1,6 +1,6 @@
 """Kernels of infinitely wide networks: programs, duals, engines, orbit averages, and finite-width estimates."""
 
-from equitangents.kernels.cost import KernelCost
+from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, kernel_cost
 from equitangents.kernels.empirical import empirical, empirical_matrix
 from equitangents.kernels.engines import Engine, engine_name

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 from numpy.typing import DTypeLike
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.cost import KernelCost, announce
 from equitangents.kernels.cost import forecast as cost_of_programs
 from equitangents.kernels.cost import rotations as cost_of_rotations
 from equitangents.kernels.cost import steerable as cost_of_steerable
 from equitangents.kernels.cost import structured as cost_of_structured
+from equitangents.kernels.cost.forecast import KernelCost, announce
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.program import Program
-from equitangents.kernels.projected import ProjectedProgram
 from equitangents.kernels.projected import compute as projected
+from equitangents.kernels.projected.program import ProjectedProgram
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.runs import programs, rotations, steerable, structured
-from equitangents.kernels.steerable import SteerableProgram
-from equitangents.kernels.structured import StructuredProgram
+from equitangents.kernels.steerable.program import SteerableProgram
+from equitangents.kernels.structured.program import StructuredProgram
 from equitangents.structured import Inputs
 
 
@@ -102,7 +102,6 @@ _KINDS = {
         rotations.compute,
         rotations.compute_diagonal,
         cost_of_rotations.kernel_cost,
-        has_fields=False,
         pairs=rotations.compute_pairs,
     ),
     ProjectedProgram: _Kind(

@@ -31,7 +31,7 @@ from equitangents.kernels.program import (
     WindowPool,
     residual,
 )
-from equitangents.kernels.rotations import RotationFibres, RotationProgram
+from equitangents.kernels.rotations.program import RotationFibres, RotationProgram
 from equitangents.kernels.structured.program import (
     Add,
     BlockSums,

@@ -26,12 +26,12 @@ from equitangents.kernels.duals.erf import Erf
 from equitangents.kernels.duals.gelu import Gelu
 from equitangents.kernels.duals.trigonometric import Cos, Sin
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
-from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run
+from equitangents.kernels.engines.reference.rotations.recursion import Variances, after, moments, run
 from equitangents.kernels.program import Affine, Dual, Op
 from equitangents.kernels.program import flat as every_operation
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations import RotationProgram
-from equitangents.kernels.rotations.closed_nodes import closed_nodes
+from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.rings import closed_nodes
 from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs, signals_for
 from equitangents.molecules.molecules import Molecules

@@ -14,7 +14,7 @@ from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group, Subgroup, TranslationGroup, WallpaperGroup
 from equitangents.kernels.program import FrozenArray, Op, Pool
-from equitangents.kernels.rotations import HaarMean, RotationOp
+from equitangents.kernels.rotations.program import HaarMean, RotationOp
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import check_sizes, per_dimension
 from equitangents.nn.signal import Blocks, Grid, OnGroup, OnRotations, Positions, Signal

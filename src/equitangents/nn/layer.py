@@ -14,7 +14,7 @@ from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group, RotationGroup
 from equitangents.kernels.program import Affine, GroupFibres, Op, RatedAffine
-from equitangents.kernels.rotations import RotationFibres
+from equitangents.kernels.rotations.program import RotationFibres
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure, anywhere

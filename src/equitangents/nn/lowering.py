@@ -7,13 +7,14 @@ from typing import Any
 
 from equitangents.errors import NetworkError
 from equitangents.kernels.program import Program
-from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.rotations.program import RotationFibres, RotationProgram
 from equitangents.kernels.simplify import program_of as of_operations
-from equitangents.kernels.steerable import SteerableProgram
-from equitangents.kernels.structured import StructuredProgram
+from equitangents.kernels.steerable.program import SteerableProgram
+from equitangents.kernels.structured.program import StructuredProgram
 from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
-from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
+from equitangents.nn.pooling import Flatten
+from equitangents.nn.signal import Blocks, Grid, OnGroup, OnRotations, Signal
 from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER
@@ -80,6 +81,22 @@ def lower_field(
     if not masks:
         return given, program_of(layers[given:], signals[given:])
     return given, structured_program_of(layers[given:], signals[given:], masks)
+
+
+def ends_on_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> bool:
+    """Whether a network lifts signals on the sphere, and its output has a value at every rotation."""
+    if not isinstance(signals[-1].positions, OnGroup | OnRotations):
+        return False
+    return any(isinstance(layer.fibres(s), RotationFibres) for layer, s in zip(layers, signals, strict=False))
+
+
+def lower_between_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, AnyProgram]:
+    """As `lower_field`, of a network that ends on rotations: the program of the one that ends in Flatten."""
+    flatten = Flatten()
+    whole = (*layers, flatten), (*signals, flatten.signal(signals[-1]))
+    if count_given(*whole):
+        raise NetworkError("the first layer is to be the SphereLift")
+    return 0, program_of(*whole)
 
 
 def _given_of_vector(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels import structured
+from equitangents.kernels.structured import program as structured
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.lowering import lowered
 from equitangents.nn.sequential import Sequential, chain, run_layers

@@ -19,7 +19,7 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups import Representation
 from equitangents.groups.representations import RepresentationLike, as_representation
 from equitangents.kernels.program import FrozenArray, GroupFibres
-from equitangents.kernels.projected import PositionMoves, ProjectedProgram, RotationMoves
+from equitangents.kernels.projected.program import PositionMoves, ProjectedProgram, RotationMoves
 from equitangents.nn.dense import Dense
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.pooling import Flatten

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from equitangents import precision
 from equitangents._types import ArrayLike, Numbers, Params
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
-from equitangents.kernels.cost import KernelCost
+from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
 from equitangents.kernels.fields.result import KernelField
 from equitangents.kernels.result import Kernels, NngpKernels

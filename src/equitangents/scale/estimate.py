@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents.formatting import duration, memory_size
 from equitangents.kernels import KernelCost
-from equitangents.kernels.cost import CostedKernel, check_dtype
+from equitangents.kernels.cost.forecast import CostedKernel, check_dtype
 from equitangents.scale.grid import Grid
 from equitangents.scale.side import side_of_tile
 from equitangents.validation import check_whole

@@ -18,7 +18,7 @@ import numpy as np
 from equitangents._version import __version__
 from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
-from equitangents.kernels.cost import as_part
+from equitangents.kernels.cost.forecast import as_part
 from equitangents.kernels.store.key import VERSION
 from equitangents.scale.chunks import Chunks, DamagedChunkError
 from equitangents.scale.direct import pages

@@ -14,7 +14,7 @@ from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.program import FrozenArray, Pool
-from equitangents.kernels.structured import Mix
+from equitangents.kernels.structured.program import Mix
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import Window, grid_shape
 from equitangents.nn.signal import Signal

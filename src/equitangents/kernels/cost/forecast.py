@@ -20,10 +20,10 @@ from equitangents.formatting import duration, memory_size
 from equitangents.kernels.cost.calibration import layer_rate, product_rate, uncertainty
 from equitangents.kernels.engines import Engine, choose
 from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields.size import result_bytes
 from equitangents.kernels.plans.counting import Work, count
 from equitangents.kernels.program import Program
 from equitangents.kernels.runs.programs import check_memory, choice_of, notes_of
-from equitangents.kernels.size import result_bytes
 from equitangents.precision import is_traced, working_dtype
 from equitangents.validation import check_whole
 

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents import precision
-from equitangents.kernels.cost import KernelCost, repeated
+from equitangents.kernels.cost.forecast import KernelCost, repeated
+from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.projected import sums
-from equitangents.kernels.projected.nodes import Nodes, position_nodes, rotation_nodes
 from equitangents.kernels.projected.program import PositionMoves, ProjectedProgram
 from equitangents.kernels.projected.resolution import resolve
+from equitangents.kernels.projected.sums import Nodes, position_nodes, rotation_nodes
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations import Resolution
-from equitangents.kernels.size import check_result
+from equitangents.kernels.rotations.resolution import Resolution
 from equitangents.memory import check_fits
 
 _TYPICAL = 8  # the resolution that costs are given for where signals are not known

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from equitangents.groups import MatrixGroup, Representation, RotationGroup
 from equitangents.kernels.program import FrozenArray, Program
-from equitangents.kernels.rotations import Accuracy, RotationProgram
-from equitangents.kernels.structured import StructuredProgram
+from equitangents.kernels.rotations.program import Accuracy, RotationProgram
+from equitangents.kernels.structured.program import StructuredProgram
 
 
 @dataclass(frozen=True)

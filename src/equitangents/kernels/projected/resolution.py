@@ -14,9 +14,8 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.groups import MatrixGroup, so3
-from equitangents.kernels.projected.nodes import rotation_nodes
 from equitangents.kernels.projected.program import RotationMoves
-from equitangents.kernels.projected.sums import all_pairs
+from equitangents.kernels.projected.sums import all_pairs, rotation_nodes
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.resolution import LADDER, Resolution, sample, surrogates
 from equitangents.sphere import rotate

@@ -13,12 +13,12 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.program import Dual, Op, Program, flat
 from equitangents.kernels.random_features.draws import draws
 from equitangents.kernels.random_features.forward import run, start
 from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels
-from equitangents.kernels.size import check_result
 from equitangents.memory import check_fits
 from equitangents.structured import is_structured
 from equitangents.validation import check_array, check_whole

@@ -20,18 +20,16 @@ from equitangents.kernels.engines.protocol import Steps
 from equitangents.kernels.engines.reference import fields as fields_by_reference
 from equitangents.kernels.engines.reference import run as by_reference
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
-from equitangents.kernels.engines.reference.sizes import tile_sides
-from equitangents.kernels.engines.registry import REFERENCE
-from equitangents.kernels.fields.part import Part
+from equitangents.kernels.engines.reference.tile import tile_sides
+from equitangents.kernels.engines.select import REFERENCE
+from equitangents.kernels.fields.part import MATRIX, Part
 from equitangents.kernels.fields.plan import field_plan
-from equitangents.kernels.fields.size import check_field
-from equitangents.kernels.layout import MATRIX
+from equitangents.kernels.fields.size import check_field, check_result
 from equitangents.kernels.plans.plan import plan, tables_of
 from equitangents.kernels.program import Program
 from equitangents.kernels.runs import by_scale, traced_scales, wide_norms
 from equitangents.kernels.runs.results import result
 from equitangents.kernels.scales import law_of
-from equitangents.kernels.size import check_result
 from equitangents.kernels.units import with_biases
 
 logger = logging.getLogger("equitangents")

@@ -20,10 +20,9 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines import REFERENCE, choose_where
 from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.size import check_field, field_bytes
+from equitangents.kernels.fields.size import check_field, check_result, field_bytes
 from equitangents.kernels.program import Parallel, flat
 from equitangents.kernels.runs.results import any_traced, cast, result
-from equitangents.kernels.size import check_result
 from equitangents.kernels.steerable.execute import own as own_fields
 from equitangents.kernels.steerable.execute import pair
 from equitangents.kernels.steerable.fields import Fields

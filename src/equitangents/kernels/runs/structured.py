@@ -19,16 +19,14 @@ from equitangents._types import DType
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import REFERENCE, Engine, choose_where
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
-from equitangents.kernels.engines.reference.sizes import TILE_ELEMENTS
 from equitangents.kernels.engines.reference.structured.execute import Context, execute, tables_of
-from equitangents.kernels.engines.reference.structured.fields import State
-from equitangents.kernels.engines.reference.structured.states import start, state_of_inputs
+from equitangents.kernels.engines.reference.structured.fields import State, start, state_of_inputs
+from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
 from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.size import check_field
+from equitangents.kernels.fields.size import check_field, check_result
 from equitangents.kernels.program import flat
 from equitangents.kernels.runs.results import any_traced, cast, result
 from equitangents.kernels.scales import norms
-from equitangents.kernels.size import check_result
 from equitangents.kernels.structured.batch import Batch, batch_of, check_alike, typed
 from equitangents.kernels.structured.program import StructuredProgram
 from equitangents.structured import Inputs

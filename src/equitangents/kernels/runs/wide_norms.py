@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike
-from equitangents.kernels.engines import reference
+from equitangents.kernels.engines.reference import tile as reference
 from equitangents.kernels.engines.reference.carry import COVARIANCE, Distance
 from equitangents.kernels.engines.reference.fields import field_tables, field_tile
 from equitangents.kernels.fields.plan import FieldPlan

@@ -13,8 +13,8 @@ import numpy as np
 
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.engines import engine_name
+from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.size import check_result
 from equitangents.kernels.store.folder import KernelStore
 from equitangents.kernels.store.key import kernel_key
 from equitangents.precision import is_traced, working_dtype

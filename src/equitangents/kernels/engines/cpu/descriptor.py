@@ -16,8 +16,7 @@ import numpy as np
 from equitangents.kernels.engines.codes import AXES, DEPTH, PLAN_VERSION, DualKind, OpKind
 from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, computed_in_double
-from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
-from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, ZonalMean
+from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.plans.levels import GridLevel, Level
 from equitangents.kernels.plans.plan import PairPlan
 from equitangents.kernels.plans.shorten import is_total

@@ -20,8 +20,7 @@ from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered, threads
 from equitangents.kernels.engines.cpu.result_memory import RESULTS
-from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
-from equitangents.kernels.engines.cpu.sphere_plan import SpherePlan
+from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SpherePlan
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.scales import check_representable
 

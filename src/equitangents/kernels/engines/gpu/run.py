@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.engines import reference
 from equitangents.kernels.engines.codes import PairKind
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.gpu.availability import capability
 from equitangents.kernels.engines.gpu.compiler import cubin, emulated, host_library
 from equitangents.kernels.engines.gpu.sides import sides
 from equitangents.kernels.engines.gpu.source import Source, source
+from equitangents.kernels.engines.reference import tile as reference
 from equitangents.kernels.plans.plan import FibrePlan
 
 BLOCKS = 2048  # blocks that keep a large GPU busy

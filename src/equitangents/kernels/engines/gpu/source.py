@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from equitangents.kernels import duals
-from equitangents.kernels.engines.built import native_folders
+from equitangents.kernels.engines.cpu.library import native_folders
 from equitangents.kernels.engines.gpu.shape import Level, Orbit, Shape, shape_of, three
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES, Side, has_mean
-from equitangents.kernels.engines.reference import carries_distance
+from equitangents.kernels.engines.reference.tile import carries_distance
 from equitangents.kernels.plans.levels import TableLevel
 from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.plans.steps import AddSaved, Fork, unrolled

@@ -16,8 +16,15 @@ from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.pairs import PairGeometry
 from equitangents.kernels.engines.reference.run import Blocks, by_position
-from equitangents.kernels.engines.reference.sizes import TILE_ELEMENTS, tile_sides, working_bytes
-from equitangents.kernels.engines.reference.tile import Prepared, aligned, out_of_units, prepare
+from equitangents.kernels.engines.reference.tile import (
+    TILE_ELEMENTS,
+    Prepared,
+    aligned,
+    out_of_units,
+    prepare,
+    tile_sides,
+    working_bytes,
+)
 from equitangents.kernels.fields.plan import FieldPlan, places
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, tables_of
 from equitangents.kernels.program import Program

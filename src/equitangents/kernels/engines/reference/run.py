@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents.kernels.engines import reference
-from equitangents.kernels.engines.reference import sizes
+from equitangents.kernels.engines.reference import tile as reference
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan, tables_of
 from equitangents.kernels.program import Program
@@ -23,7 +22,7 @@ def kernels(program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np
     steps = plan(program)
     symmetric = x2 is None
     n1, n2 = len(x1), len(x1) if x2 is None else len(x2)
-    rows, columns = sizes.tile_sides(steps, n1, n2, x1.dtype.itemsize)
+    rows, columns = reference.tile_sides(steps, n1, n2, x1.dtype.itemsize)
     if symmetric:
         columns = rows
     tables = jax.device_put(tables_of(steps, program))
@@ -50,7 +49,7 @@ def kernels(program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np
 def diagonal(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
     steps = plan(program)
-    rows, columns = sizes.tile_sides(steps, len(x), len(x), x.dtype.itemsize)
+    rows, columns = reference.tile_sides(steps, len(x), len(x), x.dtype.itemsize)
     tables = jax.device_put(tables_of(steps, program))
     blocks = Blocks(steps, tables, x, rows * columns)
     parts = [_diagonal(steps, tables, *blocks[i]) for i in range(len(blocks))]
@@ -61,7 +60,7 @@ def diagonal(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def traced(program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple[Any, Any]:
     """Kernels inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
     steps = plan(program)
-    rows, columns = sizes.tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
+    rows, columns = reference.tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
     tables = {key: jnp.asarray(table) for key, table in tables_of(steps, program).items()}
 
     def stacked(x: Any, size: int) -> Any:
@@ -106,14 +105,14 @@ def _diagonal(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: An
 class Blocks:
     """Inputs in blocks of equal size, the last filled up with zeros, each with what is known of it alone.
 
-    Blocks are prepared when they are asked for; so many are held as fit into `PANEL`.
+    Blocks are prepared when they are asked for; so many are held as fit into `tile.PANEL`.
     """
 
     def __init__(self, steps: FibrePlan | PairPlan, tables: dict[str, Any], x: np.ndarray, size: int) -> None:
         self._steps, self._tables, self._x, self._size = steps, tables, x, size
         self._held: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
-        each = size * sizes.prepared_numbers(steps, x.shape[-1]) * x.dtype.itemsize
-        self._most = max(1, sizes.PANEL // each)
+        each = size * reference.prepared_numbers(steps, x.shape[-1]) * x.dtype.itemsize
+        self._most = max(1, reference.PANEL // each)
 
     def __len__(self) -> int:
         return -(-len(self._x) // self._size)

@@ -23,8 +23,7 @@ from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.rotations import recursion
 from equitangents.kernels.engines.reference.rotations.measured import samples_of
 from equitangents.kernels.plans.plan import has_dual
-from equitangents.kernels.rotations.points import sphere_resolution
-from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.program import RotationProgram, sphere_resolution
 from equitangents.kernels.threads import threads
 
 _TILE_ELEMENTS = 1 << 15  # numbers in one field of a tile: a ring's rotations (or a sphere's points) times pairs
