@@ -6,14 +6,13 @@ from equitangents.kernels.empirical import empirical, empirical_matrix
 from equitangents.kernels.engines import Engine, engine_name
 from equitangents.kernels.engines import register as register_engine
 from equitangents.kernels.equivariant import EquivariantAverage, equivariant_average
-from equitangents.kernels.fields.result import KernelField
 from equitangents.kernels.finite_width import FiniteWidth, finite_width
 from equitangents.kernels.invariance import kernel_invariance_error
 from equitangents.kernels.monte_carlo import MonteCarlo, monte_carlo
 from equitangents.kernels.orbit import OrbitAverage, orbit_average
 from equitangents.kernels.program import Program
 from equitangents.kernels.random_features import RandomFeatures, random_features
-from equitangents.kernels.result import KernelFunction, Kernels
+from equitangents.kernels.result import KernelField, KernelFunction, Kernels
 from equitangents.kernels.store import KeptKernel, KernelStore
 
 __all__ = [

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, kernel_cost
 from equitangents.kernels.fields.part import Part, part_of
-from equitangents.kernels.fields.result import KernelField, NngpKernelField
+from equitangents.kernels.result import KernelField, NngpKernelField
 from equitangents.kernels.steerable.program import SteerableProgram
 from equitangents.kernels.store.key import described
 from equitangents.nn.layer import Layer

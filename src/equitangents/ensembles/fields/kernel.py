@@ -9,8 +9,7 @@ import numpy as np
 
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.kernels import Kernels
-from equitangents.kernels.fields.result import FieldFunction
-from equitangents.kernels.result import NngpKernels
+from equitangents.kernels.result import FieldFunction, NngpKernels
 
 _ENTRIES = 2**22  # of a block of the field, NNGP and NTK each: 16 MB in float32, which an allocator uses again
 

@@ -18,7 +18,7 @@ from equitangents.ensembles.fields.turning import turning_outputs
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.inference import augment_targets
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.fields.result import FieldFunction
+from equitangents.kernels.result import FieldFunction
 from equitangents.nn import Sequential
 
 

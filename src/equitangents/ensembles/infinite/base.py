@@ -24,7 +24,7 @@ from equitangents.ensembles.standardisation import StandardisedInputs, check_sta
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, Momentum, as_times
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.fields.result import FieldFunction
+from equitangents.kernels.result import FieldFunction
 from equitangents.scale.place import local
 from equitangents.solvers import Method, Report
 from equitangents.solvers.choosing import as_method

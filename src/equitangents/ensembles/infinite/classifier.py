@@ -28,7 +28,7 @@ from equitangents.ensembles.scores import FieldClassifierMixin
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Momentum, argmax_probabilities, as_times
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.fields.result import FieldFunction
+from equitangents.kernels.result import FieldFunction
 from equitangents.solvers import Method
 
 

@@ -18,7 +18,7 @@ from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.training.settings import check_actions
 from equitangents.errors import ShapeError
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.fields.result import FieldFunction
+from equitangents.kernels.result import FieldFunction
 
 
 def make_training(

@@ -15,7 +15,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels import near_axis
-from equitangents.kernels.engines import Choice, Engine, choose_where
+from equitangents.kernels.engines import Choice, Engine, choose, choose_where
 from equitangents.kernels.engines.protocol import Steps
 from equitangents.kernels.engines.reference import fields as fields_by_reference
 from equitangents.kernels.engines.reference import run as by_reference
@@ -110,7 +110,7 @@ def compute_diagonal(program: Program, x: ArrayLike, engine: str | None = None, 
 def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> tuple[Choice, Steps]:
     """The engine for `program`, or for a part of its field, and how it runs that."""
     if part is None:
-        choice = choose_where(lambda candidate: candidate.obstacle(program, dtype), engine)
+        choice = choose(program, engine, dtype)
         return choice, choice.engine.steps(program)
     choice = choose_where(lambda candidate: candidate.field_obstacle(program, part, dtype), engine)
     return choice, choice.engine.field_steps(program, part).steps

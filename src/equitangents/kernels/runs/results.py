@@ -12,8 +12,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import DType
 from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.result import KernelField
-from equitangents.kernels.result import Kernels
+from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.scales import check_representable
 
 

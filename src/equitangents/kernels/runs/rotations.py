@@ -19,9 +19,8 @@ from equitangents.kernels.engines.protocol import RotationRules
 from equitangents.kernels.engines.reference.carry import COVARIANCE
 from equitangents.kernels.engines.reference.rotations import measured, reference, tiling
 from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.result import KernelField
 from equitangents.kernels.fields.size import check_result
-from equitangents.kernels.result import Kernels
+from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.resolution import Resolution
 from equitangents.kernels.runs import by_scale, traced_scales
