@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
 
 from equitangents.kernels.program import FrozenArray, GroupFibres, NoFibresError, Op, Operation, Parallel
 
@@ -16,6 +19,9 @@ from equitangents.kernels.program import FrozenArray, GroupFibres, NoFibresError
 @dataclass(frozen=True)
 class GridLevel:
     """A grid of positions; `step` turns a fibre's label into an offset on this grid."""
+
+    on_grid: ClassVar[bool] = True
+    tables: ClassVar[dict[str, np.ndarray]] = {}
 
     shape: tuple[int, ...]
     wrap: bool
@@ -38,7 +44,15 @@ class GridLevel:
 class TableLevel:
     """Positions moved by a group; row q of the table holds the partners of all positions."""
 
+    on_grid: ClassVar[bool] = False
+    shape: ClassVar[tuple[int, ...]] = ()
+
     table: FrozenArray
+
+    @property
+    def tables(self) -> dict[str, np.ndarray]:
+        """Where the group moves positions, by key."""
+        return {self.table.key: self.table.array}
 
     @property
     def positions(self) -> int:

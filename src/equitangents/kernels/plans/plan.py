@@ -7,13 +7,14 @@ needs one fibre, a global pool all of them, pooling in blocks those that join tw
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels, TableLevel, grid_levels, lifted_levels
+from equitangents.kernels.plans.levels import GridLevel, Level, Levels, grid_levels, lifted_levels
 from equitangents.kernels.plans.shorten import collapse_total_windows, merge_cosets
 from equitangents.kernels.program import (
     Affine,
@@ -22,9 +23,9 @@ from equitangents.kernels.program import (
     HashedOnce,
     NoFibresError,
     Op,
+    Operation,
     Pool,
     Program,
-    Table,
     arrays_of,
     flat,
 )
@@ -55,6 +56,16 @@ class FibrePlan(HashedOnce):
         """The largest field that one fibre needs."""
         return max(level.positions for level in self.levels.levels)
 
+    @property
+    def numbers(self) -> int:
+        """Of the largest field, between two inputs."""
+        return self.positions
+
+    @property
+    def parts(self) -> tuple[tuple[Op, ...], ...]:
+        """All operations, of the field and on vectors."""
+        return self.field, self.vector
+
 
 @dataclass(frozen=True)
 class PairPlan:
@@ -66,6 +77,16 @@ class PairPlan:
     why: str
 
     form: ClassVar[str] = "pairs"
+
+    @property
+    def numbers(self) -> int:
+        """Of the largest field, between two inputs."""
+        return self.positions**2
+
+    @property
+    def parts(self) -> tuple[tuple[Op, ...], ...]:
+        """All operations."""
+        return (self.ops,)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -212,12 +233,16 @@ def has_dual(ops: tuple[Op, ...]) -> bool:
     return any(op.needs_variances for op in ops)
 
 
+def index_tables(ops: Iterable[Operation], levels: Iterable[Level]) -> dict[str, np.ndarray]:
+    """The tables of operations that hold no others, and of levels, by key."""
+    return {key: table for thing in (*ops, *levels) for key, table in thing.tables.items()}
+
+
 def tables_of(steps: FibrePlan | PairPlan, program: Program) -> dict[str, Any]:
     """All index tables that running the plan needs."""
     tables = arrays_of(program)
     if isinstance(steps, FibrePlan):
         tables[steps.labels.key] = steps.labels.array
         tables[steps.fibres.key] = steps.fibres.array
-        tables |= {op.index.key: op.index.array for op in steps.field if isinstance(op, Table)}
-        tables |= {lv.table.key: lv.table.array for lv in steps.levels.levels if isinstance(lv, TableLevel)}
+        tables |= index_tables(steps.field, steps.levels.levels)
     return tables

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels
-from equitangents.kernels.program import Box, Op, Operation, Parallel, Table
+from equitangents.kernels.plans.levels import Level, Levels
+from equitangents.kernels.program import Box, Op, Operation, Parallel
 
 
 class Kept(Operation):
@@ -114,17 +114,15 @@ def _side_by_side(op: Parallel, inner: Levels | None, slot: int, steps: list[Ste
 
 
 def _differ(before: Level, after: Level) -> bool:
-    if isinstance(before, GridLevel) and isinstance(after, GridLevel):
-        return before.shape != after.shape
-    return before != after
+    return before.shape != after.shape if before.on_grid and after.on_grid else before != after
 
 
 def fits_windows(op: Step, before: Level, after: Level) -> bool:
     """Whether an operation is a mean over windows that compiled engines have between these levels."""
     if isinstance(op, Box):
-        lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
+        lifted = not (before.on_grid or after.on_grid)
         return not lifted or (op.wrap and math.prod(op.in_shape) == math.prod(op.out_shape) == before.positions)
-    return isinstance(op, Table) and not isinstance(after, GridLevel)
+    return op.is_window and not after.on_grid
 
 
 def window_grid(steps: Sequence[Step], levels: Sequence[Level], i: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.plans.levels import GridLevel, Level
-from equitangents.kernels.plans.plan import PairPlan
+from equitangents.kernels.plans.plan import PairPlan, index_tables
 from equitangents.kernels.plans.shorten import is_total
 from equitangents.kernels.plans.stages import AlongFibres, AnyPool, Stage, stages_of
 from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, depth, fits_windows, unrolled, window_grid
@@ -52,7 +52,7 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
         return "it has no weights of variance 0 but in the NTK parametrisation"
     for stage in stages:
         for op, before, after in zip(stage.steps, stage.levels[:-1], stage.levels[1:], strict=True):
-            if not _is_known(op, before, after):
+            if not (op.stays or fits_windows(op, before, after)):
                 return f"it has no {op.name} of this kind"
     for op in vector:
         if isinstance(op, Decouple) or not op.stays:
@@ -60,26 +60,13 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     if max(depth(vector), *(depth(stage.steps) for stage in stages)) > DEPTH:
         return f"it has at most {DEPTH} residual branches inside each other"
     levels = [level for stage in stages for level in stage.levels]
-    if any(isinstance(level, GridLevel) and len(level.shape) > AXES for level in levels):
+    if any(len(level.shape) > AXES for level in levels):
         return f"its grids have at most {AXES} dimensions"
-    tables = {t.key: t.array.size for t in _tables(plan)}
-    if sum(tables.values()) > _LARGEST or plan.positions > _LARGEST // 64:
+    tables = index_tables((op for stage in stages for op in stage.steps), levels)
+    tables |= {t.key: t.array for t in (plan.labels, *(t for stage in stages for t in (stage.fibres, *stage.own)))}
+    if sum(table.size for table in tables.values()) > _LARGEST or plan.positions > _LARGEST // 64:
         return "the index tables of the network are too large for it"
     return None
-
-
-def _is_known(op: Step, before: Level, after: Level) -> bool:
-    """Whether the engine's rules for levels cover `op` between these two."""
-    return op.stays or fits_windows(op, before, after)
-
-
-def _tables(plan: AlongFibres) -> list[FrozenArray]:
-    found = [plan.labels]
-    for stage in stages_of(plan):
-        found += [op.index for op in stage.steps if isinstance(op, Table)]
-        found += [level.table for level in stage.levels if not isinstance(level, GridLevel)]
-        found += [stage.fibres, *stage.own]
-    return found
 
 
 @lru_cache(maxsize=64)

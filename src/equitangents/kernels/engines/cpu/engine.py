@@ -12,11 +12,11 @@ from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.engines.cpu.rotations import CompiledRotations
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields.plan import FieldPlan, field_plan, staged_field_plan
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.plans.stages import AlongFibres, staged
 from equitangents.kernels.program import Affine, NoFibresError, Program
-from equitangents.kernels.run.part import Part
-from equitangents.kernels.run.plan import FieldPlan, field_plan, staged_field_plan
 
 
 class CpuEngine(Engine):

@@ -14,10 +14,10 @@ from equitangents.kernels.engines.gpu.compiler import EMULATE, emulated, host_co
 from equitangents.kernels.engines.gpu.shape import AXES, shape_of
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES
 from equitangents.kernels.engines.gpu.source import folder
-from equitangents.kernels.plans.levels import GridLevel, Level
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan
+from equitangents.kernels.plans.levels import Level
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, index_tables
 from equitangents.kernels.plans.steps import AddSaved, Fork, Step, fits_windows, unrolled
-from equitangents.kernels.program import Affine, Decouple, Dual, Table
+from equitangents.kernels.program import Affine, Decouple, Dual
 
 # Shared memory that a block may have, by compute capability; CUDA C++ Programming Guide, technical specifications.
 _SHARED_KB = {"7.0": 96, "7.5": 64, "8.0": 163, "8.6": 99, "8.7": 163, "8.9": 99, "9.0": 227, "10.0": 227, "10.3": 227}
@@ -82,9 +82,10 @@ def obstacle(plan: FibrePlan | PairPlan, dtype: DType = "float64") -> str | None
     for op, before, after in zip(steps, levels[:-1], levels[1:], strict=True):
         if not _is_known(op, before, after):
             return f"it has no {op.name} of this kind"
-    if any(isinstance(level, GridLevel) and len(level.shape) > AXES for level in levels):
+    if any(len(level.shape) > AXES for level in levels):
         return f"its grids have at most {AXES} dimensions"
-    if sum(_table_sizes(plan).values()) > _LARGEST:
+    tables = {**index_tables(steps, levels), **{t.key: t.array for t in (plan.labels, plan.fibres)}}
+    if sum(table.size for table in tables.values()) > _LARGEST:
         return "the index tables of the network are too large for it"
     needed, limit = shape_of(plan, np.dtype(dtype).itemsize).bytes, _shared_bytes()
     if needed > limit:
@@ -101,11 +102,3 @@ def _shared_bytes() -> int:
 def _is_known(op: Step, before: Level, after: Level) -> bool:
     """Whether the engine's rules for levels cover `op` between these two."""
     return isinstance(op, Affine | Dual | Decouple | Fork | AddSaved) or fits_windows(op, before, after)
-
-
-def _table_sizes(plan: FibrePlan) -> dict[str, int]:
-    found = [plan.labels, plan.fibres]
-    steps, levels = unrolled(plan.field, plan.levels)
-    found += [op.index for op in steps if isinstance(op, Table)]
-    found += [level.table for level in levels if not isinstance(level, GridLevel)]
-    return {table.key: table.array.size for table in found}

@@ -36,15 +36,14 @@ PANEL = 64 << 20  # bytes of prepared inputs that are held at a time, on each si
 
 def tile_sides(steps: FibrePlan | PairPlan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
     """Rows and columns of a tile; raises MemoryLimitError if even one pair of inputs is too large."""
-    field = steps.positions if isinstance(steps, FibrePlan) else steps.positions**2
-    needed = field * _FIELDS * itemsize
+    needed = steps.numbers * _FIELDS * itemsize
     if needed > _MEMORY_LIMIT:
         raise MemoryLimitError(
             f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {steps.positions}² pairs of positions, more "
             f"than {_MEMORY_LIMIT / 2**30:.0f} GiB; use smaller inputs, a strided first layer, or a network whose "
             "fibres close (one kind of padding before each pool)"
         )
-    pairs = max(1, TILE_ELEMENTS // field)
+    pairs = max(1, TILE_ELEMENTS // steps.numbers)
     side = max(1, int(pairs**0.5))
     rows = min(n1, side)
     return rows, min(n2, max(1, pairs // rows))
@@ -63,8 +62,7 @@ def working_bytes(steps: FibrePlan | PairPlan, channels: int, n1: int, n2: int, 
     rows, columns = tile_sides(steps, n1, n2, itemsize)
     each = prepared_numbers(steps, channels) * itemsize
     panels = sum(min(-(-n // side) * side * each, max(PANEL, side * each)) for n, side in ((n1, rows), (n2, columns)))
-    field = steps.positions if isinstance(steps, FibrePlan) else steps.positions**2
-    return panels + rows * columns * field * _FIELDS * itemsize
+    return panels + rows * columns * steps.numbers * _FIELDS * itemsize
 
 
 _VECTOR = GridLevel((), wrap=True)
@@ -93,7 +91,7 @@ def in_units(
 
     Kernels do not depend on units, so their derivatives do not either.
     """
-    added = unit_bias(*((plan.ops,) if isinstance(plan, PairPlan) else (plan.field, plan.vector)))
+    added = unit_bias(*plan.parts)
     if added is None:
         return x, None
     square = jax.lax.stop_gradient(jnp.mean(x * x, axis=axes, keepdims=True)) + added
