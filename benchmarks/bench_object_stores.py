@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bench_scheduling import simulated
-from equitangents.scale import place
-from equitangents.scale.grid import Grid
-from equitangents.scale.side import LARGEST_SHARD
+from equitangents.scale.cost import LARGEST_SHARD
+from equitangents.tiles import place
+from equitangents.tiles.grid import Grid
 
 A_PREFIX = 3500  # puts a second that Amazon says S3 takes below one prefix at least
 
@@ -44,7 +44,7 @@ def bucket() -> Any:
 def counted(tiles_in_a_task: int, side: int = 24) -> tuple[Counter[str], int, int, int]:
     """(requests of workers, tiles, tasks, bytes of a task) of a symmetric matrix of `side` × `side` tiles."""
     import equitangents as et
-    from equitangents.scale.tiles import compute_tiles
+    from equitangents.scale.work import compute_tiles
 
     net = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
     x = np.random.default_rng(0).normal(size=(4 * side, 3))

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.scale import executors
-from equitangents.scale.tiles import Done
+from equitangents.scale.work import Done
 
 LATENCY = 0.002  # seconds from client to worker, and back
 # All workers are threads of this process, each of which would take its memory for its own and pause.

@@ -27,8 +27,8 @@ import numpy as np
 from benchmarks.peers import OUT, environment
 from equitangents import nn
 from equitangents.kernels.steerable.linear import count, filter_kernels
-from equitangents.steerable import Features, angular_kernels, irrep, rings
-from equitangents.steerable.harmonics import directions_and_lengths
+from equitangents.steerable import Features, angular_kernels, irrep
+from equitangents.steerable.harmonics import directions_and_lengths, rings
 from equitangents.steerable.irrep import SPACES
 
 RADII, WIDTH = (0.0, 1.0, 2.0), 0.6

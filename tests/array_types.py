@@ -24,6 +24,8 @@ from beartype import beartype
 from beartype.door import is_bearable
 from jaxtyping import AbstractArray
 
+from equitangents.former import former_homes
+
 PACKAGES = ("equitangents", "equitangents_studies")
 
 
@@ -82,13 +84,14 @@ def _checked(function: Callable[..., Any], annotations: dict[str, Any]) -> Calla
 
 
 def _is_public(function: Callable[..., Any]) -> bool:
-    """Whether the function, or the class that it belongs to, is in the `__all__` of a package that holds it."""
+    """Whether the function, or the class that it belongs to, is or was in the `__all__` of a package that holds it."""
     outer, *inner = function.__qualname__.split(".")
     if any(re.match("_(?!_)", name) for name in (outer, *inner)):
         return False
     packages = function.__module__.split(".")
     holders = (sys.modules.get(".".join(packages[:end])) for end in range(1, len(packages) + 1))
-    return any(outer in getattr(holder, "__all__", ()) for holder in holders)
+    named = any(outer in getattr(holder, "__all__", ()) for holder in holders)
+    return named or outer in former_homes(".".join(packages[:2]))
 
 
 def holds_array(annotation: Any) -> bool:

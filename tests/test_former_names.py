@@ -1,5 +1,6 @@
 """One name for one thing: former names of arguments warn and go on, and `progress` means the same everywhere."""
 
+import importlib
 import inspect
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import equitangents as et
 from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.former import FORMER, former_homes
 from equitangents.keywords import renamed
 
 X = np.random.default_rng(0).normal(size=(12, 3))
@@ -36,6 +38,18 @@ def test_methods_too():
     with pytest.warns(DeprecationWarning, match="method"):
         assert Thing(method=3).solver == 3
     assert Thing(4).solver == 4
+
+
+@pytest.mark.parametrize("room", FORMER)
+def test_a_name_that_a_room_no_longer_names_is_found_there_with_a_warning(room):
+    package = importlib.import_module(f"equitangents.{room}")
+    for name, home in former_homes(package.__name__).items():
+        assert name not in package.__all__
+        with pytest.warns(DeprecationWarning, match=f"equitangents.{room}.{name} is now {home}.{name}; ") as seen:
+            assert getattr(package, name) is getattr(importlib.import_module(home), name)
+        assert seen[0].filename == __file__
+    with pytest.raises(AttributeError, match="Misspelt"):
+        package.Misspelt
 
 
 @pytest.mark.parametrize("room", [statistics, systems, et.metrics], ids=lambda room: room.__name__)

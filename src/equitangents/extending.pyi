@@ -9,6 +9,7 @@ from equitangents._types import ArrayLike, DType, Elements, FileName, Numbers, P
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.inputs import check_network
+from equitangents.former import former_names
 from equitangents.keywords import meant, renamed
 from equitangents.validation import check_array, check_same_length, check_whole, is_whole
 
@@ -37,8 +38,7 @@ from equitangents.nn.signal import Grid, Signal
 from equitangents import precision
 from equitangents.memory import check_fits, machine_memory
 from equitangents.normals import standard_normal
-from equitangents.scale.executors import Tasks, check_spread, workers_of
-from equitangents.scale.spreading import opened, spread
+from equitangents.scale.executors import Tasks, check_spread, opened, spread, workers_of
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
 from equitangents.ensembles.training.batches import Batches
@@ -85,6 +85,7 @@ __all__ = [
     "duration",
     "evaluate",
     "exact_duration",
+    "former_names",
     "held",
     "init_members",
     "is_whole",

@@ -15,7 +15,7 @@ from equitangents.audit.report.page.pictures import cells
 from equitangents.audit.report.page.polar import CENTRE, RADIUS, place
 from equitangents.audit.report.page.svg import nice_ticks
 from equitangents.audit.report.page.words import relative, share
-from equitangents.report import outside_resources
+from equitangents.report.render import outside_resources
 
 SECTIONS = ("elements", "orbits", "layers", "sets", "irreps", "ensemble", "remedies", "contract", "reproduce", "cite")
 

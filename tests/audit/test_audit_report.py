@@ -20,7 +20,7 @@ from equitangents.audit.report.junit import junit
 from equitangents.audit.report.markdown import Marked, table
 from equitangents.audit.report.page import html
 from equitangents.errors import InvalidArgumentError
-from equitangents.report import outside_resources
+from equitangents.report.render import outside_resources
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "audit.schema.json"
 

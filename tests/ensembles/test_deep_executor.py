@@ -16,7 +16,7 @@ from sklearn.base import clone
 from equitangents import DeepEnsemble, nn
 from equitangents.ensembles.training import spread
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.scale import spreading
+from equitangents.scale import executors
 from equitangents_studies.common.training import train_recorded
 from equitangents_studies.framework.study import Task
 from kills import Dying
@@ -59,7 +59,7 @@ def test_members_of_a_dead_worker_are_trained_again(alone, monkeypatch, caplog):
         again.append((workers, list(items)))
         tasks.report(tasks.run(items))
 
-    monkeypatch.setattr(spreading, "compute_by_processes", by_processes)
+    monkeypatch.setattr(executors, "compute_by_processes", by_processes)
     model = DeepEnsemble(NET, executor=Dying(tasks=1), **SETTINGS).fit(X, Y, **RECORD)
     assert_same(model, alone)
     assert again == [(2, [(2, 2), (4, 1)])]

@@ -10,7 +10,8 @@ import pytest
 import equitangents as et
 from equitangents.ensembles.infinite.held_out_page import HeldOut, held_out_page
 from equitangents.errors import InvalidArgumentError
-from equitangents.report import outside_resources, render
+from equitangents.report import render
+from equitangents.report.render import outside_resources
 
 RNG = np.random.default_rng(0)
 NET = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))

@@ -6,7 +6,8 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.ensembles.infinite.saving import load_means
-from equitangents.kernels import RandomFeatures, random_features
+from equitangents.kernels import random_features
+from equitangents.kernels.random_features import RandomFeatures
 from equitangents.solvers.primal import FeatureMatrix, Primal
 
 NET = nn.Sequential(nn.Dense(1, 2**0.5, 0.2), nn.Relu(), nn.Dense(1, 2**0.5), nn.Relu(), nn.Dense(1))

@@ -14,6 +14,7 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.actions import tensor_product
+from equitangents.actions.subset import ActionSubset
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.storage.attribute_types import _PLAIN
 from equitangents.ensembles.storage.fits import FITS
@@ -54,7 +55,7 @@ def again(value):
 @pytest.mark.parametrize("value", [*GROUPS, *ACTIONS], ids=repr)
 def test_groups_and_actions_come_back(value):
     found = again(value)
-    if isinstance(value, et.actions.ActionSubset):
+    if isinstance(value, ActionSubset):
         assert found.action == value.action
         assert found.elements.tolist() == value.elements.tolist()
     else:

@@ -9,7 +9,8 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import ShapeError
-from equitangents.functional import EmpiricalKernel, batch, ntk_vector_product
+from equitangents.functional import EmpiricalKernel, batch
+from equitangents.functional.empirical import ntk_vector_product
 from equitangents.kernels.structured_derivatives import structure
 from equitangents.kernels.tangent import cheapest
 

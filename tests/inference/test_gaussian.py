@@ -10,7 +10,8 @@ from equitangents.errors import (
     NotPositiveDefiniteError,
     ShapeError,
 )
-from equitangents.inference import Descent, Flow, TrainedProcess, decompose, sample_gaussian
+from equitangents.inference import Descent, Flow, TrainedProcess, decompose
+from equitangents.inference.draws import sample_gaussian
 from oracles import literal_training
 
 N, M, OUTPUTS = 7, 4, 2

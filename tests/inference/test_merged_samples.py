@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from equitangents.inference import distinct
+from equitangents.inference.augmented import distinct
 
 
 def test_merged_samples_weigh_as_much_as_their_copies_together():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.kernels import compute
+from equitangents.kernels.dispatch import compute
 from equitangents.kernels.program import Program
 from equitangents.nn import Dense, Erf, Flatten, GroupConv, GroupPool, Lift, Relu, Residual, Sequential
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.kernels import compute
+from equitangents.kernels.dispatch import compute
 from equitangents.nn import (
     Abs,
     AvgPool,

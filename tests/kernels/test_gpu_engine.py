@@ -1,6 +1,7 @@
 """The GPU engine computes what the other engines compute; emulated, since tests cannot count on a GPU.
 
-The emulation compiles the kernel that a GPU would run with a C++ compiler, its threads as iterations of loops. The CPU
+The emulation compiles the kernel that a GPU would run with a C++ compiler, its threads as iterations of loops. With
+EQUITANGENTS_TEST_GPU=1 a GPU runs it (`scripts/gpu_day.sh`). The CPU
 engine, which compiles nothing, is the judge in `make test`, where it is held to the reference engine and to literal
 sums itself (`test_cpu_engine.py`, `test_compiled_sums.py`); `make test-all` asks the reference engine, too.
 """
@@ -58,7 +59,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def emulated(monkeypatch):
-    monkeypatch.setenv(gpu.EMULATE, "1")
+    if os.environ.get("EQUITANGENTS_TEST_GPU", "0") == "0":
+        monkeypatch.setenv(gpu.EMULATE, "1")
 
 
 @pytest.fixture(params=["cpu", pytest.param("reference", marks=pytest.mark.slow)])
@@ -303,7 +305,7 @@ def test_its_cost_is_known_before_it_runs(timed, monkeypatch):
 
 
 def test_without_a_gpu_it_says_so(monkeypatch):
-    monkeypatch.delenv(gpu.EMULATE)
+    monkeypatch.delenv(gpu.EMULATE, raising=False)
     monkeypatch.setattr(availability, "_device", lambda: None)
     net = Sequential(Conv(1, 3), Relu(), Flatten(), Dense(1))
     with pytest.raises(InvalidArgumentError, match="engine is 'gpu', which is not available: JAX sees no CUDA device"):
@@ -344,7 +346,7 @@ def pretended(tmp_path, monkeypatch):
     launcher = build(tmp_path / "launcher.so", "-isystem", jax.ffi.include_dir(), str(here / "launch_on_host.cpp"))
     name = f"pretended_{hashlib.sha256(str(tmp_path).encode()).hexdigest()[:8]}"
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(launcher.launch_on_host), platform="cpu")
-    monkeypatch.delenv(gpu.EMULATE)
+    monkeypatch.delenv(gpu.EMULATE, raising=False)
     monkeypatch.setattr(run, "_registered", lambda emulated: name)
     monkeypatch.setattr(run, "capability", lambda: "9.0")
     monkeypatch.setattr(gpu, "why_unavailable", lambda: None)
@@ -367,7 +369,7 @@ def test_kernels_are_launched_with_what_they_need(pretended, rng):
 
 def test_a_gpu_program_is_one_launch_and_holds_no_fields(monkeypatch):
     """What JAX would compile for a GPU: fields over fibres, or over positions of pairs, are never arrays of it."""
-    monkeypatch.delenv(gpu.EMULATE)
+    monkeypatch.delenv(gpu.EMULATE, raising=False)
     monkeypatch.setattr(run, "cubin", lambda text, capability: b"machine code")
     monkeypatch.setattr(run, "capability", lambda: "9.0")
     side, inputs = 16, 3

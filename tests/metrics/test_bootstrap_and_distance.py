@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
-from equitangents.metrics import bootstrap_interval, s_dist
+from equitangents.metrics import s_dist
+from equitangents.metrics.measure import bootstrap_interval
 
 values = st.lists(st.floats(-100, 100), min_size=1, max_size=20)
 

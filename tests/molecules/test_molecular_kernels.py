@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.molecules import kernel, kernels, kernels_diagonal, signals_for
+from equitangents.molecules import kernel, kernels
+from equitangents.molecules.kernel import kernels_diagonal, signals_for
 from molecules.example_molecules import SIGNALS, molecules, network, renumbered, turned
 
 NET = network(resolution=5)

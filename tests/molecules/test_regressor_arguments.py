@@ -12,7 +12,8 @@ from equitangents.errors import (
     NotPositiveDefiniteError,
     ShapeError,
 )
-from equitangents.molecules import MoleculeRegressor, Molecules, SmoothKernel, TensorRegressor, kernels
+from equitangents.molecules import MoleculeRegressor, Molecules, TensorRegressor, kernels
+from equitangents.molecules.smooth_kernel import SmoothKernel
 from molecules.example_molecules import SIGNALS, molecules, network
 
 BATCH = molecules(3)

@@ -15,7 +15,7 @@ from equitangents import DeepEnsemble, InfiniteEnsemble, InfiniteEnsembleClassif
 from equitangents.ensembles import BaggedInfiniteEnsemble, orbit_moments
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NotFittedError, ShapeError
 from equitangents.planning.search import smallest
-from equitangents.report import outside_resources
+from equitangents.report.render import outside_resources
 
 ROT = actions.image_rotations(4)
 
@@ -289,7 +289,7 @@ def test_augmentation_by_a_part_of_the_group_is_planned_for_too(new):
 
 def test_it_is_reached_from_the_package():
     assert et.plan_ensemble is plan_ensemble
-    assert et.planning.Plan.__name__ == "Plan"
+    assert et.planning.plan_ensemble is et.plan_ensemble
 
 
 @pytest.mark.slow

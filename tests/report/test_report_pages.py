@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from equitangents.errors import ShapeError
-from equitangents.report import Figure, Page, Section, Table, Verdict, figures, outside_resources, palette, render
+from equitangents.report import Figure, Page, Section, Table, Verdict, figures, palette, render
+from equitangents.report.render import outside_resources
 from equitangents.report.time_slider import Curves, Map, View, time_slider
 from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, format_number
 

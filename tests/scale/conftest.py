@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from buckets import Bucket
 
-from equitangents.scale import place
+from equitangents.tiles import place
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.request import Request, urlopen
 
-from equitangents.scale import place
+from equitangents.tiles import place
 
 
 @contextmanager

@@ -204,7 +204,7 @@ class TestIsRefused:
     def test_a_worker_of_another_version_or_engine(self, path, monkeypatch):
         store = GramStore(path, NET, X)
         with monkeypatch.context() as patch:
-            patch.setattr("equitangents.scale.tiles.__version__", "99.0")
+            patch.setattr("equitangents.scale.work.__version__", "99.0")
             with pytest.raises(StoreError, match=r"this worker runs equitangents 99\.0"):
                 store.compute()
         shown = lambda self, x1, x2=None: Kernels(np.ones((9, 9)), np.ones((9, 9)), engine="other")

@@ -18,8 +18,9 @@ from stores import NET, content, store
 
 from equitangents import InfiniteEnsemble
 from equitangents.errors import MemoryLimitError, StoreError
-from equitangents.scale import opening, whole
+from equitangents.scale import opening
 from equitangents.solvers import OutOfCore
+from equitangents.tiles import whole
 from permissions import public_folder, without_permission
 
 A_DAY = 86400.0

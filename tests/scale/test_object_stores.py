@@ -20,10 +20,12 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents.ensembles import predict_to_file
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.scale import GramStore, lease, place
-from equitangents.scale.chunks import Chunks, DamagedChunkError
+from equitangents.scale import GramStore
 from equitangents.scale.reading import read_inputs
-from equitangents.scale.tiles import each_computed
+from equitangents.scale.work import each_computed
+from equitangents.tiles import lease, place
+from equitangents.tiles.chunks import Chunks
+from equitangents.tiles.store import DamagedTileError
 from examples import examples
 
 K = "s3://bucket/some/k.zarr"
@@ -142,7 +144,7 @@ class TestRequests:
         there.compute(shard=(0, 5))
         bucket.asked.clear()
         tiles = there.tiles[:20]
-        waiting = there._work.missing(tiles)
+        waiting = there._work.tiles.missing(tiles)
         assert bucket.counted == {"list": 2}
         assert sum(done.computed for done in each_computed(there._work, waiting)) == len(waiting) == 16
         places = sum(len(there._work.record.grid.places(tile)) for tile in waiting)
@@ -193,11 +195,11 @@ class TestShards:
             good = bytearray(chunks.path((0, 0)).read_bytes())
             good[int(rng.integers(len(good)))] ^= 1 << int(rng.integers(8))
             chunks.path((0, 0)).write_bytes(good)
-            with pytest.raises(DamagedChunkError):
+            with pytest.raises(DamagedTileError):
                 chunks.read((0, 0))
 
     def test_are_the_large_tiles_of_an_object_store(self, bucket, monkeypatch):
-        monkeypatch.setattr("equitangents.scale.side._PART", 8)
+        monkeypatch.setattr("equitangents.scale.cost._PART", 8)
         there = stores.store(K, rows=40, tile=16)
         there.compute()
         assert there.ntk.shards == (16, 16)

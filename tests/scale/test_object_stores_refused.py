@@ -12,7 +12,8 @@ import stores
 import equitangents as et
 from equitangents.ensembles import predict_to_file
 from equitangents.errors import InvalidArgumentError, MissingLibraryError
-from equitangents.scale import GramStore, place
+from equitangents.scale import GramStore
+from equitangents.tiles import place
 
 X = np.random.default_rng(0).normal(size=(22, 3))
 MODEL = et.InfiniteEnsemble(stores.NET, ridge=1e-3).fit(X, X[:, 0])

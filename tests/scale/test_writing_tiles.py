@@ -12,16 +12,17 @@ from stores import content, store
 from equitangents import nn
 from equitangents.errors import StoreError
 from equitangents.kernels.result import Kernels
-from equitangents.scale import direct, estimate
-from equitangents.scale.chunks import Chunks
-from equitangents.scale.side import side_of_tile
-from equitangents.scale.tiles import _is_finite
+from equitangents.scale import estimate
+from equitangents.scale.cost import side_of_tile
+from equitangents.tiles import whole
+from equitangents.tiles.chunks import Chunks
+from equitangents.tiles.store import is_finite
 
-SIZE = direct._LARGE + 3 * direct.PAGE + 17
+SIZE = whole._LARGE + 3 * whole.PAGE + 17
 
 
 def written(path, memory):
-    descriptor = direct.create(path, memory)
+    descriptor = whole.create(path, memory)
     os.fsync(descriptor)
     os.close(descriptor)
     return path.read_bytes()
@@ -30,13 +31,13 @@ def written(path, memory):
 @pytest.fixture
 def memory():
     """Some bytes that begin at a page."""
-    made = direct.pages(SIZE)
+    made = whole.pages(SIZE)
     made[:] = np.random.default_rng(0).bytes(SIZE)
     return made
 
 
 class TestFilesPastTheCache:
-    @pytest.mark.parametrize("size", [SIZE, direct._LARGE, direct._LARGE - 1, 17, 0])
+    @pytest.mark.parametrize("size", [SIZE, whole._LARGE, whole._LARGE - 1, 17, 0])
     def test_hold_what_they_were_given(self, tmp_path, memory, size):
         assert written(tmp_path / "file", memory[:size]) == memory[:size]
 
@@ -48,7 +49,7 @@ class TestFilesPastTheCache:
         refused, real = [], getattr(os, call)
 
         def refusing(what, *arguments):
-            if arguments[0] & direct._DIRECT if call == "open" else not refused:
+            if arguments[0] & whole._DIRECT if call == "open" else not refused:
                 refused.append(what)
                 raise OSError(errno.EINVAL, "Invalid argument")
             return real(what, *arguments)
@@ -60,7 +61,7 @@ class TestFilesPastTheCache:
     def test_on_a_disk_that_takes_part_of_them_are_written_to_the_end(self, tmp_path, memory, monkeypatch):
         real = os.write
         monkeypatch.setattr(os, "write", lambda file, part: real(file, part[: min(len(part), 5000)]))
-        assert written(tmp_path / "file", memory[: direct._LARGE]) == memory[: direct._LARGE]
+        assert written(tmp_path / "file", memory[: whole._LARGE]) == memory[: whole._LARGE]
 
 
 def test_a_tile_gets_its_names_when_all_its_files_are_on_disk_its_own_place_last(tmp_path, monkeypatch):
@@ -68,7 +69,7 @@ def test_a_tile_gets_its_names_when_all_its_files_are_on_disk_its_own_place_last
     for name in ("fsync", "replace"):
         real = getattr(os, name)
         monkeypatch.setattr(os, name, lambda *a, name=name, real=real: (calls.append((name, str(a[-1]))), real(*a))[-1])
-    fresh._work.write((0, 1), fresh._work.values((0, 1)))
+    fresh._work.tiles.write((0, 1), fresh._work.values((0, 1)))
     assert [name for name, _ in calls] == ["fsync"] * 4 + ["replace"] * 4
     ends = [path[-len("nngp/c/1/0") :].lstrip("/") for _, path in calls[4:]]
     assert ends == ["nngp/c/1/0", "nngp/c/0/1", "ntk/c/1/0", "ntk/c/0/1"]
@@ -82,7 +83,7 @@ def test_files_are_the_same_whichever_way_a_matrix_lies_in_memory(tmp_path, shap
     given = np.asfortranarray(values) if turned else values
     chunks.write((0,) * len(shape), given)
     made = chunks.path((0,) * len(shape)).read_bytes()
-    chunks.file((1,) * len(shape), given, memory := direct.pages(chunks.nbytes)).content()
+    chunks.file((1,) * len(shape), given, memory := whole.pages(chunks.nbytes)).content()
     assert made == memory
     found = chunks.read((0,) * len(shape))
     inside = tuple(map(slice, shape))
@@ -93,10 +94,10 @@ def test_files_are_the_same_whichever_way_a_matrix_lies_in_memory(tmp_path, shap
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_numbers_are_finite_also_where_their_squares_are_not(dtype):
     values = np.full((3, 4), 0.9 * np.finfo(dtype).max, dtype)
-    assert _is_finite(values)
+    assert is_finite(values)
     for bad in (np.nan, np.inf, -np.inf):
         values[1, 2] = bad
-        assert not _is_finite(values)
+        assert not is_finite(values)
 
 
 def test_a_kernel_that_is_not_finite_is_not_kept(tmp_path, monkeypatch):

@@ -8,6 +8,8 @@ import numpy as np
 
 from equitangents import solvers
 from equitangents.kernels.result import Kernels
+from equitangents.solvers.method import Method
+from equitangents.solvers.solution import Solution
 
 
 def positive(n: int, condition: float, seed: int = 0) -> np.ndarray:
@@ -21,7 +23,7 @@ def targets(n: int, outputs: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(n, outputs))
 
 
-def factorise(folder: Path) -> solvers.Solution:
+def factorise(folder: Path) -> Solution:
     """(Θ + δ)⁻¹ Y by a factor in `folder`, of 21 tiles."""
     how = solvers.OutOfCore(path=folder, tile=4)
     return solvers.solve(positive(22, 1e3), targets(22, 2), ridge=1e-3, solver=how)
@@ -41,7 +43,7 @@ class Gaussian:
         return Kernels(nngp.astype(x1.dtype), (nngp + nngp**2).astype(x1.dtype))
 
 
-def exact_methods(folder) -> dict[str, str | solvers.Method]:
+def exact_methods(folder) -> dict[str, str | Method]:
     """Every solver that is not an approximation, in every precision and with every preconditioner."""
     return {
         "eigh": "eigh",

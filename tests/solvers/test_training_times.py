@@ -12,6 +12,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Descent, Flow
 from equitangents.solvers.lanczos import evolve
 from equitangents.solvers.matrices import as_matrix
+from equitangents.solvers.system import System
 
 TIMES = [0.0, 0.3, 20.0, 3e3, 1e7]
 
@@ -66,7 +67,7 @@ def test_steps_that_diverge_are_refused():
 def test_the_stated_error_bounds_the_error(dynamics):
     n, matrix = 60, positive(60, 1e4)
     y = targets(n, 4)
-    system = solvers.System(as_matrix(matrix), 0.0, dynamics(1.0, n))
+    system = System(as_matrix(matrix), 0.0, dynamics(1.0, n))
     values, vectors = np.linalg.eigh(matrix)
     for time in (10.0, 1e3, 1e5):
         left = vectors @ (system.dynamics.decay(values, time)[:, None] * (vectors.T @ y))

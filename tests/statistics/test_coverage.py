@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equitangents.audit.measure.intervals import Resampler
-from equitangents.metrics import bootstrap_interval
+from equitangents.metrics.measure import bootstrap_interval
 from equitangents.statistics import bootstrap, power_law, squared_mean
 
 POPULATIONS = {  # how values are drawn, their mean, between which bounds they lie

@@ -22,7 +22,7 @@ import pytest
 
 import kills
 from equitangents.errors import StoreError
-from equitangents.scale import whole
+from equitangents.tiles import whole
 from permissions import public_folder, without_permission
 from storage.every_call import kills as kill_at_every_call
 from storage.every_call import listed

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from equitangents import studies
-from equitangents.report import outside_resources
+from equitangents.report.render import outside_resources
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "add-a-study.md"
 

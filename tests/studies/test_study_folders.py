@@ -9,7 +9,7 @@ from tools.results.overview import comparison
 from tools.results.page import page, plain
 from tools.results.publish import publish
 
-from equitangents.report import outside_resources
+from equitangents.report.render import outside_resources
 from equitangents_studies.framework.settings import as_dict, changed
 from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
 

@@ -14,7 +14,7 @@ import pytest
 
 from equitangents.cli.main import main
 from equitangents.errors import StoreError
-from equitangents.scale import spreading
+from equitangents.scale import executors
 from equitangents_studies.framework import spreading as stage_spreading
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.progress import Progress
@@ -80,7 +80,7 @@ def test_stages_of_a_dead_worker_are_computed_again_and_others_are_not(tmp_path,
         again.extend(stage.name for stage in stages)
         tasks.report(tasks.run(stages))
 
-    monkeypatch.setattr(spreading, "compute_by_processes", by_processes)
+    monkeypatch.setattr(executors, "compute_by_processes", by_processes)
     capsys.readouterr()
     assert kept(five_stages(tmp_path / "run", together=True, executor=Dying(2)).folder) == alone
     assert again == ["stage-2", "stage-3", "stage-4"]

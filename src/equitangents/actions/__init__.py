@@ -1,8 +1,10 @@
 """How groups act on images, positions, vectors, point clouds, channels and labels."""
 
-from equitangents.actions.action import Action, RoundTrip
+from typing import TYPE_CHECKING
+
+from equitangents.actions.action import Action
 from equitangents.actions.compact import CompactAction
-from equitangents.actions.continuous import ContinuousRotations, check_finite_group
+from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.functions import from_function
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.images import image_dihedral
@@ -12,16 +14,14 @@ from equitangents.actions.products import direct_sum, pullback, restrict, tensor
 from equitangents.actions.represented import represented
 from equitangents.actions.rings import circular_harmonics, ring_rotations, to_rings, turn_rings
 from equitangents.actions.rotated_images import image_rotations
-from equitangents.actions.subset import ActionSubset, sampled, subset
+from equitangents.actions.subset import sampled, subset
 from equitangents.actions.vectors import channels, labels, linear, rotations, trivial
+from equitangents.former import former_names
 
 __all__ = [
     "Action",
-    "ActionSubset",
     "CompactAction",
-    "ContinuousRotations",
     "GroupAction",
-    "RoundTrip",
     "as_action",
     "channels",
     "check_finite_group",
@@ -47,3 +47,6 @@ __all__ = [
     "trivial",
     "turn_rings",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -18,7 +18,7 @@ from equitangents.actions.group_action import is_infinite
 from equitangents.actions.last_axis import check_last_axis, multiply
 from equitangents.actions.matrices import MatrixAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.groups import RotationGroup
+from equitangents.groups.rotation_group import RotationGroup
 
 _RANKS = (2, 3)
 

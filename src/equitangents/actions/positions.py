@@ -12,9 +12,10 @@ from jaxtyping import Int
 from equitangents._types import Element
 from equitangents.actions.action import PositionAction, check_group
 from equitangents.errors import InvalidTypeError, NotAnActionError, ShapeError
-from equitangents.groups import Group, TranslationGroup, WallpaperGroup
+from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups import translations as translation_group
 from equitangents.groups.permutation_groups import check_permutations
+from equitangents.groups.translation_group import TranslationGroup
 
 
 @final
@@ -91,7 +92,7 @@ def translations(shape: Sequence[int]) -> GridMotions:
     return GridMotions(translation_group(shape))
 
 
-def check_permutation_table(name: str, group: Group, table: Any) -> Int[np.ndarray, "order points"]:
+def check_permutation_table(name: str, group: Group, table: object) -> Int[np.ndarray, "order points"]:
     """`table` (|G|, P) as a read-only int32 array if it is an action on points, or an error that names `name`."""
     p = check_permutations(name, table).astype(np.int32)
     if len(p) != group.order:

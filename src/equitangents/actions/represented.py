@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from equitangents._types import AnyAction
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.matrices import MatrixAction
 from equitangents.actions.vectors import linear
-from equitangents.groups import CompactIrrep, Group, Irrep, Representation, SymmetryGroup
-from equitangents.groups.representations import RepresentationLike, as_representation
+from equitangents.groups import Group, SymmetryGroup
+from equitangents.groups.irreps import Irrep
+from equitangents.groups.representations import Representation, RepresentationLike, as_representation
+from equitangents.groups.symmetry_group import CompactIrrep
 
 
 def represented(group: SymmetryGroup, representation: RepresentationLike) -> GroupAction:
@@ -31,7 +32,7 @@ def represented(group: SymmetryGroup, representation: RepresentationLike) -> Gro
     return MatrixAction(group, found, found.dimension, f"vectors of the {found!r}".replace("<", "").replace(">", ""))
 
 
-def as_output_action(given: Any, group: SymmetryGroup) -> Any:
+def as_output_action(given: AnyAction, group: SymmetryGroup) -> AnyAction:
     """`given` itself, or the action on outputs if it is a representation or matrices (order, d, d)."""
     if isinstance(given, Irrep | CompactIrrep | Representation) or (isinstance(given, np.ndarray) and given.ndim == 3):
         return represented(group, given)

@@ -10,7 +10,8 @@ import numpy as np
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.given_maps import GivenMap
 from equitangents.errors import InvalidTypeError, ShapeError
-from equitangents.groups import SymmetryGroup, TranslationGroup
+from equitangents.groups import SymmetryGroup
+from equitangents.groups.translation_group import TranslationGroup
 
 
 @final

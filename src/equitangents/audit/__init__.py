@@ -5,6 +5,7 @@
 
 import sys
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from equitangents.audit.adapters.commands import Command
 from equitangents.audit.contract.changes import Transform
@@ -13,25 +14,23 @@ from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch, Shared
 from equitangents.audit.contract.unordered import Unordered
-from equitangents.audit.measure.layer_irreps import IrrepsByLayer, irreps_by_layer
+from equitangents.audit.measure.layer_irreps import irreps_by_layer
 from equitangents.audit.measure.task import Judging
-from equitangents.audit.potentials.report import AtomsReport
 from equitangents.audit.potentials.run import atoms
 from equitangents.audit.records import Parts, Reading
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.schema import schema
 from equitangents.audit.run import audit
+from equitangents.former import former_names
 from equitangents.metrics.measure import Bootstrap
 
 __all__ = [
-    "AtomsReport",
     "AuditReport",
     "Batch",
     "Bootstrap",
     "Boxes",
     "Command",
     "Custom",
-    "IrrepsByLayer",
     "Judging",
     "Keypoints",
     "Labels",
@@ -51,14 +50,12 @@ class AuditPackage(ModuleType):
     """Makes `et.audit(f, action, x)` work whichever way the package was imported first, and tells type checkers so."""
 
     __call__ = staticmethod(audit)
-    AtomsReport = AtomsReport
     AuditReport = AuditReport
     Batch = Batch
     Bootstrap = Bootstrap
     Boxes = Boxes
     Command = Command
     Custom = Custom
-    IrrepsByLayer = IrrepsByLayer
     Judging = Judging
     Keypoints = Keypoints
     Labels = Labels
@@ -74,3 +71,6 @@ class AuditPackage(ModuleType):
 
 
 sys.modules[__name__].__class__ = AuditPackage
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -100,13 +100,13 @@ def _say(store: GramStore, shard: str | None) -> None:
 def _check_is_there(out: str, given: dict[str, Any]) -> None:
     """Raise unless there is a store that has all rows: what only checks makes no store, and adds no rows to one."""
     from equitangents.errors import InvalidArgumentError
-    from equitangents.scale.metadata import inputs, read_record
-    from equitangents.scale.place import place
+    from equitangents.scale.record import read_record
+    from equitangents.tiles.place import place
 
     record = read_record(place("out", out))
     if record is None:
         raise InvalidArgumentError(f"out is {out!r}, which holds no store; --verify checks one that is there")
-    for (name, x), stored in zip(given.items(), inputs(record).values(), strict=False):
+    for (name, x), stored in zip(given.items(), record.inputs.values(), strict=False):
         if x is not None and x.shape[0] > stored.rows[-1]:
             raise InvalidArgumentError(
                 f"{name} has {x.shape[0]:,} rows and the store in {out} {stored.rows[-1]:,}; give the inputs that it "

@@ -5,40 +5,24 @@ from .deep.records import Checkpoints, Training
 from .deep.regressor import DeepEnsemble
 from .infinite.bagging import BaggedInfiniteEnsemble
 from .infinite.classifier import InfiniteEnsembleClassifier
-from .infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
-from .infinite.refining import Refined
 from .infinite.regressor import InfiniteEnsemble
-from .infinite.tuned import Candidate, Tuning
 from .networks.foreign import Variables
-from .orbits.covariance import OrbitMoments, orbit_moments
-from .orbits.draws import OrbitLaw, orbit_law
-from .orbits.statistics import OrbitStatistic, OrbitStatistics
+from .orbits.covariance import orbit_moments
+from .orbits.draws import orbit_law
 from .streaming.to_file import predict_to_file
-from .training.loop import TrainingState
-from .training.variations import Bootstrap, NNGPPosterior, NTKPosterior, TangentPrior, Variation, tangent_prior
+from .training.variations import Bootstrap, NNGPPosterior, NTKPosterior, Variation, tangent_prior
 
 __all__ = [
     "BaggedInfiniteEnsemble",
     "Bootstrap",
-    "Candidate",
     "Checkpoints",
     "DeepEnsemble",
     "DeepEnsembleClassifier",
     "InfiniteEnsemble",
     "InfiniteEnsembleClassifier",
-    "LabelsLeftOut",
-    "LeaveOneOut",
     "NNGPPosterior",
     "NTKPosterior",
-    "OrbitLaw",
-    "OrbitMoments",
-    "OrbitStatistic",
-    "OrbitStatistics",
-    "Refined",
-    "TangentPrior",
     "Training",
-    "TrainingState",
-    "Tuning",
     "Variables",
     "Variation",
     "orbit_law",

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.actions import Action, ActionSubset
+from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
-from equitangents.actions.subset import Augmentation
+from equitangents.actions.subset import ActionSubset, Augmentation
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
 from equitangents.nn import PointCloud, Sequential
 

@@ -1,5 +1,8 @@
 """Functions of functions of parameters: linearisations, Taylor expansions, and kernels of any apply(params, x)."""
 
+from typing import TYPE_CHECKING
+
+from equitangents.former import former_names
 from equitangents.functional.as_kernel import EmpiricalKernel
 from equitangents.functional.batching import batch
 from equitangents.functional.empirical import (
@@ -7,7 +10,6 @@ from equitangents.functional.empirical import (
     empirical_nngp_fn,
     empirical_ntk_fn,
     empirical_ntk_vp_fn,
-    ntk_vector_product,
 )
 from equitangents.functional.implementation import NtkImplementation
 from equitangents.functional.monte_carlo import monte_carlo_kernel_fn
@@ -23,6 +25,8 @@ __all__ = [
     "empirical_ntk_vp_fn",
     "linearize",
     "monte_carlo_kernel_fn",
-    "ntk_vector_product",
     "taylor_expand",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -1,39 +1,29 @@
 """Finite groups, their subgroups and representations; SO(2), O(2), SO(3), O(3) and S_n of any n, sampled."""
 
+from typing import TYPE_CHECKING
+
+from equitangents.former import former_names
 from equitangents.groups.families import cyclic, dihedral, quaternion, symmetric
 from equitangents.groups.group import Group
-from equitangents.groups.irreps import Irrep
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices, generated_by_matrices
 from equitangents.groups.names import group_named
 from equitangents.groups.permutation_groups import from_permutations, generated_by_permutations
-from equitangents.groups.plane_isometries import PlaneIsometries, o2
-from equitangents.groups.plane_rotations import PlaneRotations, so2
+from equitangents.groups.plane_isometries import o2
+from equitangents.groups.plane_rotations import so2
 from equitangents.groups.products import direct_product, semidirect_product
-from equitangents.groups.representations import Representation, direct_sum, regular, representation
-from equitangents.groups.rotation_group import RotationGroup, o3, so3
-from equitangents.groups.sampled_permutations import Permutations, permutations
+from equitangents.groups.representations import direct_sum, regular, representation
+from equitangents.groups.rotation_group import o3, so3
+from equitangents.groups.sampled_permutations import permutations
 from equitangents.groups.solids import icosahedral, octahedral, tetrahedral
-from equitangents.groups.subgroup import Subgroup
-from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, SymmetryGroup
-from equitangents.groups.table_group import TableGroup, from_table
-from equitangents.groups.translation_group import TranslationGroup, translations
+from equitangents.groups.symmetry_group import SymmetryGroup
+from equitangents.groups.table_group import from_table
+from equitangents.groups.translation_group import translations
 from equitangents.groups.wallpaper_group import WallpaperGroup, wallpaper
 
 __all__ = [
-    "CompactGroup",
-    "CompactIrrep",
     "Group",
-    "Irrep",
     "MatrixGroup",
-    "Permutations",
-    "PlaneIsometries",
-    "PlaneRotations",
-    "Representation",
-    "RotationGroup",
-    "Subgroup",
     "SymmetryGroup",
-    "TableGroup",
-    "TranslationGroup",
     "WallpaperGroup",
     "cyclic",
     "dihedral",
@@ -61,3 +51,6 @@ __all__ = [
     "translations",
     "wallpaper",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -1,61 +1,31 @@
 """Training at infinite width in closed form: time, mean, covariance and samples from kernel matrices."""
 
+from typing import TYPE_CHECKING
+
+from equitangents.former import former_names
 from equitangents.inference.any_loss import pull_over_time
-from equitangents.inference.augmented import (
-    augment_inputs,
-    augment_targets,
-    distinct,
-    kinds,
-    orbit_digests,
-    row_digests,
-)
-from equitangents.inference.data_orbits import DataOrbits, find_orbits
-from equitangents.inference.draws import as_key, check_sample
-from equitangents.inference.dynamics import DYNAMICS, Descent, Dynamics, Flow, as_times
-from equitangents.inference.gaussian import Projection, TrainedProcess, sample_gaussian
-from equitangents.inference.group_fourier import FourierIrrep, GroupFourier, fourier_irreps, trivial_irrep
-from equitangents.inference.irrep_process import IrrepProcess, IrrepProjection
-from equitangents.inference.memory import dense_solve_bytes
-from equitangents.inference.momentum import HeavyBall, Momentum
-from equitangents.inference.orbit_samples import sample_on_orbits
+from equitangents.inference.augmented import augment_inputs, augment_targets
+from equitangents.inference.dynamics import Descent, Flow, HeavyBall, Momentum
+from equitangents.inference.gaussian import TrainedProcess
+from equitangents.inference.group_fourier import FourierIrrep, GroupFourier, fourier_irreps
 from equitangents.inference.probabilities import argmax_probabilities
-from equitangents.inference.spectrum import Spectrum, decompose, relative_resolution
-from equitangents.memory import check_memory, default_memory_limit
+from equitangents.inference.spectrum import decompose
 
 __all__ = [
-    "DYNAMICS",
-    "DataOrbits",
     "Descent",
-    "Dynamics",
     "Flow",
     "FourierIrrep",
     "GroupFourier",
     "HeavyBall",
-    "IrrepProcess",
-    "IrrepProjection",
     "Momentum",
-    "Projection",
-    "Spectrum",
     "TrainedProcess",
     "argmax_probabilities",
-    "as_key",
-    "as_times",
     "augment_inputs",
     "augment_targets",
-    "check_memory",
-    "check_sample",
     "decompose",
-    "default_memory_limit",
-    "dense_solve_bytes",
-    "distinct",
-    "find_orbits",
     "fourier_irreps",
-    "kinds",
-    "orbit_digests",
     "pull_over_time",
-    "relative_resolution",
-    "row_digests",
-    "sample_gaussian",
-    "sample_on_orbits",
-    "trivial_irrep",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

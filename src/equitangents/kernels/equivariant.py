@@ -19,8 +19,7 @@ from equitangents._types import ArrayLike
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups import Representation
-from equitangents.groups.representations import RepresentationLike, as_representation
+from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.projected.sums import Nodes, Sums, all_pairs, diagonal
 from equitangents.kernels.result import KernelFunction, Kernels

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from equitangents.groups import Group, TranslationGroup, WallpaperGroup
+from equitangents.groups import Group, WallpaperGroup
+from equitangents.groups.translation_group import TranslationGroup
 from equitangents.kernels.program import Box, GroupFibres, Op, Pool
 from equitangents.nn.layer import Layer
 from equitangents.nn.patches import Window

@@ -12,7 +12,9 @@ import numpy as np
 
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.groups import Group, Subgroup, TranslationGroup, WallpaperGroup
+from equitangents.groups import Group, WallpaperGroup
+from equitangents.groups.subgroup import Subgroup
+from equitangents.groups.translation_group import TranslationGroup
 from equitangents.kernels.program import FrozenArray, Op, Pool
 from equitangents.kernels.rotations.program import HaarMean, RotationOp
 from equitangents.nn.layer import ParameterFree

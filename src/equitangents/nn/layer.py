@@ -12,7 +12,8 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.groups import Group, RotationGroup
+from equitangents.groups import Group
+from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.program import Affine, GroupFibres, Op, RatedAffine
 from equitangents.kernels.rotations.program import RotationFibres
 from equitangents.keywords import CheckedKeywords

@@ -14,7 +14,8 @@ import numpy as np
 from equitangents._types import DType, Params
 from equitangents.actions import Action, grid
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
-from equitangents.groups import Group, TranslationGroup, WallpaperGroup
+from equitangents.groups import Group, WallpaperGroup
+from equitangents.groups.translation_group import TranslationGroup
 from equitangents.kernels.program import Affine, FrozenArray, GroupFibres, Op, Table
 from equitangents.nn.folding import symmetric_box
 from equitangents.nn.group_windows import Elements, box_offsets, explicit, freeze_weights, freeze_window, profile

@@ -16,8 +16,7 @@ import numpy as np
 
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.groups import Representation
-from equitangents.groups.representations import RepresentationLike, as_representation
+from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.program import FrozenArray, GroupFibres
 from equitangents.kernels.projected.program import PositionMoves, ProjectedProgram, RotationMoves
 from equitangents.nn.dense import Dense

@@ -14,7 +14,8 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.groups import MatrixGroup, RotationGroup, so3
+from equitangents.groups import MatrixGroup, so3
+from equitangents.groups.rotation_group import RotationGroup
 from equitangents.nn.zonal_window import ZonalWindow
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.harmonics import polynomials

@@ -10,7 +10,8 @@ import numpy as np
 from equitangents.steerable.positions import OnPoints, OnWhole
 
 if TYPE_CHECKING:
-    from equitangents.groups import Group, RotationGroup
+    from equitangents.groups import Group
+    from equitangents.groups.rotation_group import RotationGroup
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import numpy as np
 
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.groups import MatrixGroup, RotationGroup
+from equitangents.groups import MatrixGroup
+from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.program import Affine
 from equitangents.kernels.rotations.program import Accuracy, RotationFibres, RotationOp
 from equitangents.nn.layer import Layer, Weights, check_scale

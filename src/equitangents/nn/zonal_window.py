@@ -16,7 +16,7 @@ from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.kernels.program import FrozenArray
 from equitangents.kernels.rotations.program import FULL, Zonal
-from equitangents.sphere import legendre_coefficients
+from equitangents.sphere.zonal import legendre_coefficients
 
 _DEGREES = 64  # at most
 _TAIL = 1e-6  # the largest coefficient beyond them that still counts as smooth

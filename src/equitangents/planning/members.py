@@ -25,7 +25,7 @@ from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.inference import as_key
+from equitangents.inference.draws import as_key
 from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning.alternatives import alternatives
 from equitangents.planning.names import of_data, of_elements, of_group, of_network

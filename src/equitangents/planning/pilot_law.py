@@ -21,7 +21,7 @@ from jaxtyping import Float
 from equitangents.ensembles.orbits.draws import OrbitLaw
 from equitangents.groups import Group
 from equitangents.groups.group_maps import FiniteGroupMap
-from equitangents.inference import check_memory
+from equitangents.memory import check_memory
 from equitangents.metrics.on_orbits import carried_back, moved
 
 _REPLICATES, _DRAWS = 16, 200  # laws of what the pilot might have been, and draws of each at least

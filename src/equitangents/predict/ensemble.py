@@ -10,7 +10,8 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import Tree
-from equitangents.inference import Flow, Spectrum
+from equitangents.inference import Flow
+from equitangents.inference.spectrum import Spectrum
 from equitangents.predict.mean_square import check_time
 from equitangents.predict.outputs import (
     Gaussian,

@@ -11,7 +11,8 @@ import scipy.linalg
 from equitangents import precision
 from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import Flow, Spectrum
+from equitangents.inference import Flow
+from equitangents.inference.spectrum import Spectrum
 from equitangents.predict.outputs import Layout, checked, decomposed, precision_of, symmetric, targets, through
 
 

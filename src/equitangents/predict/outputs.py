@@ -13,7 +13,8 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.inference import Spectrum, decompose
+from equitangents.inference import decompose
+from equitangents.inference.spectrum import Spectrum
 from equitangents.validation import check_array
 
 Get = str | Sequence[str]

@@ -1,8 +1,11 @@
 """Figures in one style, and reports that are one file."""
 
+from typing import TYPE_CHECKING
+
+from equitangents.former import former_names
 from equitangents.report import figures, palette, time_slider
 from equitangents.report.page import Figure, Page, Section, Table, Widget
-from equitangents.report.render import environment, outside_resources, render, write
+from equitangents.report.render import environment, render, write
 from equitangents.report.verdict import (
     EXACT,
     FAILS,
@@ -40,7 +43,6 @@ __all__ = [
     "environment",
     "figures",
     "format_number",
-    "outside_resources",
     "palette",
     "plain_number",
     "render",
@@ -48,3 +50,6 @@ __all__ = [
     "with_interval",
     "write",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

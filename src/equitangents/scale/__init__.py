@@ -1,7 +1,12 @@
 """Past one machine: Gram matrices as tiles on disk, computed by any number of workers."""
 
-from equitangents.scale.estimate import GramCost, estimate
-from equitangents.scale.gram import GramStore
-from equitangents.scale.verification import Verification
+from typing import TYPE_CHECKING
 
-__all__ = ["GramCost", "GramStore", "Verification", "estimate"]
+from equitangents.former import former_names
+from equitangents.scale.cost import estimate
+from equitangents.scale.gram import GramStore
+
+__all__ = ["GramStore", "estimate"]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

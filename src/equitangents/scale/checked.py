@@ -7,7 +7,7 @@ from typing import Any
 import zarr
 
 from equitangents.errors import StoreError
-from equitangents.scale.place import Place, zarr_node
+from equitangents.tiles.place import Place, zarr_node
 
 _DAMAGE = ("checksum", "buffer", "size", "reshape")  # words of errors of codecs
 

@@ -16,9 +16,9 @@ from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Queue
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
-from equitangents._protocols import TaskExecutor
+from equitangents._protocols import ExecutorLike, TaskExecutor
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
@@ -254,3 +254,52 @@ def _cores() -> int:
 def _given(variables: dict[str, str]) -> dict[str, str]:
     """The numbers of threads that the environment asks for."""
     return {name: os.environ[name] for name in variables if name in os.environ}
+
+
+@contextmanager
+def opened(executor: ExecutorLike | None) -> Iterator[Any]:
+    """`executor`, or a client of the Dask scheduler at this address, which is closed at the end."""
+    if isinstance(executor, str):
+        with dask_client(executor) as client:
+            yield client
+    else:
+        yield executor
+
+
+def spread(executor: int | TaskExecutor, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
+    """By so many processes of this machine, or by an opened executor, until every item is there.
+
+    Where a worker of an executor dies and it takes no more tasks, processes of this machine compute the rest.
+    """
+    if is_whole(executor):
+        compute_by_processes(int(executor), tasks, items)
+        return
+    pool = cast(TaskExecutor, executor)
+    try:
+        compute_with(pool, tasks, items)
+    except BrokenExecutor:
+        waiting = [item for item in items if not tasks.is_there(item)]
+        count = workers_of(pool)
+        logger.warning(
+            "%s: a worker of the executor died, and it takes no more tasks; %d processes of this machine take the %d "
+            "%s that are missing",
+            tasks.task,
+            count,
+            len(waiting),
+            tasks.items,
+        )
+        compute_by_processes(count, tasks, waiting)
+
+
+def part_of(work: list[Item], shard: tuple[int, int] | None) -> list[Item]:
+    """Every n-th item from the i-th on, for shard (i, n), 0 ≤ i < n; all of them for None.
+
+    >>> part_of([1, 2, 3, 4, 5], (1, 2))
+    [2, 4]
+    """
+    if shard is None:
+        return work
+    if not (isinstance(shard, tuple | list) and len(shard) == 2):
+        raise InvalidTypeError(f"shard is {shard!r}; expected (i, n), the i-th of n parts")
+    count = check_whole("n of shard", shard[1], 1)
+    return work[check_whole("i of shard", shard[0], 0, count - 1) :: count]

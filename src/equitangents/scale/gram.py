@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,27 +17,22 @@ from equitangents._protocols import TaskExecutor
 from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
-from equitangents.formatting import memory_size
 from equitangents.inference.group_fourier import fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
-from equitangents.scale.chunks import PARTIAL
-from equitangents.scale.estimate import tile_bytes
-from equitangents.scale.executors import Tasks, compute_by_processes, compute_with
-from equitangents.scale.grid import Tile
+from equitangents.scale.cost import LARGEST_SHARD, tile_bytes
+from equitangents.scale.executors import Tasks, compute_by_processes, compute_with, part_of
 from equitangents.scale.irreps import IrrepGram
-from equitangents.scale.metadata import FIELDS, read_record
-from equitangents.scale.opening import Data, open_store
-from equitangents.scale.place import ObjectPath, free_space, place, remove_all
-from equitangents.scale.problem import opened, precision_of, problem
+from equitangents.scale.opening import Data, open_store, opened, precision_of, problem
 from equitangents.scale.progress import Progress, Told, told_by
-from equitangents.scale.record import Record
-from equitangents.scale.shards import part_of
-from equitangents.scale.side import LARGEST_SHARD
-from equitangents.scale.tiles import Done, Work, compute_tiles, each_computed, unwritable
+from equitangents.scale.record import FIELDS, Record, read_record
 from equitangents.scale.verification import Verification, verify
-from equitangents.scale.whole import sweep
+from equitangents.scale.work import Done, Work, compute_tiles, each_computed, gram_errors
+from equitangents.tiles.grid import Tile
+from equitangents.tiles.place import ObjectPath, place, remove_all
+from equitangents.tiles.store import check_room
+from equitangents.tiles.whole import PARTIAL, sweep
 from equitangents.validation import check_whole, is_whole
 
 if TYPE_CHECKING:  # Zarr takes a while to import
@@ -167,7 +161,8 @@ class GramStore(CheckedKeywords):
     @property
     def missing(self) -> int:
         """How many tiles are not there yet."""
-        return len(self._missing())
+        with self._files():
+            return len(self._work.tiles.missing(self.tiles))
 
     @property
     def fingerprint(self) -> str:
@@ -182,9 +177,7 @@ class GramStore(CheckedKeywords):
     @property
     def nbytes(self) -> int:
         """Bytes that both matrices take on disk once they are complete."""
-        grid = self._work.record.grid
-        places = sum(len(grid.places(tile)) for tile in grid.tiles())
-        return places * sum(self._work.arrays[name].nbytes for name in FIELDS)
+        return self._work.tiles.room(self.tiles)
 
     def compute(
         self,
@@ -218,8 +211,8 @@ class GramStore(CheckedKeywords):
                 self._check_current()
                 for name in FIELDS:
                     remove_all(self.path / name / "c")
-            waiting = self._work.missing(mine)
-            self._check_disk(waiting)
+            waiting = self._work.tiles.missing(mine)
+            self._check_free(self._work.tiles.room(waiting))
             turn = secrets.randbelow(len(waiting) or 1)  # two at once begin at different places, and share the rest
             waiting = waiting[turn:] + waiting[:turn]
             self._compute(waiting, len(mine), executor, workers, progress)
@@ -268,9 +261,7 @@ class GramStore(CheckedKeywords):
             found, wrong = verify(self._work, self._data, sample, repair, seed)
             if repair and wrong:
                 for tile in wrong:
-                    for place in self._work.record.grid.places(tile):
-                        for name in FIELDS:
-                            self._work.arrays[name].remove(place)
+                    self._work.tiles.remove(tile)
                 self._compute(wrong, len(wrong), executor, workers, None)
             self._tidy()
         return found
@@ -292,7 +283,7 @@ class GramStore(CheckedKeywords):
         def report(done: Done) -> None:
             counted.add(len(done.tiles), done.computed)
 
-        tasks = Tasks(partial(compute_tiles, self._work), self._work.is_there, report)
+        tasks = Tasks(partial(compute_tiles, self._work), self._work.tiles.is_there, report)
         if waiting and workers is not None:
             compute_by_processes(workers, tasks, waiting)
         elif waiting and executor is not None:
@@ -317,10 +308,6 @@ class GramStore(CheckedKeywords):
             if not isinstance(folder, ObjectPath):
                 with suppress(OSError):  # another process is writing there
                     folder.rmdir()
-
-    def _missing(self) -> list[Tile]:
-        with self._files():
-            return self._work.missing(self.tiles)
 
     def _array(self, name: str) -> CheckedArray:
         from equitangents.scale.checked import open_checked  # Zarr takes a while to import
@@ -349,18 +336,8 @@ class GramStore(CheckedKeywords):
         needed = tile_bytes(side, int(np.prod(record.x1.shape)), np.dtype(record.precision).itemsize)
         check_fits(f"a tile of {side} × {side} inputs", needed, "give a smaller tile to a new store")
 
-    def _check_disk(self, waiting: list[Tile]) -> None:
-        """Raise StoreError where the disk has no room for the tiles that are missing."""
-        each = sum(self._work.arrays[name].nbytes for name in FIELDS)
-        self._check_free(each * sum(len(self._work.record.grid.places(tile)) for tile in waiting))
-
     def _check_free(self, needed: int) -> None:
-        free = free_space(self.path)
-        if free is not None and needed > free:
-            raise StoreError(
-                f"the tiles that are missing in {self.path} take {memory_size(needed)}, and the disk has "
-                f"{memory_size(free)} left; make room, or give a path on another disk"
-            )
+        check_room(self.path, needed, f"the tiles that are missing in {self.path} take")
 
     def _check_current(self) -> None:
         """Raise StoreError where the store was replaced, or grew, since it was opened."""
@@ -370,9 +347,5 @@ class GramStore(CheckedKeywords):
                 f"rows were added to the store in {self.path} since it was opened; open it with all of them"
             )
 
-    @contextmanager
-    def _files(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise unwritable(self.path, error) from None
+    def _files(self) -> AbstractContextManager[None]:
+        return gram_errors(self.path)

@@ -1,4 +1,6 @@
-"""Opening a store: made where there is none, refused where it is another problem's, extended where rows were added."""
+"""Opening a store: the record that a new one would have; made where there is none, refused where it is another
+problem's, extended where rows were added.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,83 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.errors import StoreError
+from equitangents.actions import Action, check_finite_group
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
 from equitangents.files import real
-from equitangents.scale.chunks import Chunks
-from equitangents.scale.identity import row_digests, rows_of
-from equitangents.scale.lease import alone
-from equitangents.scale.metadata import (
+from equitangents.kernels import KernelFunction
+from equitangents.kernels.invariance import is_invariant
+from equitangents.precision import working_dtype
+from equitangents.scale.cost import side_of_part, side_of_tile
+from equitangents.scale.identity import action_hash, engine_of, network_hash, row_digests, rows_of
+from equitangents.scale.record import (
     FIELDS,
     NAME,
-    arrays,
-    inputs,
+    Inputs,
+    Record,
+    differences,
     read_record,
     root_metadata,
     write_metadata,
 )
-from equitangents.scale.place import ObjectPath, Place
-from equitangents.scale.record import Inputs, Record, differences
-from equitangents.scale.whole import sweep, temporary_name
+from equitangents.tiles.chunks import Chunks
+from equitangents.tiles.lease import alone
+from equitangents.tiles.place import ObjectPath, Place
+from equitangents.tiles.whole import sweep, temporary_name
 
 Data = dict[str, Any]  # the inputs x1 and perhaps x2 by name
+
+
+def opened(name: str, x: Any) -> Any:
+    """An array whose rows can be read: NumPy's, a memory map, Zarr's; of others a NumPy array."""
+    if not (hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x, "__getitem__")):
+        x = np.asarray(x)
+    if len(x.shape) > 1 and x.shape[0] == 0:
+        raise ShapeError(f"{name} has shape {tuple(x.shape)}: it holds no inputs")
+    if len(x.shape) < 2 or 0 in x.shape:
+        raise ShapeError(f"{name} has shape {tuple(x.shape)}; expected (N, channels) or (N, *positions, channels)")
+    return x
+
+
+def precision_of(precision: str | None, data: Data) -> np.dtype:
+    """What is asked for, else float32 where all inputs are, else float64."""
+    if precision is None:
+        return working_dtype(*data.values())
+    if precision not in ("float32", "float64"):
+        raise InvalidArgumentError(f"precision is {precision!r}; expected 'float32' or 'float64'")
+    return np.dtype(precision)
+
+
+def problem(
+    net: KernelFunction, data: Data, action: Action | None, tile: int | None, dtype: np.dtype, *, shards: bool = False
+) -> Record:
+    """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for what has none.
+
+    `tile` None: a side that suits the network and the numbers of inputs. `shards`: large tiles are shards.
+    """
+    x1, x2 = data["x1"], data.get("x2")
+    shape = tuple(x1.shape[1:])
+    if x2 is not None and tuple(x2.shape[1:]) != shape:
+        raise ShapeError(f"x2 has inputs of shape {tuple(x2.shape[1:])}; expected those of x1, {shape}")
+    inverses = None
+    if action is not None:
+        inverses = _elements(net, x1, x2, action, dtype)
+    inputs = {
+        name: Inputs(shape, (x.shape[0],), row_digests(name, x, dtype, (x.shape[0],))) for name, x in data.items()
+    }
+    side = tile or side_of_tile(net, shape, dtype, x1.shape[0], None if x2 is None else x2.shape[0], shard=shards)
+    return Record(
+        network=repr(net),
+        network_hash=network_hash(net, shape),
+        action=None if action is None else action.name,
+        action_hash=None if action is None else action_hash(action, shape),
+        x1=inputs["x1"],
+        x2=inputs.get("x2"),
+        engine=engine_of(net, shape, dtype),
+        precision=dtype.name,
+        tile=side,
+        inverses=inverses,
+        part=side_of_part(side) if shards else None,
+    )
 
 
 def open_store(path: Place, wanted: Record, data: Data) -> Record:
@@ -58,8 +118,8 @@ def restore_inputs(path: Place, record: Record, data: Data, thorough: bool = Fal
     With `repair` False nothing is written.
     """
     differing = []
-    for name, about in inputs(record).items():
-        chunks = arrays(path, record)[name]
+    for name, about in record.inputs.items():
+        chunks = record.arrays(path)[name]
         if repair:
             chunks.folder.mkdir(parents=True, exist_ok=True)
         count = about.rows[-1]
@@ -78,9 +138,9 @@ def restore_inputs(path: Place, record: Record, data: Data, thorough: bool = Fal
 
 def _extend_inputs(path: Place, stored: Record, record: Record, data: Data) -> None:
     """Write the rows that `record` has beyond `stored`."""
-    for name, about in inputs(record).items():
-        chunks = arrays(path, record)[name]
-        first = inputs(stored)[name].rows[-1]
+    for name, about in record.inputs.items():
+        chunks = record.arrays(path)[name]
+        first = stored.inputs[name].rows[-1]
         if about.rows[-1] > first:
             for index in _indices(about.rows[-1], chunks, first):
                 chunks.write(index, _rows(name, data[name], about.rows[-1], chunks, index))
@@ -125,9 +185,9 @@ def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
     """The stored record with the rows that `data` adds to it; StoreError where it is another problem's."""
     told = differences(stored, wanted)
     if not told:
-        asked, dtype = inputs(wanted), np.dtype(stored.precision)
+        asked, dtype = wanted.inputs, np.dtype(stored.precision)
         grown = {
-            name: _grown(name, about, asked[name], data[name], dtype, told) for name, about in inputs(stored).items()
+            name: _grown(name, about, asked[name], data[name], dtype, told) for name, about in stored.inputs.items()
         }
         if not told:
             return replace(stored, x1=grown["x1"], x2=grown.get("x2"))
@@ -170,3 +230,16 @@ def _holds(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> bool:
         return np.array_equal(chunks.read(index)[: len(values)], values)
     except (ValueError, FileNotFoundError):
         return False
+
+
+def _elements(net: KernelFunction, x1: Any, x2: Any, action: Action, dtype: np.dtype) -> tuple[int, ...]:
+    """The inverse of every element, after checking that the action is one that can be used."""
+    if not isinstance(action, Action):
+        raise InvalidTypeError(f"action is {action!r}; expected an action of a finite group, of equitangents.actions")
+    check_finite_group("action", action, "a kernel for each element")
+    if x2 is None and not is_invariant(net, action, rows_of("x1", x1, slice(0, 256), dtype)):
+        raise InvalidArgumentError(
+            f"action is {action.name}, under which the kernel is not invariant, so that one half of the matrix does "
+            "not follow from the other; give x2=x1 for all of it"
+        )
+    return tuple(int(g) for g in action.group.inverses)

@@ -14,7 +14,7 @@ from equitangents._types import FileName
 from equitangents.array_files import read_arrays
 from equitangents.claims import UNREADABLE, check_arrays, check_zarr
 from equitangents.errors import InvalidArgumentError
-from equitangents.scale.place import ObjectPath, Place, place, zarr_node
+from equitangents.tiles.place import ObjectPath, Place, place, zarr_node
 
 _BLOCK = 2**24  # bytes whose checksum is computed at once
 _LOCAL = 30  # bytes of the header before a member of a zip file, without its two names

@@ -1,20 +1,32 @@
-"""What a store says about itself: whose Gram matrix it holds, computed by what. It refuses everything else."""
+"""What a store says about itself: whose Gram matrix it holds, computed by what. It refuses everything else.
+
+The record stands in the `zarr.json` files of the store, beside what Zarr asks for: in the group's, and in that of each
+array of kernels. All follow from the record, so that a damaged one is written again from another.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from equitangents._version import __version__
+from equitangents.claims import read_json
 from equitangents.errors import StoreError
 from equitangents.kernels.store.key import VERSION
-from equitangents.scale.grid import Grid
+from equitangents.tiles.chunks import Chunks
+from equitangents.tiles.grid import Grid
+from equitangents.tiles.place import ObjectPath, Place
+from equitangents.tiles.records import checksum
+from equitangents.tiles.whole import PARTIAL, write_whole
 
 FORMAT = 1
+FIELDS = ("nngp", "ntk")
+NAME = "zarr.json"
+KEY = "equitangents"  # of the record among the attributes
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,18 @@ class Record:
     part: int | None = None
 
     @property
+    def inputs(self) -> dict[str, Inputs]:
+        """The inputs by name, "x1" and perhaps "x2"."""
+        return {"x1": self.x1} | ({} if self.x2 is None else {"x2": self.x2})
+
+    def arrays(self, path: Place) -> dict[str, Chunks]:
+        """The arrays of the store in `path` by name: the kernels `nngp` and `ntk`, and the inputs."""
+        dtype, chunk = np.dtype(self.precision), self.grid.chunk
+        inner = None if self.part is None else (*chunk[:-2], self.part, self.part)
+        kernels = {name: Chunks(path / name, chunk, dtype, inner) for name in FIELDS}
+        return kernels | {name: Chunks(path / name, (self.tile, *x.shape), dtype) for name, x in self.inputs.items()}
+
+    @property
     def grid(self) -> Grid:
         """The tiles of the matrix."""
         return Grid(self.x1.rows, None if self.x2 is None else self.x2.rows, self.tile, self.inverses)
@@ -61,7 +85,7 @@ class Record:
     @property
     def rows(self) -> int:
         """How many rows and columns there are; it only grows."""
-        return self.x1.rows[-1] + (0 if self.x2 is None else self.x2.rows[-1])
+        return sum(x.rows[-1] for x in self.inputs.values())
 
     def grew_from(self, other: Record) -> bool:
         """Whether it is the other one, perhaps with rows added."""
@@ -75,13 +99,13 @@ class Record:
         content = json.loads(json.dumps(dataclasses.asdict(self)))
         if self.part is None:  # tiles are files of their own, and records are as they were before there were shards
             del content["part"]
-        return {"record": content, "sha256": _checksum(content)}
+        return {"record": content, "sha256": checksum(content)}
 
     @staticmethod
     def from_json(value: Any) -> Record:
         """The record; ValueError if that is not one, or does not have its checksum."""
         content = value.get("record") if isinstance(value, dict) else None
-        if not isinstance(content, dict) or _checksum(content) != value.get("sha256"):
+        if not isinstance(content, dict) or checksum(content) != value.get("sha256"):
             raise ValueError("the record does not have its checksum")
         if content.get("format") != FORMAT:
             raise StoreError(
@@ -98,7 +122,7 @@ class Record:
 
     def _check(self) -> None:
         """ValueError unless all is of its type: a checksum says that nothing has changed, not who wrote it."""
-        given = [x for x in (self.x1, self.x2) if x is not None]
+        given = list(self.inputs.values())
         text = [self.network, self.network_hash, self.engine, self.precision, self.version]
         text += [each for each in (self.action, self.action_hash) if each is not None]
         text += [digest for x in given for digest in x.digests]
@@ -139,10 +163,74 @@ def differences(stored: Record, asked: Record) -> list[str]:
     return told
 
 
-def differing(words: Mapping[str, str], held: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """What is not the same in two records, by the `words` for their entries; empty where nothing differs."""
-    return ", ".join(said for name, said in words.items() if held.get(name) != asked[name])
+def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Place]:
+    """Write every `zarr.json` that is not as it must be, unless `repair` is False; returns those that were not."""
+    differing = []
+    for folder, text in _texts(path, record).items():
+        file = folder / NAME
+        if not _holds(file, text):
+            if repair:
+                folder.mkdir(parents=True, exist_ok=True)
+                write_whole(file, [text], path / FIELDS[0] / PARTIAL)
+            differing.append(file)
+    return differing
 
 
-def _checksum(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def root_metadata(path: Place, record: Record) -> bytes:
+    """What the `zarr.json` of the store itself holds."""
+    return _texts(path, record)[path]
+
+
+def _texts(path: Place, record: Record) -> dict[Place, bytes]:
+    """What every `zarr.json` holds, by its folder; the store's own comes last."""
+    about = {KEY: record.as_json()}
+    shapes = {name: record.grid.shape for name in FIELDS} | {
+        name: (x.rows[-1], *x.shape) for name, x in record.inputs.items()
+    }
+    texts = {
+        path / name: chunks.metadata(shapes[name], about if name in FIELDS else {})
+        for name, chunks in record.arrays(path).items()
+    }
+    texts[path] = {"zarr_format": 3, "node_type": "group", "attributes": about}
+    return {folder: json.dumps(content, indent=1).encode() for folder, content in texts.items()}
+
+
+def _holds(file: Place, text: bytes) -> bool:
+    try:
+        return file.read_bytes() == text
+    except (FileNotFoundError, IsADirectoryError):
+        return False
+
+
+def read_record(path: Place) -> Record | None:
+    """The record of the store in `path`; where its own is damaged, the copy of an array that knows the most rows.
+
+    One file is read of a store that is whole. None where there is nothing; StoreError for a folder that holds something
+    else, or no whole copy.
+    """
+    found = _record_in(path) or max(
+        filter(None, (_record_in(path / name) for name in FIELDS)), key=lambda record: record.rows, default=None
+    )
+    if found is None and _is_taken(path):
+        raise StoreError(
+            f"path is {str(path)!r}, which holds something other than a store of equitangents, or one whose every "
+            "record is damaged; give another path, or remove it"
+        )
+    return found
+
+
+def _is_taken(path: Place) -> bool:
+    """Whether something is there; an empty folder is nothing."""
+    if isinstance(path, ObjectPath) or not path.is_dir():
+        return path.exists()
+    return any(path.iterdir())
+
+
+def _record_in(folder: Place) -> Record | None:
+    """The record in the `zarr.json` of one folder; None where there is none, or none that is whole."""
+    try:
+        return Record.from_json(read_json((folder / NAME).read_bytes())["attributes"][KEY])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return None
+    except OSError as error:
+        raise StoreError(f"path is {str(folder)!r}, which cannot be read: {error.strerror or error}") from None

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equitangents.scale.chunks import DamagedChunkError
-from equitangents.scale.grid import Tile
-from equitangents.scale.metadata import FIELDS, write_metadata
 from equitangents.scale.opening import Data, restore_inputs
-from equitangents.scale.place import Place
-from equitangents.scale.tiles import Work
+from equitangents.scale.record import write_metadata
+from equitangents.scale.work import Work
+from equitangents.tiles.grid import Tile
+from equitangents.tiles.place import Place
+from equitangents.tiles.store import named
 
 _TOLERANCE = {"float32": 1e-4, "float64": 1e-9}  # of a tile's largest entry; machines differ in the last digits
 
@@ -67,7 +67,7 @@ def verify(
         *write_metadata(work.path, work.record, repair),
         *restore_inputs(work.path, work.record, data, thorough=True, repair=repair),
     ]
-    states = {tile: _state(work, tile) for tile in work.record.grid.tiles()}
+    states = {tile: work.tiles.state(tile) for tile in work.record.grid.tiles()}
     whole = [tile for tile, state in states.items() if state == "whole"]
     damaged = tuple(tile for tile, state in states.items() if state == "damaged")
     again = _sample(whole, sample, seed)
@@ -87,32 +87,10 @@ def verify(
     return found, [*damaged, *wrong]
 
 
-def _state(work: Work, tile: Tile) -> str:
-    """ "whole", "missing" where none of its files is there, else "damaged"."""
-    grid = work.record.grid
-    places = grid.places(tile)
-    if not any(work.arrays[name].path(place).exists() for name in FIELDS for place in places):
-        return "missing"
-    rows, columns = grid.spans(tile)
-    size = (slice(rows.stop - rows.start), slice(columns.stop - columns.start))
-    lead = (0,) * (len(tile) - 2)
-    for name in FIELDS:
-        try:
-            values, *mirrored = (work.arrays[name].read(place)[lead] for place in places)
-        except (DamagedChunkError, OSError):
-            return "damaged"
-        if not np.isfinite(values[size]).all():
-            return "missing" if len(grid.blocks(tile)) > 1 else "damaged"
-        if not all(np.array_equal(values, other.T, equal_nan=True) for other in mirrored):
-            return "damaged"
-    return "whole"
-
-
 def _difference(work: Work, tile: Tile) -> float:
     """The largest of a tile's entries from what is computed again, relative to the largest entry."""
     errors = []
-    for name, again in zip(FIELDS, work.values(tile), strict=True):
-        there = work.arrays[name].read(tile)[(0,) * (len(tile) - 2)][: again.shape[0], : again.shape[1]]
+    for there, again in zip(work.tiles.read(tile), work.values(tile), strict=True):
         errors.append(np.max(np.abs(there - again)) / max(float(np.max(np.abs(again))), 1e-300))
     return float(np.max(errors))
 
@@ -125,5 +103,5 @@ def _sample(tiles: list[Tile], sample: int | None, seed: int | None) -> list[Til
 
 
 def _listed(tiles: tuple[Tile, ...]) -> str:
-    names = [f"({', '.join(map(str, tile))})" for tile in tiles[:5]]
+    names = [named(tile).removeprefix("tile ") for tile in tiles[:5]]
     return ", ".join(names) + (", …" if len(tiles) > 5 else "")

@@ -10,25 +10,27 @@ import hashlib
 import json
 import logging
 import time as clock
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
 from equitangents._types import FileName
-from equitangents.errors import InvalidArgumentError, NotFiniteError, StoreError
+from equitangents.errors import InvalidArgumentError
 from equitangents.files import real
-from equitangents.formatting import duration, memory_size
-from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
-from equitangents.scale.place import ObjectPath, Place, free_space, place
-from equitangents.scale.whole import sweep, write_whole
+from equitangents.formatting import duration
 from equitangents.solvers.definiteness import blur, lost_in_factor, refused
-from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
-from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time
-from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
+from equitangents.solvers.direct import Factor, Factorised
+from equitangents.solvers.lanczos import largest_eigenvalue
+from equitangents.solvers.method import TOLERANCE, Cost, Method, Prepared, Task, check_iterations, check_precision
 from equitangents.solvers.system import System
+from equitangents.tiles.chunks import Chunks, Index
+from equitangents.tiles.place import ObjectPath, Place, place
+from equitangents.tiles.store import CompleteTiles, check_room, store_errors
+from equitangents.tiles.whole import PARTIAL, sweep, write_whole
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -59,8 +61,7 @@ class OutOfCore(Method):
         check_iterations(self.tolerance, 1)
         if self.tile is not None:
             check_whole("tile", self.tile, 1)
-        if self.precision not in (None, "float32", "float64"):
-            raise InvalidArgumentError(f"precision is {self.precision!r}; expected 'float32', 'float64' or None")
+        check_precision(self.precision)
 
     def cost(self, task: Task) -> Cost:
         """N³/3 operations at two thirds of full speed, one row of tiles in memory, half the matrix on disk."""
@@ -108,31 +109,30 @@ class TiledFactor(Factor):
         self.size = system.size
         self._count = -(-system.size // side)
         self._chunks = Chunks(folder, (side, side), np.dtype(precision))
+        kept = "; what is complete is kept, and the same call goes on from it"
+        self._store = CompleteTiles("factor", folder, self._chunks, partial(factor_errors, folder, kept))
         self._row = lru_cache(maxsize=self._count)(self._read)
 
     @property
-    def tiles(self) -> list[tuple[int, int]]:
+    def tiles(self) -> list[Index]:
         """All tiles, in the order in which they are made."""
         return [(i, j) for j in range(self._count) for i in range(j, self._count)]
 
     @property
-    def missing(self) -> list[tuple[int, int]]:
+    def missing(self) -> list[Index]:
         """The tiles of the factor that are not there yet."""
-        return [tile for tile in self.tiles if not self._chunks.is_there(tile)]
+        return self._chunks.missing(self.tiles)
 
     def compute(self) -> None:
         """Make every tile that is missing."""
         missing = self.missing
-        needed, free = len(missing) * self._chunks.nbytes, free_space(self.folder)
-        if free is not None and needed > free:
-            raise StoreError(
-                f"the factor in {self.folder} takes {memory_size(needed)} more, and the disk has {memory_size(free)} "
-                "left; make room, give a path on another disk, or precision='float32'"
-            )
+        remedy = "make room, give a path on another disk, or precision='float32'"
+        task = f"the factor in {self.folder} takes"
+        check_room(self.folder, len(missing) * self._chunks.nbytes, task, " more, and the disk", remedy)
         started = shown = clock.monotonic()
         work = np.cumsum([1 + j for _, j in missing])
         for done, (i, j) in enumerate(missing):
-            self._make(i, j)
+            self._store.write((i, j), self._made(i, j))
             now = clock.monotonic()
             if now - shown > _REPORTED:
                 shown = now
@@ -159,37 +159,25 @@ class TiledFactor(Factor):
     def _span(self, i: int) -> slice:
         return slice(i * self.side, min((i + 1) * self.side, self.size))
 
-    def _make(self, i: int, j: int) -> None:
+    def _made(self, i: int, j: int) -> np.ndarray:
+        """One tile of the factor, from those before it."""
         rows, columns = self._span(i), self._span(j)
-        left = np.array(self._system.matrix.block(rows, columns), self.precision)
-        if not np.isfinite(left).all():
-            raise NotFiniteError(f"{self._system.matrix.words} holds NaN or infinite values")
+        left = self._system.matrix.finite(np.array(self._system.matrix.block(rows, columns), self.precision))
         if i == j:
             left[np.diag_indices_from(left)] += self._system.delta
         for k in range(j):
             left -= self._read(i, k) @ self._row(j, k).T
         if i == j:
             try:
-                tile = scipy.linalg.cholesky(left, lower=True, overwrite_a=True, check_finite=False)
+                return np.asarray(scipy.linalg.cholesky(left, lower=True, overwrite_a=True, check_finite=False))
             except np.linalg.LinAlgError:
                 raise self._failed(left) from None
-        else:
-            tile = scipy.linalg.solve_triangular(self._row(j, j), left.T, lower=True, check_finite=False).T
-        try:
-            self._chunks.write((i, j), tile)
-        except OSError as error:
-            raise StoreError(
-                f"the factor in {self.folder} cannot be written: {error.strerror or error}; what is complete is kept, "
-                "and the same call goes on from it"
-            ) from None
+        return np.asarray(scipy.linalg.solve_triangular(self._row(j, j), left.T, lower=True, check_finite=False).T)
 
     def _read(self, i: int, j: int) -> np.ndarray:
         """One tile; a damaged one is made anew."""
-        try:
-            whole = self._chunks.read((i, j))
-        except (DamagedChunkError, FileNotFoundError) as error:
-            logger.warning("factor: %s; it is made again", error)
-            self._make(i, j)
+        whole, is_read = self._store.fetch((i, j), lambda: self._made(i, j))
+        if not is_read:  # as it lies on disk
             whole = self._chunks.read((i, j))
         rows, columns = self._span(i), self._span(j)
         return whole[: rows.stop - rows.start, : columns.stop - columns.start]
@@ -202,24 +190,14 @@ class TiledFactor(Factor):
         return refused(self._system, max(pivot, -rounding))
 
 
-class _OnDisk(Prepared):
+class _OnDisk(Factorised):
     def __init__(self, method: OutOfCore, system: System, base: Place, side: int, limit: int) -> None:
-        self._method, self._system, self._limit = method, system, limit
-        self._base, self._side = base, side
-        self._factor: TiledFactor | None = None
-        self._bounds = (np.nan, np.nan)
+        super().__init__(system, method.tolerance, limit)
+        self._precision, self._base, self._side = method._precision, base, side
 
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
-        """α at one time: by the factor at inf, else by Lanczos."""
-        tolerance = self._method.tolerance
-        if not np.isinf(time):
-            return respond_in_time(self._system, targets, time, tolerance=tolerance, steps=1000, limit=self._limit)
-        if self._factor is None:
-            self._factor = self._factorise()
-        return solve_directly(self._system, self._factor, targets, tolerance=tolerance, bounds=self._bounds)
-
-    def _factorise(self) -> TiledFactor:
-        system, precision = self._system, self._method._precision
+    def factorise(self) -> tuple[Factor, tuple[float, float]]:
+        """The factor in a folder that is named by what it is of."""
+        system, precision = self.system, self._precision
         about = {
             "matrix": system.matrix.fingerprint(),
             "size": system.size,
@@ -229,15 +207,17 @@ class _OnDisk(Prepared):
         }
         text = json.dumps(about, indent=1, sort_keys=True).encode()
         folder = self._base / hashlib.sha256(text).hexdigest()[:16]
-        try:
+        with factor_errors(folder):
             if not (folder / _RECORD).exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 write_whole(folder / _RECORD, [text], folder / PARTIAL)
-        except OSError as error:
-            raise StoreError(f"the factor in {folder} cannot be written: {error.strerror or error}") from None
         factor = TiledFactor(system, folder, self._side, precision)
         there = len(factor.tiles) - len(factor.missing)
         logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
         factor.compute()
-        self._bounds = factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system)
-        return factor
+        return factor, (factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system))
+
+
+def factor_errors(folder: Place, kept: str = "") -> AbstractContextManager[None]:
+    """Errors of the file system as StoreErrors that name the factor."""
+    return store_errors(f"the factor in {folder} cannot be written", kept)

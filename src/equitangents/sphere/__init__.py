@@ -1,15 +1,16 @@
 """Signals on the sphere: real harmonics, grids with exact quadrature, rotations, zonal filters."""
 
+from typing import TYPE_CHECKING
+
+from equitangents.former import former_names
 from equitangents.sphere.directions import from_directions, from_profile
-from equitangents.sphere.grids import SphereGrid, driscoll_healy, gauss_legendre
+from equitangents.sphere.grids import driscoll_healy, gauss_legendre
 from equitangents.sphere.harmonics import degrees, harmonics, orders
-from equitangents.sphere.transforms import Projection, evaluate, from_grid, project, to_grid
+from equitangents.sphere.transforms import evaluate, from_grid, project, to_grid
 from equitangents.sphere.wigner import rotate, wigner
-from equitangents.sphere.zonal import legendre_coefficients, zonal_filter
+from equitangents.sphere.zonal import zonal_filter
 
 __all__ = [
-    "Projection",
-    "SphereGrid",
     "degrees",
     "driscoll_healy",
     "evaluate",
@@ -18,7 +19,6 @@ __all__ = [
     "from_profile",
     "gauss_legendre",
     "harmonics",
-    "legendre_coefficients",
     "orders",
     "project",
     "rotate",
@@ -26,3 +26,6 @@ __all__ = [
     "wigner",
     "zonal_filter",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

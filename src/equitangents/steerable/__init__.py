@@ -1,22 +1,21 @@
 """Steerable features: irreps of SO(2), O(2), SO(3), O(3), equivariant kernels between them, signals on directions."""
 
-from equitangents.steerable.angular import AngularKernel, angular_kernels
+from typing import TYPE_CHECKING
+
+from equitangents.former import former_names
+from equitangents.steerable.angular import angular_kernels
 from equitangents.steerable.features import Features
 from equitangents.steerable.gaussian_sum import GaussianSum
-from equitangents.steerable.harmonics import direction_harmonics
-from equitangents.steerable.irrep import Irrep, irrep
-from equitangents.steerable.rings import rings
-from equitangents.steerable.samples import Samples, samples
+from equitangents.steerable.harmonics import samples
+from equitangents.steerable.irrep import irrep
 
 __all__ = [
-    "AngularKernel",
     "Features",
     "GaussianSum",
-    "Irrep",
-    "Samples",
     "angular_kernels",
-    "direction_harmonics",
     "irrep",
-    "rings",
     "samples",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -1,22 +1,27 @@
 """Harmonics of the plane and of space, with mean square 1 over all directions: mean h_J h_Kᵀ = δ_JK · 1.
 
 In the plane 1, then √2 (cos Jφ, sin Jφ); in space √(4π) Y_J. They turn as the irrep J: h_J(gx) = ρ_J(g) h_J(x).
+Functions of an offset are harmonics of its direction times `rings` of its length; signals on directions are sampled,
+f(x) = Σ_l h_l(x) · f_l, and come back by `Samples.analysis`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from equitangents._types import ArrayLike
+from equitangents.sphere.grids import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 
 
-def direction_harmonics(x: ArrayLike, largest: int) -> list[Any]:
+def direction_harmonics(x: ArrayLike, largest: int) -> list[ArrayLike]:
     """h_0 .. h_largest of unit vectors x (..., 2) or (..., 3), each (..., d_J)."""
     xp = jnp if isinstance(x, jax.Array) else np
     if x.shape[-1] == 3:
@@ -30,7 +35,7 @@ def direction_harmonics(x: ArrayLike, largest: int) -> list[Any]:
     return found
 
 
-def directions_and_lengths(offset: Any) -> tuple[Any, Any]:
+def directions_and_lengths(offset: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
     """(unit vectors, lengths) of vectors; (0, 0) of the zero vector, with derivatives 0 there."""
     xp = jnp if isinstance(offset, jax.Array) else np
     square = xp.sum(offset * offset, axis=-1)
@@ -38,3 +43,44 @@ def directions_and_lengths(offset: Any) -> tuple[Any, Any]:
     length = xp.sqrt(xp.where(there, square, 1))
     unit = xp.where(there[..., None], offset / length[..., None], 0)
     return unit, xp.where(there, length, 0)
+
+
+def rings(length: ArrayLike, radii: tuple[float, ...], width: float) -> ArrayLike:
+    """Gaussian rings R_p(r) = exp(-(r - r_p)²/(2 w²)), the radial parts of kernels: (..., rings) at distances (...)."""
+    xp = jnp if isinstance(length, jax.Array) else np
+    centres = xp.asarray(radii, length.dtype)
+    return xp.exp(-((length[..., None] - centres) ** 2) / (2 * width**2))
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Points of the circle or the sphere, their weights w_s, and harmonics h_l there, each (points, d_l).
+
+    The weights sum to 1, so that bandlimited signals come back as they were if the points integrate products of
+    harmonics exactly.
+    """
+
+    points: Float[np.ndarray, "points n"]
+    weights: Float[np.ndarray, " points"]
+    harmonics: tuple[np.ndarray, ...]
+
+    @property
+    def analysis(self) -> tuple[np.ndarray, ...]:
+        """Rows w_s h_l(x_s), (d_l, points): from values to coefficients."""
+        return tuple((h * self.weights[:, None]).T for h in self.harmonics)
+
+
+@lru_cache(maxsize=64)
+def samples(space: int, resolution: int, largest: int) -> Samples:
+    """`resolution` equidistant points of the circle, or that many rings of 2 · resolution - 1 points of the sphere.
+
+    Products of harmonics of degrees l and l' are integrated exactly if l + l' is below `resolution` on the circle,
+    below 2 · resolution - 1 on the sphere.
+    """
+    if space == 2:
+        angle = 2 * np.pi * np.arange(resolution) / resolution
+        points, weights = np.stack([np.cos(angle), np.sin(angle)], -1), np.full(resolution, 1 / resolution)
+    else:
+        grid = gauss_legendre(resolution)
+        points, weights = grid.points.reshape(-1, 3), grid.weights.ravel() / (4 * np.pi)
+    return Samples(points, weights, tuple(map(np.asarray, direction_harmonics(points, largest))))

@@ -3,12 +3,11 @@
 from .classifier import EnsembleClassifier
 from .kernel import EmpiricalKernel
 from .regressor import Ensemble
-from .seeds import Seeds, member_seeds
+from .seeds import member_seeds
 
 __all__ = [
     "EmpiricalKernel",
     "Ensemble",
     "EnsembleClassifier",
-    "Seeds",
     "member_seeds",
 ]

@@ -10,7 +10,8 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import data
-from equitangents_studies.data import ImageFolder, open_image_folder
+from equitangents_studies.data import open_image_folder
+from equitangents_studies.data.class_folders import ImageFolder
 from equitangents_studies.data.folder import data_folder
 from equitangents_studies.framework.study import at_least, check
 from equitangents_studies.systems import textures

@@ -40,6 +40,7 @@ from equitangents_studies.common.moving_outputs.results import (
     measure_learning,
 )
 from equitangents_studies.common.moving_outputs.trained import Training
+from equitangents_studies.data.mask_folder import MaskedImages
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, claim
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
@@ -120,7 +121,7 @@ def is_own(settings: Settings) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _own(path: str, pixels: int) -> data.MaskedImages:
+def _own(path: str, pixels: int) -> MaskedImages:
     return data.load_mask_folder(path, pixels)
 
 

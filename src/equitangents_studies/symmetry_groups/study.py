@@ -35,7 +35,7 @@ from equitangents_studies.systems import (
 )
 from equitangents_studies.systems.data_groups import NAMES as GROUPS
 from equitangents_studies.systems.embeddings import embed
-from equitangents_studies.systems.symmetry_tests import sample_data
+from equitangents_studies.systems.generated import sample_data
 
 WORK = "arXiv 2207.04612"
 CHAIN = (("GAP", "VEC"), ("VEC", "LCN"), ("LCN", "VEC"), ("VEC", "FCN"))

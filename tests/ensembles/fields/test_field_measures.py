@@ -7,6 +7,7 @@ import equitangents as et
 from ensembles.fields.patch_kernels import PatchKernels
 from equitangents import actions, metrics
 from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.inference.draws import as_key
 
 C4 = actions.image_rotations(4)
 UNEVEN = PatchKernels(profile=[[1, 0.5, 0], [1, 1, 0.2], [0, 0.3, 1]])
@@ -57,7 +58,7 @@ def test_statistics_of_ensembles_of_fields_are_those_of_their_drawn_members(data
     assert statistics.error.expected[1] == pytest.approx(exact, rel=1e-2)
     half = actions.restrict(C4, C4.group.subgroup([0, 2]))  # not the augmentation's action: drawn from the covariance
     other = augmented.orbit_statistics(half, x, [1], output_action=half, draws=300)
-    members = augmented.sample_orbits(x, 300, key=et.inference.as_key("key", 5))[:, :, [0, 2]]
+    members = augmented.sample_orbits(x, 300, key=as_key("key", 5))[:, :, [0, 2]]
     back = np.stack([members[:, :, 0], np.flip(members[:, :, 1], (2, 3))], 2).reshape(300, 2, 2, 18)
     by_hand = np.linalg.norm(back.std(2), axis=-1) / np.linalg.norm(back.mean(2), axis=-1)
     assert other.rsd.expected[0] == pytest.approx(np.median(by_hand.mean(1)), rel=0.15)

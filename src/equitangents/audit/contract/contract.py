@@ -25,7 +25,8 @@ from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
 from equitangents.audit.contract.unordered import Stays, Unordered
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups import MatrixGroup, RotationGroup, SymmetryGroup
+from equitangents.groups import MatrixGroup, SymmetryGroup
+from equitangents.groups.rotation_group import RotationGroup
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,10 @@ from equitangents import statistics
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import Estimate, IrrepSection, IrrepShare
-from equitangents.groups import CompactGroup, Group, Irrep, RotationGroup
+from equitangents.groups import Group
+from equitangents.groups.irreps import Irrep
+from equitangents.groups.rotation_group import RotationGroup
+from equitangents.groups.symmetry_group import CompactGroup
 from equitangents.statistics import no_interval
 
 _LARGEST_ORDER = 200

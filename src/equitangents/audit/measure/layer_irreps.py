@@ -25,7 +25,8 @@ from equitangents.audit.contract.structured import structured
 from equitangents.audit.contract.trees import as_inputs, to_numpy
 from equitangents.audit.measure.irreps import power_kernels
 from equitangents.errors import InvalidArgumentError, NetworkError, NotFiniteError
-from equitangents.groups import Group, RotationGroup, o3, so3
+from equitangents.groups import Group, o3, so3
+from equitangents.groups.rotation_group import RotationGroup
 from equitangents.validation import check_whole
 
 HIGHER = "higher"

@@ -31,7 +31,7 @@ from equitangents.ensembles.training.trained import Trained
 from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Admissible
-from equitangents.scale.place import local
+from equitangents.tiles.place import local
 from equitangents.validation import check_shape, check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.inference import row_digests
+from equitangents.inference.augmented import row_digests
 
 
 @dataclass(frozen=True, eq=False)

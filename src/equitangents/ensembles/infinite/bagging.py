@@ -24,7 +24,8 @@ from equitangents.ensembles.scores import FieldRegressorMixin
 from equitangents.ensembles.standardisation import fitted_standardisation
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.inference import as_key, as_times
+from equitangents.inference.draws import as_key
+from equitangents.inference.dynamics import as_times
 from equitangents.validation import check_whole
 
 

@@ -22,12 +22,14 @@ from equitangents.ensembles.orbits.questions import OrbitQuestions
 from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.inference import DYNAMICS, Momentum, as_times
+from equitangents.inference import Momentum
+from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import FieldFunction
-from equitangents.scale.place import local
-from equitangents.solvers import Method, Report
 from equitangents.solvers.choosing import as_method
+from equitangents.solvers.method import Method
+from equitangents.solvers.solution import Report
+from equitangents.tiles.place import local
 
 
 class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):

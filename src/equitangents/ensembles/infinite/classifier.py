@@ -26,10 +26,11 @@ from equitangents.ensembles.inputs import check_inputs
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.ensembles.scores import FieldClassifierMixin
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import Momentum, argmax_probabilities, as_times
+from equitangents.inference import Momentum, argmax_probabilities
+from equitangents.inference.dynamics import as_times
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import FieldFunction
-from equitangents.solvers import Method
+from equitangents.solvers.method import Method
 
 
 class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):

@@ -12,8 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from equitangents.actions import ActionSubset
-from equitangents.actions.subset import augmenting_elements, whole_action
+from equitangents.actions.subset import ActionSubset, augmenting_elements, whole_action
 from equitangents.ensembles.fields.action import PointAction
 from equitangents.ensembles.fields.invariance import KernelSymmetry, kernel_symmetry
 from equitangents.ensembles.fields.kernel import FieldKernel
@@ -23,7 +22,8 @@ from equitangents.ensembles.fields.turning import TurningField, turning_symmetry
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.trained_kernel import TrainedKernel
-from equitangents.inference import check_memory, dense_solve_bytes
+from equitangents.inference.spectrum import dense_solve_bytes
+from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")
 

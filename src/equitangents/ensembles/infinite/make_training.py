@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from equitangents.actions import Action, ActionSubset, restrict
+from equitangents.actions import Action, restrict
 from equitangents.actions.group_action import GroupAction
-from equitangents.actions.subset import Augmentation, augmenting_elements
+from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements
 from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.fields.turning import TurningField

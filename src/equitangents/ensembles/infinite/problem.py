@@ -21,22 +21,20 @@ from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.ensembles.infinite.spectral_report import spectral_report, spectral_residual
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
 from equitangents.ensembles.infinite.training_matrices import TrainingMatrices, kept_kernels, training_matrices
-from equitangents.inference import (
-    Dynamics,
-    TrainedProcess,
-    check_memory,
-    decompose,
-    default_memory_limit,
-    dense_solve_bytes,
-    kinds,
-    row_digests,
-)
+from equitangents.inference import TrainedProcess, decompose
+from equitangents.inference.augmented import kinds, row_digests
+from equitangents.inference.dynamics import Dynamics
+from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.solvers import Eigh, Method, Report, Solver, System
+from equitangents.memory import check_memory, default_memory_limit
+from equitangents.solvers import Eigh, Solver
 from equitangents.solvers.choosing import DECOMPOSED, as_method
 from equitangents.solvers.matrices import ScaledMatrix
+from equitangents.solvers.method import Method
 from equitangents.solvers.primal import FeatureMatrix, Primal
+from equitangents.solvers.solution import Report
+from equitangents.solvers.system import System
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 

@@ -27,7 +27,8 @@ from equitangents.ensembles.inputs import check_fields, check_inputs, check_netw
 from equitangents.ensembles.scores import FieldRegressorMixin
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.inference import as_times, check_sample
+from equitangents.inference.draws import check_sample
+from equitangents.inference.dynamics import as_times
 from equitangents.kernels import KernelFunction
 
 logger = logging.getLogger("equitangents")
@@ -82,7 +83,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
             augmentation is by an exact action under which the kernel is invariant (checked on a sample); or
             "explicit N|G| (why)". Of fields on P positions the same with NP; and "dense NP×NP (the network is
             equivariant under …)" where each copy is its sample.
-        solution_: how the mean was solved at the constructor's time (`solvers.Report`): solver and reason, residual,
+        solution_: how the mean was solved at the constructor's time (a `Report`): solver and reason, residual,
             condition, iterations, seconds and their forecast, and for "nystrom" the estimated error.
         approximation_: of `kernels.random_features`, how far predictions are from exact ones on a small sample.
         covariance_solver_: which gives covariances, stds and samples; solved when first asked for.

@@ -14,8 +14,7 @@ import numpy as np
 from equitangents.actions import Action
 from equitangents.ensembles.fields.action import PointAction
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.inference import row_digests
-from equitangents.inference.augmented import orbit_digests
+from equitangents.inference.augmented import orbit_digests, row_digests
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.kernels import Kernels, orbit_average
 from equitangents.kernels.result import NngpKernels

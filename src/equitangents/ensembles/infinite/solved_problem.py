@@ -16,12 +16,13 @@ from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.infinite.rows import blocks
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import Dynamics
+from equitangents.inference.dynamics import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.solvers import Report, Solution, Solver
+from equitangents.solvers import Solver
 from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.solvers.primal import FeatureMatrix
+from equitangents.solvers.solution import Report, Solution
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once

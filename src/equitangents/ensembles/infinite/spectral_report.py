@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from equitangents.inference.spectrum import Spectrum
-from equitangents.solvers import Report
 from equitangents.solvers.choosing import plan_of
 from equitangents.solvers.eigh import Eigh
 from equitangents.solvers.method import Task
+from equitangents.solvers.solution import Report
 
 
 def spectral_residual(gram: np.ndarray, spectrum: Spectrum, targets: np.ndarray) -> float:

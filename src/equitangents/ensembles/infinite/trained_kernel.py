@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from equitangents.actions import Action
-from equitangents.inference import check_memory, sample_gaussian
+from equitangents.inference.draws import sample_gaussian
 from equitangents.kernels import KernelFunction, Kernels
-from equitangents.solvers import Report
+from equitangents.memory import check_memory
+from equitangents.solvers.solution import Report
 
 Field = Literal["ntk", "nngp"]
 _DIAGONAL_BLOCK = 32

@@ -17,8 +17,7 @@ from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.store import FieldStore
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.scale import GramStore
-from equitangents.solvers import SymmetricMatrix
-from equitangents.solvers.matrices import ArrayMatrix, as_matrix
+from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, as_matrix
 
 _BOTH, _ONE = 0.25, 0.4  # of the limit: a factor in the same precision fits beside them
 

@@ -18,8 +18,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from equitangents.actions import Action, ActionSubset
-from equitangents.actions.subset import augmenting_elements
+from equitangents.actions import Action
+from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles.fields.invariance import KernelSymmetry
 from equitangents.ensembles.infinite import irrep_problem, problem
 from equitangents.ensembles.infinite.field_source import FieldSource, Given
@@ -28,11 +28,14 @@ from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.trained_kernel import TrainedKernel
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
-from equitangents.inference import augment_targets, check_memory, dense_solve_bytes, sample_gaussian
+from equitangents.inference import augment_targets
+from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
+from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
 from equitangents.kernels.random_features import FeatureMap
+from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")
 

@@ -15,7 +15,8 @@ from jaxtyping import Float
 from equitangents._types import Key, Numbers, Times
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.orbits.covariance import check_orbit_inputs, is_own_action, orbit_batch
-from equitangents.inference import as_key, check_memory
+from equitangents.inference.draws import as_key
+from equitangents.memory import check_memory
 from equitangents.validation import check_whole
 
 _TEMPORARIES = 3  # arrays of all draws that sampling holds at once

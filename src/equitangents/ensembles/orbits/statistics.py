@@ -23,7 +23,7 @@ from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.group_maps import GroupMap
-from equitangents.inference import as_times
+from equitangents.inference.dynamics import as_times
 from equitangents.metrics import on_orbits as orbit_measures
 from equitangents.validation import check_same_length, check_whole
 

@@ -23,9 +23,9 @@ import numpy as np
 from equitangents.ensembles.streaming.parts import RECORD, Parts, read_record
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import put_in_place
-from equitangents.scale.chunks import Chunks
-from equitangents.scale.place import ObjectPath, Place, remove_all
 from equitangents.seals import seal, sealed
+from equitangents.tiles.chunks import Chunks
+from equitangents.tiles.place import ObjectPath, Place, remove_all
 
 SUFFIXES = (".npy", ".npz", ".zarr")
 _MOVING = ".moving"  # the object below a Zarr group that says which parts are being copied there

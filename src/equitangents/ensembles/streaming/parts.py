@@ -20,10 +20,11 @@ import numpy as np
 from equitangents._types import DType
 from equitangents.claims import read_json
 from equitangents.errors import StoreError
-from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
-from equitangents.scale.place import ObjectPath, Place
-from equitangents.scale.record import differing
-from equitangents.scale.whole import write_whole
+from equitangents.tiles.chunks import Chunks
+from equitangents.tiles.place import ObjectPath, Place
+from equitangents.tiles.records import differing
+from equitangents.tiles.store import DamagedTileError
+from equitangents.tiles.whole import PARTIAL, write_whole
 
 _KEY = "equitangents"
 RECORD = "zarr.json"
@@ -146,7 +147,7 @@ class Parts:
         span = self.span(chunk)
         try:
             whole = {name: self.of(name).read(self._index(name, chunk)) for name in self.arrays}
-        except (DamagedChunkError, FileNotFoundError):
+        except (DamagedTileError, FileNotFoundError):
             return None
         return {name: values[: span.stop - span.start] for name, values in whole.items()}
 

@@ -22,8 +22,8 @@ from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.inference import as_times
-from equitangents.scale.place import local
+from equitangents.inference.dynamics import as_times
+from equitangents.tiles.place import local
 
 CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
     kind.__name__: kind for kind in (InfiniteEnsemble, InfiniteEnsembleClassifier)

@@ -30,12 +30,12 @@ from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, St
 from equitangents.files import real
 from equitangents.formatting import memory_size
 from equitangents.kernels.store.key import VERSION
+from equitangents.scale.executors import part_of
 from equitangents.scale.identity import row_digests
-from equitangents.scale.lease import alone, is_held
-from equitangents.scale.place import ObjectPath, Place, free_space, place
-from equitangents.scale.problem import opened
+from equitangents.scale.opening import opened
 from equitangents.scale.progress import Progress, Told, told_by
-from equitangents.scale.shards import part_of
+from equitangents.tiles.lease import alone, is_held
+from equitangents.tiles.place import ObjectPath, Place, free_space, place
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")

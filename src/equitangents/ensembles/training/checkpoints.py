@@ -21,7 +21,7 @@ from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import FORBIDDEN, real
 from equitangents.locks import alone
-from equitangents.scale.whole import write_whole
+from equitangents.tiles.whole import write_whole
 
 if TYPE_CHECKING:
     import orbax.checkpoint as ocp

@@ -24,7 +24,7 @@ from equitangents.ensembles.training.spread import train_in_pieces, train_spread
 from equitangents.ensembles.training.trained import Trained
 from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.inference import check_memory
+from equitangents.memory import check_memory
 from equitangents.nn import Admissible
 
 Ensemble = Any  # of finite networks, with parameters that its backend reads, and attributes once it is fitted

@@ -15,9 +15,8 @@ from equitangents._protocols import ExecutorLike
 from equitangents.ensembles.training.alone import Assignment, train_alone
 from equitangents.ensembles.training.checkpoints import check_unused
 from equitangents.ensembles.training.trained import Trained, joined
-from equitangents.scale.executors import Tasks
+from equitangents.scale.executors import Tasks, opened, spread
 from equitangents.scale.progress import Progress
-from equitangents.scale.spreading import opened, spread
 
 Piece = tuple[int, int]  # the first member of a part of the run, and how many there are
 

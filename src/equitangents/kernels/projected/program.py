@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from equitangents.groups import MatrixGroup, Representation, RotationGroup
+from equitangents.groups import MatrixGroup
+from equitangents.groups.representations import Representation
+from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.program import FrozenArray, Program
 from equitangents.kernels.rotations.program import Accuracy, RotationProgram
 from equitangents.kernels.structured.program import StructuredProgram

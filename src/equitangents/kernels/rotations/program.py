@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents.errors import NetworkError
-from equitangents.groups import MatrixGroup, RotationGroup
+from equitangents.groups import MatrixGroup
+from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.program import Affine, Dual, Flatten, FrozenArray, Op, Operation, Parallel, Pool, Table
 
 

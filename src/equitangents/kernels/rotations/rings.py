@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike
-from equitangents.groups import MatrixGroup, RotationGroup
-from equitangents.groups.rotation_group import euler_grid, from_euler_angles
+from equitangents.groups import MatrixGroup
+from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.sphere.wigner import wigner
 
 _HIGHEST = jax.lax.Precision.HIGHEST

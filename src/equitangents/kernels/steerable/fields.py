@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from equitangents.steerable import Features, Irrep
+from equitangents.steerable import Features
+from equitangents.steerable.irrep import Irrep
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ import jax.numpy as jnp
 from equitangents._types import ArrayLike
 from equitangents.kernels.steerable.fields import Field, Fields, Side
 from equitangents.kernels.steerable.program import Filter, PointMap
-from equitangents.steerable import AngularKernel, Features, Irrep, angular_kernels, direction_harmonics, rings
-from equitangents.steerable.angular import all_coefficients
-from equitangents.steerable.harmonics import directions_and_lengths
+from equitangents.steerable import Features, angular_kernels
+from equitangents.steerable.angular import AngularKernel, all_coefficients
+from equitangents.steerable.harmonics import direction_harmonics, directions_and_lengths, rings
+from equitangents.steerable.irrep import Irrep
 
 Kernels = dict[tuple[Irrep, Irrep], tuple[AngularKernel, ...]]
 

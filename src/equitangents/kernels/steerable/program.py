@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from equitangents.kernels.program import DualActivation, Operation, Parallel
 from equitangents.kernels.structured.program import Add, Split
-from equitangents.steerable import Features, Irrep
+from equitangents.steerable import Features
+from equitangents.steerable.irrep import Irrep
 
 
 @dataclass(frozen=True)

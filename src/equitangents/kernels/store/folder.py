@@ -1,56 +1,36 @@
-"""A folder of kernels by key: whole files, checked when read, the least recently used gone beyond a limit.
+"""A folder of kernels by key, of which the least recently used are gone beyond a limit.
 
-Several processes may read and write it at once: a file appears whole under its name, and whoever comes second writes
-the same. `EQUITANGENTS_CACHE` names the folder above; without it, it is the platform's for caches.
+`EQUITANGENTS_CACHE` names the folder above; without it, it is the platform's for caches.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from equitangents._types import ArrayLike, FileName
 from equitangents.caches import cache_folder
 from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import LEFTOVER, is_abandoned, whole_file
-from equitangents.formatting import memory_size
+from equitangents.files import whole_file
 from equitangents.kernels.result import Kernels
-
-logger = logging.getLogger("equitangents")
+from equitangents.tiles.store import DamagedTileError, FileTiles, RecentTiles
 
 LIMIT = 5 * 10**9  # bytes
 
 
-class KernelStore:
-    """Kernels in `folder` (None: "kernels" in the package's cache), at most `limit` bytes of them.
+class KernelFiles(FileTiles[Kernels]):
+    """Kernels in .npz files, each with the key that it is named by, and what is known of it."""
 
-    A file that cannot be read is computed anew, with a warning in the log. `clear()` removes all.
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, ".npz")
 
-    >>> import tempfile, equitangents as et
-    >>> from equitangents.kernels import KernelStore, KeptKernel
-    >>> net = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     kernel = KeptKernel(net, KernelStore(folder))
-    ...     first, again = (kernel.kernel(np.eye(3)).ntk for _ in range(2))  # the second is read
-    >>> np.array_equal(first, again)
-    True
-    """
-
-    def __init__(self, folder: str | Path | None = None, limit: int = LIMIT) -> None:
-        if not limit > 0:
-            raise InvalidArgumentError(f"limit was {limit}; it must be a positive number of bytes")
-        self.folder = cache_folder() / "kernels" if folder is None else Path(folder).expanduser()
-        self.limit = int(limit)
-
-    def read(self, key: str) -> Kernels | None:
-        """The kernels kept under `key`, or None where there are none that can be read."""
-        path = self._path(key)
+    def read(self, key: str) -> Kernels:
+        """The kernels kept under `key`."""
+        path = self.path(key)
         try:
             with path.open("rb") as file:
                 check_arrays(file)
@@ -65,16 +45,13 @@ class KernelStore:
                 if kind is not None and any(_kind(array) != kind for array in (kernels.nngp, kernels.ntk)):
                     raise ValueError("its arrays are not of the shape that was written")
         except FileNotFoundError:
-            return None
+            raise
         except UNREADABLE as error:
-            logger.warning("kernels: %s is damaged (%s) and is computed anew", path, error)
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(path)  # it was used now
+            raise DamagedTileError(f"{path} is damaged ({error})") from None
         return kernels
 
     def write(self, key: str, kernels: Kernels) -> None:
-        """Keep `kernels` under `key`; where nothing can be written, the log says so."""
+        """Keep `kernels` under `key`."""
         about = {
             "engine": kernels.engine,
             "form": kernels.form,
@@ -83,66 +60,33 @@ class KernelStore:
             "resolution": kernels.resolution,
             "kind": _kind(kernels.nngp),
         }
-        arrays: dict[str, Any] = {"key": np.array(key), "about": np.array(json.dumps(about))}
-        try:
-            with whole_file(self._path(key)) as partial:
-                np.savez(partial, nngp=np.asarray(kernels.nngp), ntk=np.asarray(kernels.ntk), **arrays)
-            self._prune(key)
-        except OSError as error:
-            logger.warning("kernels: nothing can be kept in %s: %s", self.folder, error)
-
-    @property
-    def files(self) -> list[Path]:
-        """Every file of kernels."""
-        return sorted(path for path in self.folder.glob("*.npz") if not LEFTOVER.fullmatch(path.name))
-
-    @property
-    def size(self) -> int:
-        """Bytes that the kept tiles take on the disk."""
-        return sum(size for _, size, _ in self._used())
-
-    def clear(self) -> tuple[int, int]:
-        """Remove all kernels: (how many files, how many bytes)."""
-        used = self._used()
-        for path in [*(path for path, _, _ in used), *self._leftovers()]:
-            path.unlink(missing_ok=True)
-        return len(used), sum(size for _, size, _ in used)
-
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.npz"
-
-    def _used(self) -> list[tuple[Path, int, float]]:
-        """(file, bytes, when it was last used); what another process removes meanwhile is left out."""
-        used = []
-        for path in self.files:
-            with contextlib.suppress(FileNotFoundError):
-                about = path.stat()
-                used.append((path, about.st_size, about.st_mtime))
-        return used
-
-    def _leftovers(self) -> list[Path]:
-        """What processes were writing that are dead."""
-        return [path for path in self.folder.glob(".*") if LEFTOVER.fullmatch(path.name) and is_abandoned(path)]
-
-    def _prune(self, newest: str) -> None:
-        """Remove the least recently used files beyond the limit, but not the one just written."""
-        for path in self._leftovers():
-            path.unlink(missing_ok=True)
-        used = self._used()
-        total = sum(size for _, size, _ in used)
-        removed = 0
-        for path, size, _ in sorted(used, key=lambda file: file[2]):
-            if total <= self.limit:
-                break
-            if path != self._path(newest):
-                path.unlink(missing_ok=True)
-                total -= size
-                removed += 1
-        if removed:
-            kept = memory_size(self.limit)
-            logger.info("kernels: removed %d files, least recently used, to keep %s at most", removed, kept)
+        nngp, ntk = np.asarray(kernels.nngp), np.asarray(kernels.ntk)
+        with whole_file(self.path(key)) as partial:
+            np.savez(partial, nngp=nngp, ntk=ntk, key=np.array(key), about=np.array(json.dumps(about)))
 
 
-def _kind(array: Any) -> str:
+class KernelStore(RecentTiles[Kernels]):
+    """Kernels in `folder` (None: "kernels" in the package's cache), at most `limit` bytes of them.
+
+    A file that cannot be read is computed anew, with a warning in the log. `clear()` removes all.
+
+    >>> import tempfile, equitangents as et
+    >>> from equitangents.kernels import KernelStore, KeptKernel
+    >>> net = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     kernel = KeptKernel(net, KernelStore(folder))
+    ...     first, again = (kernel.kernel(np.eye(3)).ntk for _ in range(2))  # the second is read
+    >>> np.array_equal(first, again)
+    True
+    """
+
+    def __init__(self, folder: FileName | None = None, limit: int = LIMIT) -> None:
+        if not limit > 0:
+            raise InvalidArgumentError(f"limit was {limit}; it must be a positive number of bytes")
+        files = KernelFiles(cache_folder() / "kernels" if folder is None else Path(folder).expanduser())
+        super().__init__("kernels", files, int(limit))
+
+
+def _kind(array: ArrayLike) -> str:
     """Shape and type of an array."""
     return f"{tuple(array.shape)} {np.dtype(array.dtype).str}"

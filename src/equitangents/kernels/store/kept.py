@@ -18,6 +18,7 @@ from equitangents.kernels.result import Kernels
 from equitangents.kernels.store.folder import KernelStore
 from equitangents.kernels.store.key import kernel_key
 from equitangents.precision import is_traced, working_dtype
+from equitangents.tiles.grid import Grid
 
 logger = logging.getLogger("equitangents")
 
@@ -63,24 +64,19 @@ class KeptKernel:
 
     def _tiles(self, x1: np.ndarray, x2: np.ndarray | None, step: Callable[[int, int], None]) -> Kernels:
         columns = x1 if x2 is None else x2
+        grid = Grid((len(x1),), None if x2 is None else (len(x2),), self.tile)
         nngp, ntk = np.empty((2, len(x1), len(columns)), x1.dtype)
-        pairs = [
-            (rows, across)
-            for rows in self.slices(len(x1))
-            for across in self.slices(len(columns))
-            if x2 is not None or across.start >= rows.start
-        ]
-        read, last, notes = 0, Kernels(nngp, ntk), dict[str, None]()
-        for done, (rows, across) in enumerate(pairs, 1):
-            symmetric = x2 is None and rows == across
-            last, known = self.one_tile(x1[rows], None if symmetric else columns[across])
+        read, last, notes, tiles = 0, Kernels(nngp, ntk), dict[str, None](), grid.tiles()
+        for done, tile in enumerate(tiles, 1):
+            rows, across = grid.spans(tile)
+            last, known = self.one_tile(x1[rows], None if grid.halved(tile) else columns[across])
             read += known
             notes |= dict.fromkeys(last.notes)
             nngp[rows, across], ntk[rows, across] = last.nngp, last.ntk
-            if x2 is None and not symmetric:
+            if grid.mirror(tile) is not None:
                 nngp[across, rows], ntk[across, rows] = last.nngp.T, last.ntk.T
-            step(done, len(pairs))
-        self.report(read, len(pairs))
+            step(done, len(tiles))
+        self.report(read, len(tiles))
         return replace(last, nngp=nngp, ntk=ntk, notes=tuple(notes))
 
     def one_tile(self, x1: np.ndarray, x2: np.ndarray | None) -> tuple[Kernels, bool]:
@@ -88,12 +84,7 @@ class KeptKernel:
         given, program = self.net.lowered(x1)
         other = None if x2 is None else self.net.lowered(x2)[0]
         key = kernel_key(program, np.asarray(given), None if other is None else np.asarray(other), engine_name())
-        kernels = self.store.read(key)
-        if kernels is not None:
-            return kernels, True
-        kernels = self.net.kernel(x1, x2)
-        self.store.write(key, kernels)
-        return kernels, False
+        return self.store.fetch(key, lambda: self.net.kernel(x1, x2))
 
     def report(self, read: int, total: int) -> None:
         """Say in the log how many tiles were read, and how many computed."""

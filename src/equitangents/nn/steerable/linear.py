@@ -27,8 +27,8 @@ from equitangents.nn.layer import Layer, check_number, check_scale
 from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.signal import joined, parted, steerable, with_features
 from equitangents.normals import standard_normal
-from equitangents.steerable import Features, Irrep
-from equitangents.steerable.irrep import trivial
+from equitangents.steerable import Features
+from equitangents.steerable.irrep import Irrep, trivial
 from equitangents.steerable.positions import OnPoints
 from equitangents.validation import check_whole
 

@@ -13,8 +13,8 @@ from equitangents._types import ArrayLike, Params
 from equitangents.errors import NetworkError
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.beginning import Beginning
-from equitangents.steerable import Features, Irrep
-from equitangents.steerable.irrep import MAX_DEGREE, SPACES, group_name
+from equitangents.steerable import Features
+from equitangents.steerable.irrep import MAX_DEGREE, SPACES, Irrep, group_name
 from equitangents.steerable.positions import OnWhole
 
 

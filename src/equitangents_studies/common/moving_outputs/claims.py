@@ -10,7 +10,7 @@ from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly, shared_level
 from equitangents_studies.common.moving_outputs.results import RIGHT, SETS, WRONG, Learning, every_time
 from equitangents_studies.framework.claims import EXACT, Claim, after, claim
-from equitangents_studies.systems.matched_errors import ends_of, number_of
+from equitangents_studies.systems.factors import ends_of, number_of
 
 OURS = "our question"
 THEIRS = "arXiv 2406.06504"

@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents.groups import RotationGroup
-from equitangents.groups.rotation_group import euler_grid, from_euler_angles
+from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
 from equitangents.kernels.engines.protocol import RotationRules

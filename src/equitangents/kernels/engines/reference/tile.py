@@ -139,10 +139,10 @@ def tile(
     p1, p2 = aligned(p1, p2)
     x1, x2 = p1.scaled(x1[:, :, None]), p2.scaled(x2[:, None])
     linear = _before_kink(plan)
-    if carry == DISTANCE and p1.unit is not None and p2.unit is not None and linear is not None:
+    if isinstance(carry, Distance) and p1.unit is not None and p2.unit is not None and linear is not None:
         # The sign of K before the first kink.
-        k = jnp.mean(x1 * x2, axis=(0, -1)) + unit_bias(linear) / (p1.unit * p2.unit)
-        carry = Distance(sign=jnp.where(jax.lax.stop_gradient(k) < 0, -1, 1).astype(x1.dtype))
+        k = jnp.mean(x1 * x2, axis=(0, -1)) + carry.in_units(p1.unit, p2.unit).constant(unit_bias(linear))
+        carry = Distance(carry.scales, jnp.where(jax.lax.stop_gradient(k) < 0, -1, 1).astype(x1.dtype))
     within = carry.in_units(p1.unit, p2.unit)
     if isinstance(plan, PairPlan):
         d = within.start(x1[:, None], x2[None])

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents.groups import RotationGroup
+from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
 from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run
 from equitangents.kernels.program import Affine

@@ -18,7 +18,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
-from equitangents.groups import RotationGroup
+from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.rotations import recursion
 from equitangents.kernels.engines.reference.rotations.measured import samples_of

@@ -1,0 +1,146 @@
+"""Names that rooms no longer name in public: for one version they are found there still, with a warning.
+
+What a function returns has its class described where the room is described (docs/reference); whoever needs one by name
+imports it from the file that it lives in.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Mapping
+
+FORMER = {  # by room: in which file of the package they live
+    "actions": {
+        "actions.action": "RoundTrip",
+        "actions.continuous": "ContinuousRotations",
+        "actions.subset": "ActionSubset",
+    },
+    "audit": {
+        "audit.measure.layer_irreps": "IrrepsByLayer",
+        "audit.potentials.report": "AtomsReport",
+    },
+    "ensembles": {
+        "ensembles.infinite.leave_one_out": "LabelsLeftOut LeaveOneOut",
+        "ensembles.infinite.refining": "Refined",
+        "ensembles.infinite.tuned": "Candidate Tuning",
+        "ensembles.orbits.covariance": "OrbitMoments",
+        "ensembles.orbits.draws": "OrbitLaw",
+        "ensembles.orbits.statistics": "OrbitStatistic OrbitStatistics",
+        "ensembles.training.loop": "TrainingState",
+        "ensembles.training.variations": "TangentPrior",
+    },
+    "functional": {
+        "functional.empirical": "ntk_vector_product",
+    },
+    "groups": {
+        "groups.irreps": "Irrep",
+        "groups.plane_isometries": "PlaneIsometries",
+        "groups.plane_rotations": "PlaneRotations",
+        "groups.representations": "Representation",
+        "groups.rotation_group": "RotationGroup",
+        "groups.sampled_permutations": "Permutations",
+        "groups.subgroup": "Subgroup",
+        "groups.symmetry_group": "CompactGroup CompactIrrep",
+        "groups.table_group": "TableGroup",
+        "groups.translation_group": "TranslationGroup",
+    },
+    "inference": {
+        "inference.augmented": "distinct kinds orbit_digests row_digests",
+        "inference.data_orbits": "DataOrbits find_orbits",
+        "inference.draws": "as_key check_sample sample_gaussian sample_on_orbits",
+        "inference.dynamics": "DYNAMICS Dynamics as_times",
+        "inference.gaussian": "Projection",
+        "inference.group_fourier": "trivial_irrep",
+        "inference.irrep_process": "IrrepProcess IrrepProjection",
+        "inference.spectrum": "Spectrum dense_solve_bytes relative_resolution",
+        "memory": "check_memory default_memory_limit",
+    },
+    "kernels": {
+        "kernels.cost.forecast": "KernelCost",
+        "kernels.dispatch": "compute compute_diagonal kernel_cost",
+        "kernels.equivariant": "EquivariantAverage",
+        "kernels.result": "KernelField",
+        "kernels.finite_width": "FiniteWidth",
+        "kernels.monte_carlo": "MonteCarlo",
+        "kernels.orbit": "OrbitAverage",
+        "kernels.random_features": "RandomFeatures",
+    },
+    "metrics": {
+        "metrics.equivariance": "EquivarianceMeasure Witness",
+        "metrics.measure": "Measure bootstrap_interval",
+    },
+    "molecules": {
+        "molecules.joint": "JointKernels",
+        "molecules.kernel": "kernels_diagonal signals_for",
+        "molecules.regressor": "Prediction",
+        "molecules.signals": "Neighbourhoods",
+        "molecules.smooth_kernel": "SmoothKernel",
+        "molecules.tensors": "TensorPrediction",
+    },
+    "planning": {
+        "planning.alternatives": "Alternative",
+        "planning.pilot": "Pilot Ratio",
+        "planning.plan": "Plan",
+        "planning.training": "PilotTraining",
+    },
+    "report": {
+        "report.render": "outside_resources",
+    },
+    "scale": {
+        "scale.cost": "GramCost",
+        "scale.verification": "Verification",
+    },
+    "solvers": {
+        "solvers.choosing": "Plan SOLVERS",
+        "solvers.matrices": "SymmetricMatrix",
+        "solvers.method": "Method",
+        "solvers.solution": "Report Solution",
+        "solvers.system": "System",
+    },
+    "sphere": {
+        "sphere.grids": "SphereGrid",
+        "sphere.transforms": "Projection",
+        "sphere.zonal": "legendre_coefficients",
+    },
+    "steerable": {
+        "steerable.angular": "AngularKernel",
+        "steerable.harmonics": "Samples direction_harmonics rings",
+        "steerable.irrep": "Irrep",
+    },
+    "torch": {
+        "torch.seeds": "Seeds",
+    },
+}
+
+
+def former_names(
+    package: str, otherwise: Callable[[str], object] | None = None, places: Mapping[str, str] | None = None
+) -> Callable[[str], object]:
+    """The function `__getattr__` of a room: its former names, with a DeprecationWarning that says where each is now.
+
+    `otherwise` finds other names, where a room imports its own when they are first used; else they are an
+    AttributeError. `places`: those of a room of another package, written as in `FORMER`.
+    """
+    homes = former_homes(package, places)
+
+    def getattr_of_room(name: str) -> object:
+        if name not in homes:
+            if otherwise is not None:
+                return otherwise(name)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        warnings.warn(
+            f"{package}.{name} is now {homes[name]}.{name}; the old name goes with the next version",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(importlib.import_module(homes[name]), name)
+
+    return getattr_of_room
+
+
+def former_homes(package: str, places: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Which module each former name of a room lives in."""
+    library, _, room = package.partition(".")
+    places = FORMER.get(room, {}) if places is None else places
+    return {name: f"{library}.{place}" for place, names in places.items() for name in names.split()}

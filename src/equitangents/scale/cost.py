@@ -1,0 +1,145 @@
+"""What a Gram matrix will take, before anything is made: time from the kernel's cost, bytes on disk and in memory.
+
+The side of the tiles of a new store: as few tiles as give workers enough to share, and each long enough.
+
+Opening, naming and syncing the files of a tile takes about a millisecond, however large they are: tiles of fast kernels
+are larger. The side depends on sizes, network and engine alone, never on a measured time: jobs that begin a store at
+once agree on it.
+
+In an object store every file is a request, of which a store takes some thousands a second: tiles are larger, and each
+is a shard of parts that a reader can ask for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equitangents.formatting import duration, memory_size
+from equitangents.kernels.cost.forecast import CostedKernel, KernelCost, check_dtype
+from equitangents.kernels.engines import choose
+from equitangents.kernels.plans.counting import count
+from equitangents.kernels.program import Program
+from equitangents.tiles.grid import Grid
+from equitangents.validation import check_whole
+
+_LEAST, _MOST = 64, 1000  # of a side, where tiles take long
+_TILES = 16  # of about so many along the longer side
+_LARGEST, LARGEST_SHARD = 2000, 4096  # of a side, where tiles are fast: 16 and 64 MB in float32
+_ENOUGH, _ENOUGH_FOR_SHARD = 0.4, 1.6  # of an engine's `quick_work`: some tenths of a second, and about a second
+_PART = 1024  # of a side of what a reader asks for
+_COPIES = 4  # matrices of a tile's size that a worker holds while it assembles and writes, NNGP and NTK each
+
+
+@dataclass(frozen=True)
+class GramCost:
+    """What computing a Gram matrix into a store takes.
+
+    `kernel` is the cost of all pairs at once; `seconds` that of all tiles on this machine, by all its cores, within a
+    factor of `kernel.uncertainty`; of a symmetric matrix the tiles on the diagonal are halved, too. `disk` is what both
+    matrices and the inputs take, `memory` the peak of one worker.
+    """
+
+    kernel: KernelCost
+    shape: tuple[int, int]
+    tile: int
+    tiles: int
+    disk: int
+    memory: int
+    precision: str
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all tiles on this machine."""
+        return self.kernel.seconds
+
+    def __str__(self) -> str:
+        return (
+            f"{self.shape[0]:,} × {self.shape[1]:,} inputs, NNGP and NTK in {self.precision}: {self.tiles:,} tiles of "
+            f"{self.tile} × {self.tile}, about {duration(self.seconds)} on this machine by the {self.kernel.engine} "
+            f"engine (within a factor of {self.kernel.uncertainty:.1f}); {memory_size(self.disk)} on disk, at most "
+            f"{memory_size(self.memory)} of memory for each worker"
+        )
+
+
+def estimate(
+    net: CostedKernel,
+    shape: tuple[int, ...],
+    n1: int,
+    n2: int | None = None,
+    *,
+    precision: str = "float32",
+    tile: int | None = None,
+) -> GramCost:
+    """The cost of the Gram matrix of n1 inputs of `shape` with n2 others (None: with themselves).
+
+    >>> import equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+    >>> cost = et.scale.estimate(net, (3,), 1000, tile=100)
+    >>> cost.tiles, cost.disk
+    (55, 8012840)
+    """
+    n1 = check_whole("n1", n1, 1)
+    n2 = None if n2 is None else check_whole("n2", n2, 1)
+    dtype = np.dtype(check_dtype(precision))
+    size = dtype.itemsize
+    side = side_of_tile(net, shape, dtype, n1, n2) if tile is None else check_whole("tile", tile, 1)
+    grid = Grid((n1,), None if n2 is None else (n2,), side)
+    tiles = grid.tiles()
+    places = sum(len(grid.places(each)) for each in tiles)
+    chunks = -(-n1 // side) + (0 if n2 is None else -(-n2 // side))
+    rows = side * int(np.prod(shape)) * size + 4
+    one = net.kernel_cost(shape, side, side, precision)
+    return GramCost(
+        kernel=net.kernel_cost(shape, n1, n2, precision),
+        shape=(n1, n1 if n2 is None else n2),
+        tile=side,
+        tiles=len(tiles),
+        disk=2 * places * (side * side * size + 4) + chunks * rows,
+        memory=one.memory + tile_bytes(side, int(np.prod(shape)), size),
+        precision=precision,
+    )
+
+
+def tile_bytes(side: int, numbers: int, itemsize: int) -> int:
+    """Bytes that a worker holds beside what the kernel takes: inputs of so many numbers each, and what it writes."""
+    return itemsize * (2 * _COPIES * side * side + 4 * side * numbers)
+
+
+def side_of_tile(
+    kernel: Any, shape: tuple[int, ...], dtype: np.dtype, n1: int, n2: int | None = None, *, shard: bool = False
+) -> int:
+    """For n1 inputs of `shape` and n2 others (None: the same ones); `shard`: in an object store."""
+    longer, shorter = max(n1, n2 or n1), min(n1, n2 or n1)
+    side = min(max(_LEAST, -(-longer // _TILES)), _MOST)
+    largest, work = (LARGEST_SHARD, _ENOUGH_FOR_SHARD) if shard else (_LARGEST, _ENOUGH)
+    enough = min(shorter, largest, math.isqrt(_pairs(kernel, shape, dtype, work)))
+    if enough > side:
+        side = max(side, -(-shorter // -(-shorter // enough)))  # all about equally large
+    count = -(-side // _PART) if shard else 1
+    return -(-side // count) * count
+
+
+def side_of_part(tile: int) -> int | None:
+    """The side of the largest parts that divide a shard of side `tile`; None where it is one part.
+
+    >>> side_of_part(4096), side_of_part(1500), side_of_part(1000), side_of_part(1511)
+    (1024, 750, None, None)
+    """
+    fitting = [tile // count for count in range(-(-tile // _PART), tile // (_PART // 4) + 1) if tile % count == 0]
+    return fitting[0] if fitting and fitting[0] < tile else None
+
+
+def _pairs(kernel: Any, shape: tuple[int, ...], dtype: np.dtype, enough: float) -> int:
+    """How many pairs of inputs are so much work, as a share of what is quick, where that is known; else 0."""
+    if not hasattr(kernel, "lower"):
+        return 0
+    program = kernel.lower(shape)[1]
+    if not isinstance(program, Program):
+        return 0
+    engine = choose(program, None, dtype).engine
+    work = count(engine.steps(program))
+    return int(enough * engine.quick_work / (work.element_layers + work.products * shape[-1] / 8))
