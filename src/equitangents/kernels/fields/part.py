@@ -42,6 +42,15 @@ class Layout:
         """Kernels of x2 with x1 from those of x1 with x2."""
         return values.transpose(1, 0, 3, 2) if self.crossed else values.swapaxes(0, 1)
 
+    def write(self, out: np.ndarray, rows: slice, columns: slice, values: Any, symmetric: bool) -> None:
+        """Write a tile, cut to size; of a symmetric result the other half too, and its diagonal exactly symmetric."""
+        found = np.asarray(values)[: rows.stop - rows.start, : columns.stop - columns.start]
+        if symmetric and rows == columns:
+            found = (found + self.mirrored(found)) / 2
+        out[rows, columns] = found
+        if symmetric and rows != columns:
+            out[columns, rows] = self.mirrored(found)
+
     def spread(self, values: np.ndarray) -> np.ndarray:
         """What is known of inputs or pairs of them, brought beside arrays with the axes `tail` after these."""
         return values.reshape(values.shape + (1,) * len(self.tail))
