@@ -13,9 +13,8 @@ from numpy.typing import DTypeLike
 from equitangents.errors import NetworkError
 from equitangents.kernels.cost import forecast as cost_of_programs
 from equitangents.kernels.cost import rotations as cost_of_rotations
-from equitangents.kernels.cost import steerable as cost_of_steerable
-from equitangents.kernels.cost import structured as cost_of_structured
 from equitangents.kernels.cost.forecast import KernelCost, announce
+from equitangents.kernels.cost.over_pairs import steerable_cost, structured_cost
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.program import Program
 from equitangents.kernels.projected import compute as projected
@@ -96,8 +95,8 @@ def _announced(program: Program, x1: Any, x2: Any, engine: str | None, part: Par
 
 _KINDS = {
     Program: _Kind(_announced, programs.compute_diagonal, cost_of_programs.kernel_cost),
-    StructuredProgram: _Kind(structured.compute, structured.compute_diagonal, cost_of_structured.kernel_cost),
-    SteerableProgram: _Kind(steerable.compute, steerable.compute_diagonal, cost_of_steerable.kernel_cost),
+    StructuredProgram: _Kind(structured.compute, structured.compute_diagonal, structured_cost),
+    SteerableProgram: _Kind(steerable.compute, steerable.compute_diagonal, steerable_cost),
     RotationProgram: _Kind(
         rotations.compute,
         rotations.compute_diagonal,
