@@ -89,6 +89,7 @@ class Operation:
     needs_variances: ClassVar[bool] = False  # K alone does not say what it does
     stays: ClassVar[bool] = False  # it moves no position and reads no other, so that K(p, p') stays at p and p'
     is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
+    has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
     is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
 
     @property
@@ -109,6 +110,11 @@ class Operation:
     def with_held(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
         """The operation with every list that it holds changed."""
         return replace(self, branches=tuple(map(change, self.held))) if self.held else self  # type: ignore[type-var]
+
+    @property
+    def moves_no_weight(self) -> bool:
+        """Whether it has rates of its own, and weights of variance 0, which they cannot be set against."""
+        return False
 
     @property
     def tables(self) -> dict[str, np.ndarray]:
@@ -239,6 +245,7 @@ class Affine(Pointwise):
 class RatedAffine(Affine):
     """An affine map in another parametrisation: Θ ← w K + b + W²Θ with the old K, `weight_rate` w, `bias_rate` b."""
 
+    has_rates: ClassVar[bool] = True
     weight_rate: float
     bias_rate: float
 
@@ -246,6 +253,11 @@ class RatedAffine(Affine):
     def rates(self) -> tuple[float, float]:
         """The rates of the weights and of the bias, in this order."""
         return self.weight_rate, self.bias_rate
+
+    @property
+    def moves_no_weight(self) -> bool:
+        """Whether the weights have variance 0."""
+        return not self.W_var
 
 
 @dataclass(frozen=True)

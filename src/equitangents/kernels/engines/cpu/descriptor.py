@@ -48,7 +48,7 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
         if isinstance(op, Dual) and described(op.activation) is None:
             return f"it has no dual of {name_of(op.activation)}"
     steps = (*(op for stage in stages for op in stage.steps), *vector)
-    if any(isinstance(op, Affine) and op.rates is not None and not op.W_var for op in steps):
+    if any(op.moves_no_weight for op in steps):
         return "it has no weights of variance 0 but in the NTK parametrisation"
     for stage in stages:
         for op, before, after in zip(stage.steps, stage.levels[:-1], stage.levels[1:], strict=True):

@@ -66,7 +66,7 @@ def why_not(program: StructuredProgram) -> str | None:
     for op in flat(program.ops):
         if isinstance(op, Dual) and described(op.activation) is None:
             return f"it has no dual of {name_of(op.activation)}"
-        if isinstance(op, Affine) and op.rates is not None and not op.W_var:
+        if op.moves_no_weight:
             return "it has no weights of variance 0 but in the NTK parametrisation"
         if isinstance(op, Normalise) and op.groups is not None:
             return "it has no normalisation over some dimensions of a grid"

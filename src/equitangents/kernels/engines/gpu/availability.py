@@ -77,7 +77,7 @@ def obstacle(plan: FibrePlan | PairPlan, dtype: DType = "float64") -> str | None
     for op in steps:
         if isinstance(op, Dual) and type(op.activation) not in DUAL_SIDES:
             return f"it has no dual of {type(op.activation).__name__}"
-    if any(isinstance(op, Affine) and op.rates is not None for op in steps):
+    if any(op.has_rates for op in steps):
         return "it has the NTK parametrisation alone"
     for op, before, after in zip(steps, levels[:-1], levels[1:], strict=True):
         if not _is_known(op, before, after):
