@@ -153,7 +153,7 @@ class Pointwise(Operation):
     stays: ClassVar[bool] = True
 
     def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
-        """As before."""
+        """Where they were, since it acts at each position alone."""
         return level
 
 
@@ -196,7 +196,7 @@ class Box(Operation):
         return tuple(m * s for m, s in zip(step, self.stride, strict=True))
 
     def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
-        """As before, of a folded group."""
+        """Where they were, if the elements of a folded group stand on the grid."""
         return level if folded else super().elements_after(level, lifted, folded)
 
 
@@ -224,7 +224,7 @@ class Table(Operation):
         return len(self.index.array)
 
     def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
-        """The first one lifts."""
+        """The elements, on which the first table lifts."""
         return lifted
 
 
@@ -345,7 +345,7 @@ class Parallel(Operation):
 
     @property
     def held(self) -> tuple[tuple[Op, ...], ...]:
-        """The branches."""
+        """The branches, of which each begins with the same field."""
         return self.branches
 
     @property

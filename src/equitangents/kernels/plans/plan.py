@@ -85,7 +85,7 @@ class PairPlan:
 
     @property
     def parts(self) -> tuple[tuple[Op, ...], ...]:
-        """All operations."""
+        """All operations, over pairs of positions to the end."""
         return (self.ops,)
 
     @property

@@ -25,7 +25,7 @@ class Split(Operation):
 
     @property
     def held(self) -> tuple[tuple[Any, ...], ...]:
-        """The branches."""
+        """The branches, each with a field of its own or the one that goes into all."""
         return self.branches
 
 
