@@ -25,7 +25,7 @@ from equitangents.seals import seal
 
 # what is said
 from equitangents import notebook
-from equitangents.cli.announcements import announced
+from equitangents.cli.common import announced
 from equitangents.formatting import duration, exact_duration
 
 # layers of one's own

@@ -17,7 +17,7 @@ FORMER = {  # by room: in which file of the package they live
         "actions.subset": "ActionSubset",
     },
     "audit": {
-        "audit.measure.layer_irreps": "IrrepsByLayer",
+        "audit.measure.irreps": "IrrepsByLayer",
         "audit.potentials.report": "AtomsReport",
     },
     "ensembles": {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from equitangents.audit.report import part_sections as p
 from equitangents.audit.report import sections as s
 from equitangents.audit.report.findings import FORMAT
 from equitangents.audit.report.result import AuditReport
@@ -40,16 +41,16 @@ def witness(kind, rng, order, images):
 def layer_section():
     kinds = ("Conv", "Relu", "Conv", "Relu", "MaxPool", "Flatten", "Dense")
     layers = [
-        s.LayerResult(f"layer{i}", kind, [8, 8, 4], 1e-7 if i < 4 else 0.04 * i, 1e-6, i >= 4, 0.0)
+        p.LayerResult(f"layer{i}", kind, [8, 8, 4], 1e-7 if i < 4 else 0.04 * i, 1e-6, i >= 4, 0.0)
         for i, kind in enumerate(kinds)
     ]
-    sweep = [s.SweepResult("stride 1", GUILTY, None, 1e-7, "")]
-    return s.LayerSection(layers, GUILTY, "Pooling with stride 2 does not commute with turns.", sweep)
+    sweep = [p.SweepResult("stride 1", GUILTY, None, 1e-7, "")]
+    return p.LayerSection(layers, GUILTY, "Pooling with stride 2 does not commute with turns.", sweep)
 
 
 def checkpoint(i, elements):
     errors = [e.error.estimate.mean * (i + 1) / 4 for e in elements]
-    return s.Checkpoint(f"epoch {i}", 10.0 * i, estimate(0.02 * (i + 1)), errors, 0.9)
+    return p.Checkpoint(f"epoch {i}", 10.0 * i, estimate(0.02 * (i + 1)), errors, 0.9)
 
 
 def example_report(order=16, reflections=4, name="module.net", images=True):
@@ -61,7 +62,7 @@ def example_report(order=16, reflections=4, name="module.net", images=True):
     errors = np.array([[e.error.estimate.mean] * 4 for e in elements])
     image, scores = s.InputContract("x", [20, 8, 8, 1], "float32", "turns", False), estimate(0.06)
     members = [
-        s.EnsembleSize(m, estimate(1e-4 + 0.01 / m), 1e-4 + 0.01 / m, 1e-4 + 0.009 / m) for m in (1, 2, 4, 8, 16)
+        p.EnsembleSize(m, estimate(1e-4 + 0.01 / m), 1e-4 + 0.01 / m, 1e-4 + 0.009 / m) for m in (1, 2, 4, 8, 16)
     ]
     return AuditReport(
         format=FORMAT,
@@ -88,23 +89,23 @@ def example_report(order=16, reflections=4, name="module.net", images=True):
             s.SetResult("noise", "noise", 20, estimate(0.12), 0.002, False, None, estimate(0.09)),
         ],
         lie=[s.LieResult("turn", "radian", estimate(0.4), "jvp", None)],
-        irreps=s.IrrepSection(
+        irreps=p.IrrepSection(
             "all elements, exactly",
             0.004,
-            [s.IrrepShare(f"E{i}", 1 + i % 2, estimate(share)) for i, share in enumerate((0.6, 0.3, 0.1))],
+            [p.IrrepShare(f"E{i}", 1 + i % 2, estimate(share)) for i, share in enumerate((0.6, 0.3, 0.1))],
         ),
         layers=layer_section(),
-        ensemble=s.EnsembleSection(
+        ensemble=p.EnsembleSection(
             16, estimate(0.1), estimate(0.03), members, 0.1, s.Estimate(0.01, 0.0, 0.02), -0.49, 0.0
         ),
-        data=s.DataSection("kernel", 0.01, 0.3, 20, True, 0.8, 0.9),
-        remedies=[s.Remedy("average over the group", True, 0.06, 0.0, 0.1, 0.09, "16 evaluations", "exact actions")],
+        data=p.DataSection("kernel", 0.01, 0.3, 20, True, 0.8, 0.9),
+        remedies=[p.Remedy("average over the group", True, 0.06, 0.0, 0.1, 0.09, "16 evaluations", "exact actions")],
         checkpoints=[checkpoint(i, elements) for i in range(4)],
         witnesses=[witness(kind, rng, order, images) for kind in ("worst", "typical")],
-        missing=[s.Missing("member spread", "the model is no ensemble")],
-        settings=s.Settings(0.95, 2000, 0, 64, 20, {"off_data": True}),
+        missing=[p.Missing("member spread", "the model is no ensemble")],
+        settings=p.Settings(0.95, 2000, 0, 64, 20, {"off_data": True}),
         versions={"equitangents": "0.1.0", "numpy": "2"},
-        timing=s.Timing(1.5, 1.1, 400),
+        timing=p.Timing(1.5, 1.1, 400),
         citations=["@article{someone, title={Something}}"],
         errors=errors,
         floors=errors * 0.0,

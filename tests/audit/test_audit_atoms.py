@@ -17,8 +17,8 @@ from ase.io import write
 import equitangents as et
 from audit.potentials import Cluster, clusters
 from equitangents.audit.potentials import dynamics
-from equitangents.audit.potentials.moves import supercell, translated, turned
-from equitangents.audit.potentials.quantities import QUANTITIES, feature
+from equitangents.audit.potentials.calculator import QUANTITIES, feature
+from equitangents.audit.potentials.structures import supercell, translated, turned
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError
 from equitangents.groups import so3

@@ -10,7 +10,7 @@ import pytest
 import equitangents as et
 from audit.potentials import Cluster, clusters
 from equitangents.audit.adapters.folding import Folder, difference, misfit, same
-from equitangents.audit.progress import Progress
+from equitangents.audit.measure.clock import Progress
 from equitangents.errors import InvalidArgumentError
 
 X = np.random.default_rng(0).normal(size=(20, 4, 4, 1))

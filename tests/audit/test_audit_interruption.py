@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.audit import progress
-from equitangents.audit.report.schema import schema
+from equitangents.audit.measure import clock
+from equitangents.audit.report.findings import schema
 from equitangents.cli.main import main
 
 RNG = np.random.default_rng(0)
@@ -198,7 +198,7 @@ def test_long_audits_say_how_far_they_are(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("_LOGGED", "_PRINTED", "_REDRAWN"):
-        monkeypatch.setattr(progress, name, 0.05)
+        monkeypatch.setattr(clock, name, 0.05)
     with caplog.at_level(logging.INFO, "equitangents.audit"):
         et.audit(slow, "C4", X, batch_size=8, **ALONE)
     assert capsys.readouterr().err == ""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents.actions.turning import Turner
 from equitangents.audit.measure.intervals import Resampler
-from equitangents.audit.measure.probabilities import jensen_shannon
+from equitangents.audit.measure.predictions import jensen_shannon
 from equitangents.audit.report.words import number
 from equitangents.errors import NotFiniteError
 

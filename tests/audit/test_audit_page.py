@@ -10,11 +10,8 @@ import pytest
 
 import equitangents as et
 from audit.example_report import GUILTY, example_report
+from equitangents.audit.report.drawings import CENTRE, RADIUS, cells, nice_ticks, place, relative, share
 from equitangents.audit.report.page import html
-from equitangents.audit.report.page.pictures import cells
-from equitangents.audit.report.page.polar import CENTRE, RADIUS, place
-from equitangents.audit.report.page.svg import nice_ticks
-from equitangents.audit.report.page.words import relative, share
 from equitangents.report.render import outside_resources
 
 SECTIONS = ("elements", "orbits", "layers", "sets", "irreps", "ensemble", "remedies", "contract", "reproduce", "cite")

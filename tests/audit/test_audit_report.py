@@ -16,9 +16,9 @@ from sklearn.ensemble import RandomForestClassifier
 
 import equitangents as et
 from audit.example_report import example_report
-from equitangents.audit.report.junit import junit
-from equitangents.audit.report.markdown import Marked, table
 from equitangents.audit.report.page import html
+from equitangents.audit.report.text import Marked, table
+from equitangents.audit.report.written import junit
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.render import outside_resources
 

@@ -11,8 +11,8 @@ import pytest
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features, invariant, literal, off_by
-from equitangents.audit.report.markdown import escaped
 from equitangents.audit.report.page import html
+from equitangents.audit.report.text import escaped
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 RNG = np.random.default_rng(0)

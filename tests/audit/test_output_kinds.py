@@ -10,8 +10,8 @@ import pytest
 
 import equitangents as et
 from equitangents.audit import Batch, Boxes, Keypoints, Unordered
-from equitangents.audit.contract.comparisons import MatchedBoxes, MatchedRows, intersection_over_union
 from equitangents.audit.contract.irreps import blocks_of, irreps_matrix
+from equitangents.audit.contract.unordered import MatchedBoxes, MatchedRows, intersection_over_union
 from equitangents.audit.report.page import html
 from equitangents.errors import InvalidArgumentError, ShapeError
 
@@ -265,7 +265,7 @@ def test_matching_stands_in_summary_page_and_json() -> None:
 
 
 def test_kinds_are_named_on_the_command_line(tmp_path: Path, monkeypatch, capsys) -> None:
-    from equitangents.cli.audit_kinds import output_kinds
+    from equitangents.cli.audit_words import output_kinds
     from equitangents.cli.main import main
 
     assert output_kinds("4x0e+2x1o") == "4x0e+2x1o"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import equitangents as et
 from audit.potentials import Cluster, clusters
 from equitangents.audit.potentials.checks import below
-from equitangents.audit.potentials.chirality import chiral
+from equitangents.audit.potentials.conservation import slopes
 from equitangents.audit.potentials.results import outcome
-from equitangents.audit.potentials.slopes import slopes
+from equitangents.audit.potentials.structures import chiral
 from equitangents.audit.report.sections import Estimate
 from equitangents.groups import so3
 from examples import examples

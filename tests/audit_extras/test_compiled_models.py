@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import equitangents as et
-from equitangents.audit.adapters.files import load_model
+from equitangents.audit.adapters.choose import load_model
 from equitangents.errors import InvalidArgumentError, NetworkError
 
 QUIET = {"layout": "channels_first", "off_data": False, "data_test": None, "resamples": 50}

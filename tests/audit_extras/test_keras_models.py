@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.audit.adapters.files import load_model
+from equitangents.audit.adapters.choose import load_model
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 

@@ -15,7 +15,7 @@ from torch_networks import BREAKS, break_one, c4_network, export_onnx, export_pr
 
 import equitangents as et
 from equitangents.audit.adapters import as_model
-from equitangents.audit.adapters.files import load_model
+from equitangents.audit.adapters.choose import load_model
 
 SETTINGS = {"off_data": False, "data_test": None, "resamples": 200, "layout": "channels_first"}
 

@@ -15,7 +15,7 @@ from torch_networks import export_onnx
 
 import equitangents as et
 from equitangents.audit.adapters import as_model
-from equitangents.audit.adapters.files import load_model
+from equitangents.audit.adapters.choose import load_model
 from equitangents.audit.adapters.folding import Folder
 from equitangents.audit.adapters.torch_memory import layerwise
 

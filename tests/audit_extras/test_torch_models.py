@@ -13,7 +13,7 @@ from torch_networks import BREAKS, break_one, c4_network, export_program
 
 import equitangents as et
 from equitangents.audit.adapters import as_model
-from equitangents.audit.adapters.files import load_model
+from equitangents.audit.adapters.choose import load_model
 from equitangents.errors import InvalidArgumentError, NetworkError
 
 QUIET = {"off_data": False, "data_test": None, "resamples": 200}

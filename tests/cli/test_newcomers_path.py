@@ -17,10 +17,9 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equitangents.cli.announcements import announced, stages
-from equitangents.cli.audit_settings import agreement_of, limits_of, tolerance_of
-from equitangents.cli.main import main
-from equitangents.cli.option_words import in_options
+from equitangents.cli.audit_words import agreement_of, limits_of, tolerance_of
+from equitangents.cli.common import announced, stages
+from equitangents.cli.main import in_options, main
 from equitangents.errors import InvalidArgumentError
 from equitangents.model_files import check_model
 

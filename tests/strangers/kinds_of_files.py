@@ -18,7 +18,7 @@ import zarr
 import equitangents as et
 from equitangents import nn
 from equitangents.array_files import load_data, read_arrays
-from equitangents.audit.adapters.files import load_model
+from equitangents.audit.adapters.choose import load_model
 from equitangents.audit.potentials.checks import _rows
 from equitangents.audit.report.checks import read_baseline
 from equitangents.claims import part

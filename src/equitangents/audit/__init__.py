@@ -14,12 +14,12 @@ from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch, Shared
 from equitangents.audit.contract.unordered import Unordered
-from equitangents.audit.measure.layer_irreps import irreps_by_layer
+from equitangents.audit.measure.irreps import irreps_by_layer
 from equitangents.audit.measure.task import Judging
 from equitangents.audit.potentials.run import atoms
 from equitangents.audit.records import Parts, Reading
+from equitangents.audit.report.findings import schema
 from equitangents.audit.report.result import AuditReport
-from equitangents.audit.report.schema import schema
 from equitangents.audit.run import audit
 from equitangents.former import former_names
 from equitangents.metrics.measure import Bootstrap

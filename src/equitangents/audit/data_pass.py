@@ -11,18 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.doubt import INTERRUPTED, UNMOVED
 from equitangents.audit.interruption import Bench, Interruption
+from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.counterexamples import confirmed
 from equitangents.audit.measure.floors import ROWS, Floors, measure_floors, unmeasured_floors
 from equitangents.audit.measure.input_sets import Kind, off_data_sets, same_predictions
 from equitangents.audit.measure.judge import Judgement, decide, judge
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.record import Record
 from equitangents.audit.measure.task import Task
 from equitangents.audit.records import Parts
-from equitangents.audit.report.findings import Verdict
-from equitangents.audit.report.sections import Doubt, Estimate, RuleResult, UndefinedPose
+from equitangents.audit.report.sections import Doubt, Estimate, RuleResult, UndefinedPose, Verdict
+from equitangents.audit.sentence import INTERRUPTED, UNMOVED
 from equitangents.errors import NotFiniteError
 
 _QUICK_ROWS = 16

@@ -29,16 +29,8 @@ from equitangents.audit.measure.remedies import remedies
 from equitangents.audit.measure.rules.find import hints
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.witnesses import witnesses
-from equitangents.audit.report.sections import (
-    Checkpoint,
-    EnsembleSection,
-    LayerSection,
-    LieResult,
-    Remedy,
-    RuleResult,
-    SetResult,
-    TransformResult,
-)
+from equitangents.audit.report.part_sections import Checkpoint, EnsembleSection, LayerSection, Remedy
+from equitangents.audit.report.sections import LieResult, RuleResult, SetResult, TransformResult
 
 NO_GROUP = "transforms form no group, by which it is measured"
 

@@ -1,6 +1,7 @@
-"""Arguments of `audit` that belong together: how the model is read, what is looked at, and how it is judged.
+"""Arguments of `audit`: how actions may be given, and records of those that belong together.
 
-`audit` takes the records; their entries can also be given to it by themselves.
+The records say how the model is read, what is looked at, and how it is judged; `audit` takes them, and their entries
+can also be given to it by themselves.
 """
 
 from __future__ import annotations
@@ -9,12 +10,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict, get_args
 
-from equitangents.audit.contract.changes import Transforms
+from equitangents.actions.group_action import GroupAction
+from equitangents.audit.contract.changes import Transform, Transforms
+from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import Custom, Layout
+from equitangents.audit.contract.places import Boxes, Keypoints
+from equitangents.audit.contract.trees import Batch
+from equitangents.audit.contract.unordered import Unordered
 from equitangents.audit.measure.task import Judging, RelativeTo
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.groups.representations import RepresentationLike
 from equitangents.keywords import CheckedKeywords, given_twice, meant
 from equitangents.metrics.measure import Bootstrap
+
+AuditedAction = str | GroupAction | Transform | Sequence[Any] | Mapping[str, Any]
+"""The name of a group, an action, or a change; of several inputs a tuple or dictionary of actions and None."""
+
+OutputAction = (
+    str
+    | GroupAction
+    | RepresentationLike
+    | Labels
+    | Boxes
+    | Keypoints
+    | Unordered
+    | Custom
+    | Batch
+    | Sequence[Any]
+    | Mapping[str, Any]
+    | None
+)
+"""What a group does to outputs: an action, a representation, a kind ("vectors"), a rule; of several outputs a tree."""
+
 
 Effort = Literal["quick", "full"]
 OutputKind = Literal["auto", "values", "logits", "probabilities"]

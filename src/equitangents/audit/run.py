@@ -16,20 +16,18 @@ from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.adapters.outputs import check_select
 from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.changes import Transform, changes, is_transforms, named_transforms
-from equitangents.audit.contract.contract import Contract, make_contract
-from equitangents.audit.contract.given import AuditedAction, OutputAction
-from equitangents.audit.contract.layouts import Stated
-from equitangents.audit.contract.structured import structured
+from equitangents.audit.contract.contract import Contract, make_contract, verify
+from equitangents.audit.contract.leaf_actions import Stated
+from equitangents.audit.contract.named import structured
 from equitangents.audit.contract.trees import Inputs, as_inputs
-from equitangents.audit.contract.verify import verify
 from equitangents.audit.interruption import Interruption
+from equitangents.audit.measure.clock import Progress
 from equitangents.audit.measure.plan import planned, planned_inputs
-from equitangents.audit.measure.relative import check_labels, is_classes
+from equitangents.audit.measure.predictions import check_labels, is_classes
 from equitangents.audit.measure.rules.find import settled
 from equitangents.audit.measure.scales import check_judging
 from equitangents.audit.measure.task import Judging, Task, default_batch_size
-from equitangents.audit.progress import Progress
-from equitangents.audit.records import Effort, Parts, Reading, Records, Shorthands, gather
+from equitangents.audit.records import AuditedAction, Effort, OutputAction, Parts, Reading, Records, Shorthands, gather
 from equitangents.audit.report.result import AuditReport
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import Bootstrap, check_order

@@ -1,17 +1,17 @@
-"""`equitangents audit`: how equivariant a model in a file is, with an exit status for continuous integration."""
+"""`equitangents audit`: how equivariant a model in a file is, or an interatomic potential on structures of a file.
+
+It ends with the summary, the files that were asked for, and an exit status for continuous integration.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents.cli.announcements import announced, stages
-from equitangents.cli.audit_atoms import audit_atoms, irreps_of
-from equitangents.cli.audit_ends import ABOVE, Files, finish
-from equitangents.cli.audit_kinds import output_kinds, transforms
-from equitangents.cli.audit_settings import (
+from equitangents.cli.audit_words import (
     agreement_of,
     check_choice,
     check_counts,
@@ -22,13 +22,139 @@ from equitangents.cli.audit_settings import (
     limited,
     limits_of,
     named,
+    output_kinds,
     scales,
     tolerance_of,
+    transforms,
 )
+from equitangents.cli.common import announced, stages
 
 if TYPE_CHECKING:
+    from equitangents.audit.potentials.report import AtomsReport
     from equitangents.audit.report.checks import Check
     from equitangents.audit.report.result import AuditReport
+
+
+ABOVE = 3
+"""The exit status of a model whose error is above --fail-above."""
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where the report is to be written."""
+
+    html: Path | None
+    json: Path | None
+    markdown: Path | None
+    badge: Path | None
+    junit: Path | None
+
+    def check(self) -> None:
+        """Raise unless every file can lie where it is to be written."""
+        for option, path in vars(self).items():
+            if path is not None and not path.resolve().parent.is_dir():
+                raise typer.BadParameter(f"{str(path)!r}, whose folder does not exist", param_hint=f"--{option}")
+
+
+def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check], met: bool = True) -> None:
+    """Print the summary, write the files, and end with status ABOVE if something that was demanded is not met.
+
+    `met`: also say what is met.
+    """
+    typer.echo(report.summary())
+    writers = (
+        (files.html, report.to_html),
+        (files.json, report.to_json),
+        (files.markdown, report.to_markdown),
+        (files.badge, report.to_badge),
+        (files.junit, lambda path: report.to_junit(path, checks)),
+    )
+    for path, write in writers:
+        if path is not None:
+            write(path)
+            typer.echo(f"written: {path}")
+    if report.partial:
+        raise typer.Exit(INTERRUPTED)
+    for check in checks:
+        if check.undecided:
+            typer.echo(f"undecided: {check.said}", err=True)
+        elif not check.passed:
+            typer.echo(f"{'below' if check.least else 'above'}: {check.said}", err=True)
+        elif met:
+            typer.echo(f"met: {check.name}" + f"; {check.said}" * bool(check.said))
+    if not all(check.passed for check in checks):
+        raise typer.Exit(ABOVE)
+
+
+def audit_atoms(
+    atoms: str | None,
+    calculator: str | None,
+    tests: str | None,
+    *,
+    tolerances: dict[str, float] | None,
+    features: dict[str, str] | None,
+    elements: int | None,
+    limit: int | None,
+    seed: int,
+    fail_above: float | dict[str, float] | None,
+    files: Files,
+    baseline: Path | None,
+) -> None:
+    """Run the audit, print its summary, write its files, and end with status 3 if a demand is not met."""
+    if atoms is None or calculator is None:
+        missing = "--atoms" if atoms is None else "--calculator"
+        raise typer.BadParameter("is missing; --atoms and --calculator go together", param_hint=missing)
+    from equitangents.model_files import check_name
+
+    check_file("atoms", atoms)
+    check_name(calculator, "calculator")
+    with stages() as stage:
+        stage("importing JAX and ASE")
+        from equitangents.audit.adapters.choose import load_calculator
+        from equitangents.audit.adapters.model import require
+        from equitangents.audit.potentials.checks import read_baseline
+        from equitangents.audit.potentials.run import atoms as run
+        from equitangents.audit.potentials.structures import read_structures
+
+        require("ase", "atoms")
+        if baseline is not None:
+            read_baseline(baseline)
+        stage(f"reading {atoms}")
+        structures = read_structures(atoms, limit, seed)
+        asked = None if tests is None else [test.strip() for test in tests.split(",")]
+        stage(f"loading {calculator}")
+        potential = load_calculator(calculator)
+        stage(f"evaluating {calculator}")
+        report = run(
+            potential,
+            structures,
+            asked,
+            elements=8 if elements is None else elements,
+            tolerances=tolerances,
+            features=features,
+            seed=seed,
+            progress=True,
+        )
+    finish(report, files, _atoms_checks(report, fail_above, baseline), met=False)
+
+
+def irreps_of(text: str | None) -> dict[str, str] | None:
+    """ "node_feats=8x0e+4x1o,hidden=2x0e" as irreps by name."""
+    if text is None:
+        return None
+    parts = [part.partition("=") for part in text.replace(" ", "").split(",")]
+    if not all(name and irreps for name, _, irreps in parts):
+        raise typer.BadParameter("expected NAME=IRREPS,… such as node_feats=8x0e+4x1o", param_hint="--features")
+    return {name: irreps for name, _, irreps in parts}
+
+
+def _atoms_checks(report: AtomsReport, limits: float | dict[str, float] | None, baseline: Path | None) -> list[Check]:
+    """Everything that was demanded of the report."""
+    from equitangents.audit.potentials.checks import below, no_worse
+
+    found = [] if limits is None else below(report, limits)
+    return found + ([] if baseline is None else no_worse(report, baseline))
 
 
 def audit(
@@ -202,7 +328,7 @@ def audit(
         x, y = limited(x, y, limit, seed, batch_axis)
         stage("importing JAX")
         from equitangents.audit.adapters import as_model
-        from equitangents.audit.adapters.files import load_function, load_model
+        from equitangents.audit.adapters.choose import load_function, load_model
         from equitangents.audit.contract.trees import along_axis
         from equitangents.audit.records import gather
         from equitangents.audit.report.checks import read_baseline

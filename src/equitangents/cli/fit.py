@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.announcements import announced, stages
-from equitangents.cli.files import PLACE
+from equitangents.cli.common import PLACE, announced, stages
 
 if TYPE_CHECKING:
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
@@ -110,7 +109,7 @@ def fit(
     Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
     """
     from equitangents.cli import images
-    from equitangents.cli.files import byte_limit, in_precision, shape
+    from equitangents.cli.common import byte_limit, in_precision, shape
     from equitangents.errors import StoreError
 
     if task not in TASKS:

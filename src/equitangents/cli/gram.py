@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.announcements import announced
-from equitangents.cli.files import PLACE, part
+from equitangents.cli.common import PLACE, announced, part
 
 if TYPE_CHECKING:
     from equitangents.kernels.cost.forecast import CostedKernel

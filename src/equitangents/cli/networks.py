@@ -21,7 +21,7 @@ def network(spec: str, depth: int | None, w_std: float, b_std: float) -> Any:
 
         return read_network(Path(spec))
     if ":" in spec:
-        from equitangents.audit.adapters.files import load_model
+        from equitangents.audit.adapters.choose import load_model
 
         return load_model(spec)
     if spec in NETS:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from equitangents.cli.announcements import announced
+from equitangents.cli.common import announced
 
 
 def plan(

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equitangents.cli.announcements import announced, stages
-from equitangents.cli.files import PLACE
+from equitangents.cli.common import PLACE, announced, stages
 
 
 def predict(
@@ -41,7 +40,7 @@ def predict(
     appears whole in the end.
     """
     from equitangents.cli import images, networks
-    from equitangents.cli.files import part
+    from equitangents.cli.common import part
     from equitangents.scale.reading import read_inputs
 
     mine, table = part(shard), Path(out) if out.lower().endswith(".csv") else None

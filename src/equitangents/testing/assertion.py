@@ -6,8 +6,7 @@ from typing import Any
 
 import equitangents.audit as audit
 from equitangents._types import AnyModel, Tree
-from equitangents.audit.contract.given import AuditedAction, OutputAction
-from equitangents.audit.report.judged import headline_of, unit_of
+from equitangents.audit.records import AuditedAction, OutputAction
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.words import listed, number
 
@@ -60,12 +59,11 @@ def assert_equivariant(
 
 def failure(report: AuditReport) -> str:
     """What a failing assertion says: the finding, then element, output and layer."""
-    headline = headline_of(report)
+    headline = report.shown
     lines = [report.sentence]
-    worst = max(report.elements, key=lambda e: (e.judged or e.error).estimate.mean)
-    errors = (worst.judged or worst.error).estimate.mean
-    floor = worst.floor if worst.judged_floor is None else worst.judged_floor
-    lines.append(f"element: {worst.label}, mean error {number(errors)} {unit_of(report)}, floor {number(floor)}")
+    worst = max(report.elements, key=lambda e: e.shown.estimate.mean)
+    error = f"mean error {number(worst.shown.estimate.mean)} {report.unit_said}"
+    lines.append(f"element: {worst.label}, {error}, floor {number(worst.shown_floor)}")
     for o in report.contract.outputs:
         if o.fails_under:
             shape = " × ".join(map(str, o.shape)) or "one number"

@@ -30,13 +30,12 @@ def recording(record: Recorder, tolerance: float | None) -> Callable[..., Any]:
     """The assertion, with a tolerance where none is stated, and its error recorded."""
 
     def asserted(model: Any, group: Any, x: Any, output_action: Any = None, **entries: Any) -> Any:
-        from equitangents.audit.report.judged import headline_of
         from equitangents.testing.assertion import assert_equivariant
 
         entries.setdefault("tolerance", tolerance)
         report = assert_equivariant(model, group, x, output_action, **entries)
-        record("equivariance error", headline_of(report).error.estimate.mean)
-        record("equivariance floor", headline_of(report).floor)
+        record("equivariance error", report.shown.error.estimate.mean)
+        record("equivariance floor", report.shown.floor)
         return report
 
     return asserted

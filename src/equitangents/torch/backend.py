@@ -11,7 +11,7 @@ import numpy as np
 
 from equitangents._types import InputShape, Numbers, Targets, Tree
 from equitangents.actions.named import ActionLike
-from equitangents.audit.adapters.optional import require
+from equitangents.audit.adapters.model import require
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.ensembles.training.jobs import Ensemble, Prepared, Task, variation_of

@@ -18,18 +18,15 @@ from equitangents_studies import contenders
 from equitangents_studies.common.images import Images, load_images, zero_at_border
 from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.comparison.claims import claims
-from equitangents_studies.comparison.results import COSTS, Curve, Results
-from equitangents_studies.comparison.settings import PRESETS, Settings, small_channels
+from equitangents_studies.comparison.settings import COSTS, PRESETS, Curve, Results, Settings, small_channels
 from equitangents_studies.contenders import Problem
 from equitangents_studies.contenders.contender import Entry
 from equitangents_studies.contenders.machines import TrainedNetworks
 from equitangents_studies.contenders.networks import cnn, count_multiplications
 from equitangents_studies.contenders.registry import group_convolutional
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.progress import Task
-from equitangents_studies.framework.settings import at_least, check
 from equitangents_studies.framework.stages import Arrays, Stage, Stages
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import Study, Task, at_least, check
 
 
 def images_of(settings: Settings, data_dir: Path | None, repetition: int = 0) -> Images:

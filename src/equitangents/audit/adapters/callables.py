@@ -1,4 +1,7 @@
-"""Functions of NumPy or JAX arrays, and networks of this library with their parameters."""
+"""Functions of NumPy or JAX arrays, networks of this library with their parameters, and kernels.
+
+Of a kernel the functions Θ(·, z) of some inputs z are audited, of which every prediction by it is a sum.
+"""
 
 from __future__ import annotations
 
@@ -138,3 +141,27 @@ def _named(i: int, layer: Any) -> tuple[str, Callable[[Any], Any]]:
     if isinstance(layer, tuple):
         return str(layer[0]), layer[1]
     return f"{i}: {getattr(layer, '__name__', type(layer).__name__)}", layer
+
+
+_FIXED = 16  # inputs z, at most: the first that are seen
+
+
+@final
+class KernelModel(Model):
+    """Anything with `kernel(x1, x2)` that is no network: such as `EmpiricalKernel` and `orbit_average`.
+
+    Where all Θ(·, z) are invariant, so is whatever is learnt by the kernel, from any data.
+    """
+
+    kind = "kernel"
+
+    def __init__(self, kernel: Any) -> None:
+        self.source = kernel
+        self.name = type(kernel).__name__
+        self._fixed: np.ndarray | None = None
+
+    def run(self, x: Any) -> Any:
+        """Θ(x, z), (N, inputs z)."""
+        if self._fixed is None:
+            self._fixed = np.array(x[:_FIXED])
+        return np.asarray(self.source.kernel(np.asarray(x), self._fixed).ntk)

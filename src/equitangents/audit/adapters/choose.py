@@ -1,18 +1,24 @@
-"""Which adapter a model needs, found without importing any library that it does not come from."""
+"""Which adapter a model needs, found without importing any library that it does not come from; models from files.
+
+Nothing is unpickled unless it is trusted: a pickle runs any code.
+"""
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from equitangents._types import AnyModel
-from equitangents.audit.adapters.callables import CallableModel, NetworkModel
+from equitangents.audit.adapters.callables import CallableModel, KernelModel, NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel, EstimatorModel, MembersModel
-from equitangents.audit.adapters.kernels import KernelModel
-from equitangents.audit.adapters.model import Model
+from equitangents.audit.adapters.model import Model, require
 from equitangents.audit.adapters.outputs import Select
-from equitangents.errors import InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.model_files import check_model, check_name
 from equitangents.nn import Sequential
 
 
@@ -28,6 +34,25 @@ def as_model(
     return model
 
 
+_FOREIGN = (
+    ("flax.nnx.module", "Module", "jax_modules", "NnxModel"),
+    ("keras.src.models.model", "Model", "keras_models", "KerasModel"),  # before PyTorch's, of which it may be one, too
+    ("torch.fx.graph_module", "GraphModule", "torch_graphs", "TorchGraph"),
+    ("torch.jit._script", "ScriptModule", "torch_graphs", "ScriptModel"),
+    ("torch.nn.modules.module", "Module", "torch_modules", "TorchModel"),
+    ("torch.export.exported_program", "ExportedProgram", "torch_graphs", "of_program"),
+    ("onnxruntime.capi.onnxruntime_inference_collection", "InferenceSession", "onnx_files", "of_session"),
+)
+"""Classes of other libraries, by module and name, with the file here that has their adapter."""
+_READERS = {
+    "onnx": ("onnx_files", "load_onnx"),
+    "keras": ("keras_models", "load_keras"),
+    "exported": ("torch_graphs", "load_exported"),
+    "script": ("torch_graphs", "load_script"),
+}
+"""Kinds of files, as `check_model` tells them, with what reads them here."""
+
+
 def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     """The adapter of the kind that f is."""
     if isinstance(f, Model):
@@ -36,32 +61,10 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
         return NetworkModel(*f)
     if isinstance(f, Sequential):
         raise InvalidTypeError("f is a network without parameters; give (net, params)")
-    module = _jax_module(f)
-    if module is not None:
-        return module
-    if _is_a(f, "torch.fx.graph_module", "GraphModule"):
-        from equitangents.audit.adapters.torch_graphs import TorchGraph
-
-        return TorchGraph(f)
-    if _is_a(f, "torch.jit._script", "ScriptModule"):
-        from equitangents.audit.adapters.torch_scripts import ScriptModel
-
-        return ScriptModel(f)
-    if _is_a(f, "torch.nn.modules.module", "Module"):
-        from equitangents.audit.adapters.torch_modules import TorchModel
-
-        return TorchModel(f)
-    if _is_a(f, "torch.export.exported_program", "ExportedProgram"):
-        from equitangents.audit.adapters.torch_graphs import TorchGraph
-
-        return TorchGraph(f.module(), "exported program")
-    if _is_a(f, "onnxruntime.capi.onnxruntime_inference_collection", "InferenceSession"):
-        from equitangents.audit.adapters.onnx_files import OnnxModel
-
-        return OnnxModel(f, "ONNX session")
+    foreign = _with_state(f) or next((_here(*at)(f) for module, name, *at in _FOREIGN if _is_a(f, module, name)), None)
+    if foreign is not None:
+        return foreign
     if isinstance(f, str):
-        from equitangents.audit.adapters.files import load_model
-
         return _adapter(load_model(f), layers, method)
     if hasattr(f, "predict"):
         ours = any(c.__module__.startswith(("equitangents.ensembles", "equitangents.torch")) for c in type(f).__mro__)
@@ -79,31 +82,23 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     )
 
 
-def _jax_module(f: Any) -> Model | None:
-    """The adapter of a Flax, Equinox or Keras model; with variables or a state it is a pair."""
-    first = f[0] if isinstance(f, tuple) and len(f) == 2 else f
-    state = f[1] if first is not f else None
-    if _is_a(first, "flax.linen.module", "Module"):
-        if state is None:
-            if getattr(first, "scope", None) is not None:
-                return None  # bound to its variables: a function of the batch
-            raise InvalidTypeError("f is a Flax linen module without variables; give (module, variables)")
-        from equitangents.audit.adapters.jax_modules import LinenModel
+def _with_state(f: Any) -> Model | None:
+    """The adapter of a Flax linen or Equinox module; with variables or a state it is a pair."""
+    module, state = f if isinstance(f, tuple) and len(f) == 2 else (f, None)
+    if _is_equinox(module):
+        return _here("jax_modules", "EquinoxModel")(module, state)
+    if not _is_a(module, "flax.linen.module", "Module"):
+        return None
+    if state is not None:
+        return _here("jax_modules", "LinenModel")(module, state)
+    if getattr(module, "scope", None) is not None:
+        return None  # bound to its variables: a function of the batch
+    raise InvalidTypeError("f is a Flax linen module without variables; give (module, variables)")
 
-        return LinenModel(first, state)
-    if _is_equinox(first):
-        from equitangents.audit.adapters.jax_modules import EquinoxModel
 
-        return EquinoxModel(first, state)
-    if state is None and _is_a(f, "flax.nnx.module", "Module"):
-        from equitangents.audit.adapters.jax_modules import NnxModel
-
-        return NnxModel(f)
-    if state is None and _is_a(f, "keras.src.models.model", "Model"):
-        from equitangents.audit.adapters.keras_models import KerasModel
-
-        return KerasModel(f)
-    return None
+def _here(file: str, name: str) -> Callable[..., Any]:
+    """What a file of this folder holds, imported only now: with it come the libraries that it needs."""
+    return getattr(importlib.import_module(f"equitangents.audit.adapters.{file}"), name)
 
 
 def _mapping_said(f: Mapping[Any, Any]) -> str:
@@ -137,3 +132,56 @@ def _is_equinox(f: Any) -> bool:
 def _is_a(f: Any, module: str, name: str) -> bool:
     """Whether f is an instance of a class that is known by name alone."""
     return any(c.__module__ == module and c.__name__ == name for c in type(f).__mro__)
+
+
+def load_calculator(spec: str) -> Any:
+    """The object that package.module:object names, imported from the working folder or the environment."""
+    return _imported(spec, "calculator")
+
+
+def load_function(spec: str) -> Any:
+    """The function that package.module:function names, imported as models are."""
+    return _imported(spec, "transform")
+
+
+def load_model(spec: str, trust: bool = False) -> Any:
+    """The model in file.onnx or file.keras, a program of torch.export or TorchScript, or package.module:object.
+
+    Other pickles (.pt, .pth, .pkl, .joblib) are refused unless `trust`; weights alone are no model.
+    """
+    kind = check_model(spec, trust)
+    if kind == "name":
+        return _imported(spec, "model")
+    if kind == "pickle":
+        return _unpickle(spec, Path(spec).suffix.lower())
+    return _here(*_READERS[kind])(spec, trust)
+
+
+def _unpickle(path: str, suffix: str) -> Any:
+    load: Callable[[str], Any]
+    if suffix in (".pt", ".pth", ".pt2"):
+        load = partial(require("torch", "torch").load, map_location="cpu", weights_only=False)
+    else:
+        import joblib
+
+        load = joblib.load
+    try:
+        return load(path)
+    except ImportError as error:
+        raise InvalidArgumentError(f"model is {path!r}, which needs a module that is missing: {error}") from None
+    except Exception as error:  # whatever bytes that are not a pickle make the unpickler raise
+        reason = f"{type(error).__name__}: {error}"
+        raise InvalidArgumentError(f"model is {path!r}, which cannot be unpickled: {reason}") from None
+
+
+def _imported(spec: str, what: str) -> Any:
+    module, name = check_name(spec, what)
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise InvalidArgumentError(f"{what} is {spec!r}; no module named {error.name!r}") from None
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InvalidArgumentError(f"{what} is {spec!r}; {module} has no {name!r}")
+        found = getattr(found, part)
+    return found

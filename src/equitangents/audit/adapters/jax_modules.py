@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
@@ -11,9 +12,10 @@ import jax
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import Tree
 from equitangents.audit.adapters.folding import Folded
 from equitangents.audit.adapters.footprints import Footprint, of_program
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced
 
 _TRAINS = ("train", "training", "is_training")
 _PREDICTS = ("deterministic", "use_running_average", "inference")
@@ -21,75 +23,77 @@ Note = tuple[str, str, Any, Any]
 """Name, kind, input and output of one layer."""
 
 
+class JaxModel(Model):
+    """A module as a function of its values and a batch, `_apply(values, x)`, compiled once."""
+
+    streams = True
+
+    def __init__(self, module: Any, values: Tree):
+        self.name, self._values = type(module).__name__, values
+        self._jitted = jax.jit(self._apply)
+
+    @abstractmethod
+    def _apply(self, values: Tree, x: Tree) -> Tree:
+        """What the module returns for the batch."""
+
+    def run(self, x: Tree) -> Tree:
+        """What the module returns for the batch."""
+        return self._jitted(self._values, x)
+
+    def double(self) -> Callable[[Tree], Tree]:
+        """The module with its real values in double precision."""
+
+        def run(x: Tree) -> Tree:
+            with precision.scope(np.float64):
+                wide = jax.tree.map(lambda a: np.asarray(a, np.float64) if _is_real(a) else a, self._values)
+                return jax.tree.map(np.asarray, jax.jit(self._apply)(wide, x))
+
+        return run
+
+    def footprint(self, x: Tree) -> Footprint:
+        """What the module holds for one input."""
+        return of_program(self._apply, self._values, x)
+
+
 @final
-class NnxModel(Model):
+class NnxModel(JaxModel):
     """A module of flax.nnx, a copy of it after `module.eval()`; a tuple of inputs goes in as several arguments."""
 
     kind = "flax"
-    streams = True
 
     def __init__(self, module: Any):
         from flax import nnx
 
-        self._nnx, self.name = nnx, type(module).__name__
+        self._nnx = nnx
         graph, state = nnx.split(module)
         self._module = nnx.merge(graph, state)  # a copy: the module that was given stays in its mode
         self._module.eval()
-        self._graph, self._state = nnx.split(self._module)
+        self._graph, values = nnx.split(self._module)
         self._told = _mode(type(module).__call__)
-        self._jitted = jax.jit(self._apply)
+        super().__init__(module, values)
 
-    def run(self, x: Any) -> Any:
-        """What the module returns for the batch."""
-        return self._jitted(self._state, x)
-
-    def double(self) -> Callable[[Any], Any]:
-        """The module with its real variables in double precision."""
-        return _in_double(self._apply, self._state)
-
-    def footprint(self, x: Any) -> Footprint:
-        """What the module holds for one input."""
-        return of_program(self._apply, self._state, x)
-
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """What every module without modules returns, in order of execution."""
         modules = [(path, m) for path, m in self._nnx.iter_modules(self._module) if path]
         inner = {path[:depth] for path, _ in modules for depth in range(len(path))}
         labels = {id(m): (_dotted(path), type(m).__name__) for path, m in modules if path not in inner}
-        return _traces(_noted(labels, modules, self._call, x, keep))
+        return _traces(_noted(labels, modules, lambda x: _called(self._module, x, self._told), x, keep))
 
-    def _call(self, x: Any) -> Any:
-        return _called(self._module, x, self._told)
-
-    def _apply(self, state: Any, x: Any) -> Any:
-        return _called(self._nnx.merge(self._graph, state), x, self._told)
+    def _apply(self, values: Tree, x: Tree) -> Tree:
+        return _called(self._nnx.merge(self._graph, values), x, self._told)
 
 
 @final
-class LinenModel(Model):
+class LinenModel(JaxModel):
     """A pair (module, variables) of flax.linen."""
 
     kind = "flax"
-    streams = True
 
     def __init__(self, module: Any, variables: Mapping[str, Any]):
-        self._module, self._variables, self.name = module, variables, type(module).__name__
-        self._told = _mode(type(module).__call__)
-        self._jitted = jax.jit(self._apply)
+        self._module, self._told = module, _mode(type(module).__call__)
+        super().__init__(module, variables)
 
-    def run(self, x: Any) -> Any:
-        """What the module returns for the batch."""
-        return self._jitted(self._variables, x)
-
-    def double(self) -> Callable[[Any], Any]:
-        """The module with its real variables in double precision."""
-        return _in_double(self._apply, self._variables)
-
-    def footprint(self, x: Any) -> Footprint:
-        """What the module holds for one input."""
-        return of_program(self._apply, self._variables, x)
-
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """What every module without modules returns, in order of execution."""
         from flax import linen
 
@@ -104,45 +108,33 @@ class LinenModel(Model):
             return made
 
         with linen.intercept_methods(note):
-            self._apply(self._variables, x)
+            self._apply(self._values, x)
         paths = [path for path, *_ in seen]
         inner = {path for path in paths if any(len(p) > len(path) and p[: len(path)] == path for p in paths)}
         return _traces([(_dotted(path), *rest) for path, *rest in seen if path not in inner])
 
-    def _apply(self, variables: Any, x: Any) -> Any:
-        return self._module.apply(variables, *(x if isinstance(x, tuple) else (x,)), **self._told)
+    def _apply(self, values: Tree, x: Tree) -> Tree:
+        return self._module.apply(values, *(x if isinstance(x, tuple) else (x,)), **self._told)
 
 
 @final
-class EquinoxModel(Model):
+class EquinoxModel(JaxModel):
     """An Equinox module of one example, mapped over the batch, in inference mode; `(module, state)` if it has a state.
 
     Of a module that takes batches itself give a function, `lambda x: module(x)`.
     """
 
     kind = "equinox"
+    streams = False
 
     def __init__(self, module: Any, state: Any = None):
         import equinox as eqx
 
-        self._eqx, self.name = eqx, type(module).__name__
-        self._module, self._state = eqx.nn.inference_mode(module), state
-        self._arrays, self._static = eqx.partition((self._module, state), eqx.is_array)
-        self._jitted = jax.jit(self._apply)
+        self._eqx, self._module, self._state = eqx, eqx.nn.inference_mode(module), state
+        values, self._static = eqx.partition((self._module, state), eqx.is_array)
+        super().__init__(module, values)
 
-    def run(self, x: Any) -> Any:
-        """What the module returns for every example."""
-        return self._jitted(self._arrays, x)
-
-    def double(self) -> Callable[[Any], Any]:
-        """The module with its real arrays in double precision."""
-        return _in_double(self._apply, self._arrays)
-
-    def footprint(self, x: Any) -> Footprint:
-        """What the module holds for one input."""
-        return of_program(self._apply, self._arrays, x)
-
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """What every module without modules returns, in order of execution."""
         base = self._eqx.Module
         named = [
@@ -164,8 +156,8 @@ class EquinoxModel(Model):
         folded = [[_folded(keep, a) for a in pair] for pair in pairs]
         return _traces([(*kind, before, after) for kind, (before, after) in zip(kinds, folded, strict=True)])
 
-    def _apply(self, arrays: Any, x: Any) -> Any:
-        module, state = self._eqx.combine(arrays, self._static)
+    def _apply(self, values: Tree, x: Tree) -> Tree:
+        module, state = self._eqx.combine(values, self._static)
         return jax.vmap(lambda x: _one(module, state, x), axis_name="batch")(x)
 
 
@@ -176,17 +168,6 @@ def _one(module: Any, state: Any, x: Any) -> Any:
 
 def _called(module: Any, x: Any, told: dict[str, bool]) -> Any:
     return module(*(x if isinstance(x, tuple) else (x,)), **told)
-
-
-def _in_double(apply: Callable[[Any, Any], Any], arrays: Any) -> Callable[[Any], Any]:
-    """The function with real arrays in double precision."""
-
-    def run(x: Any) -> Any:
-        with precision.scope(np.float64):
-            wide = jax.tree.map(lambda a: np.asarray(a, np.float64) if _is_real(a) else a, arrays)
-            return jax.tree.map(np.asarray, jax.jit(apply)(wide, x))
-
-    return run
 
 
 def _is_real(a: Any) -> bool:
@@ -248,15 +229,11 @@ def _folded(keep: Keep, a: Any) -> Folded | None:
 
 
 def _traces(notes: list[Note]) -> list[LayerTrace] | None:
-    """Layers of features; a module that was called again is numbered."""
-    traces: list[LayerTrace] = []
-    counts: dict[str, int] = {}
-    for name, kind, before, after in notes:
-        counts[name] = counts.get(name, 0) + 1
-        again = f" (call {counts[name]})" if counts[name] > 1 else ""
-        if after is not None:
-            traces.append(LayerTrace(name + again, kind, before, after))
-    return traces or None
+    """Layers of features."""
+    traced = Traced()
+    for note in notes:
+        traced.add(*note)
+    return traced.layers or None
 
 
 def _mode(function: Callable[..., Any]) -> dict[str, bool]:

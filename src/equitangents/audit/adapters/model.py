@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sysconfig
 import traceback
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import jax
 import numpy as np
@@ -18,10 +20,10 @@ from equitangents._types import Tree
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.outputs import Select, chosen
 from equitangents.audit.contract.contract import OutputActions
-from equitangents.audit.contract.layouts import Stated
+from equitangents.audit.contract.leaf_actions import Stated
 from equitangents.audit.contract.trees import Batch, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
-from equitangents.errors import EquitangentsError, ModelError, NotFiniteError, ShapeError
+from equitangents.errors import EquitangentsError, MissingLibraryError, ModelError, NotFiniteError, ShapeError
 from equitangents.validation import is_half
 
 Keep = Callable[[Any], Any]
@@ -61,6 +63,22 @@ class LayerTrace:
     outputs: Tree
     rounding: float = 0.0
     """The rounding of one operation of the layer, if that is coarser than the type of `outputs`: of half precision."""
+
+
+@final
+class Traced:
+    """Layers in the order in which they are called; one that is called again is numbered."""
+
+    def __init__(self) -> None:
+        self.layers: list[LayerTrace] = []
+        self._calls: Counter[str] = Counter()
+
+    def add(self, name: str, kind: str, inputs: Tree, outputs: Tree, rounding: float = 0.0) -> None:
+        """One more call; `outputs` None: of no features, which is counted alone."""
+        self._calls[name] += 1
+        again = f" (call {self._calls[name]})" if self._calls[name] > 1 else ""
+        if outputs is not None:
+            self.layers.append(LayerTrace(name + again, kind, inputs, outputs, rounding))
 
 
 class Model(ABC):
@@ -142,6 +160,17 @@ class Model(ABC):
     def members(self) -> list[Model] | None:
         """The members of an ensemble whose mean this model is; None for single models."""
         return None
+
+
+def require(library: str, extra: str) -> Any:
+    """The module called `library`, or MissingLibraryError that names the extra to install."""
+    try:
+        return importlib.import_module(library)
+    except ImportError:
+        raise MissingLibraryError(
+            f"{library} is not installed; this model needs it: pip install 'equitangents[{extra}]', or in a "
+            f"checkout '.[{extra}]'"
+        ) from None
 
 
 def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None, finite: bool = True) -> Answer:

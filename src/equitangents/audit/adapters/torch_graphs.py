@@ -1,19 +1,21 @@
-"""Programs of torch.export, and modules traced by torch.fx: graphs, each operation of which is seen as a layer."""
+"""Compiled PyTorch: programs of torch.export, modules traced by torch.fx, and TorchScript.
+
+Each operation of a graph is seen as a layer; TorchScript calls its modules where nobody sees them.
+"""
 
 from __future__ import annotations
 
 import io
 import json
+import warnings
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
 from equitangents.array_files import WHY
-from equitangents.audit.adapters.model import Keep, LayerTrace
-from equitangents.audit.adapters.optional import require
+from equitangents.audit.adapters.model import Keep, LayerTrace, require
 from equitangents.audit.adapters.torch_modules import TorchModel, rounding
 from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import InvalidArgumentError, NetworkError
@@ -21,14 +23,9 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 
 @final
 class TorchGraph(TorchModel):
-    """A graph module. Types, strides and paddings are written into it: no double precision, and no variants."""
+    """A graph module, each operation of which is a layer."""
 
-    def double(self) -> None:
-        """Nothing: a compiled graph keeps its precision."""
-
-    def variants(self) -> Iterator[tuple[str, str, TorchModel]]:
-        """No variants: a compiled graph cannot be changed."""
-        return iter(())
+    compiled = True
 
     def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Every operation on the inputs whose result is real and has a row an input, in the graph's order."""
@@ -44,6 +41,11 @@ class TorchGraph(TorchModel):
         with self.torch.inference_mode():
             recorder.run(*(given[name] for name in wanted), enable_io_processing=False)
         return recorder.traces
+
+
+def of_program(program: Any) -> TorchGraph:
+    """The adapter of a program that is in memory."""
+    return TorchGraph(program.module(), "exported program")
 
 
 def _recorder(torch: Any, keep: Keep) -> Any:
@@ -137,3 +139,28 @@ def check_archive(torch: Any, path: str, content: bytes) -> None:
                 unsafe = True
         if unsafe:
             raise InvalidArgumentError(f"model is {path!r}, which is not loaded for its entry {name!r}: {WHY}")
+
+
+@final
+class ScriptModel(TorchModel):
+    """A compiled program: its types are written into it, and it calls its modules where nobody sees them."""
+
+    compiled = True
+
+    def __init__(self, module: Any, name: str | None = None):
+        super().__init__(module, name or getattr(module, "original_name", None))
+
+    def trace(self, x: Any, keep: Keep = np.array) -> None:
+        """Nothing: TorchScript runs no hooks."""
+
+
+def load_script(path: str, trust: bool = False) -> ScriptModel:
+    """The module in an archive of torch.jit.save, on the CPU; it runs no code of Python's, trusted or not."""
+    torch = require("torch", "torch")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # PyTorch would rather have torch.export
+            return ScriptModel(torch.jit.load(path, map_location="cpu"), path)
+    except Exception as error:  # whatever the archive's reader raises
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        raise NetworkError(f"{path} is not a program of torch.jit.save: {said}") from None

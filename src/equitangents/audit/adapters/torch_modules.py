@@ -12,8 +12,7 @@ import numpy as np
 
 from equitangents._types import DType
 from equitangents.audit.adapters.footprints import Footprint
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model
-from equitangents.audit.adapters.optional import require
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, require
 from equitangents.audit.adapters.outputs import plain
 from equitangents.audit.contract.trees import to_numpy
 
@@ -29,6 +28,8 @@ class TorchModel(Model):
     kind = "torch"
     streams = True
     states_layout = True
+    compiled = False
+    """Whether types, strides and paddings are written into it: then there is no double precision, and no variants."""
 
     def __init__(self, module: Any, name: str | None = None, fixed_batch: int | None = None):
         self.torch = require("torch", "torch")
@@ -49,6 +50,8 @@ class TorchModel(Model):
 
     def double(self) -> Callable[[Any], Any] | None:
         """The module in double precision, layer by layer; a copy of it where it reads weights of other modules."""
+        if self.compiled:
+            return None
         from equitangents.audit.adapters.torch_memory import layerwise
 
         twins: list[Any] = []
@@ -75,9 +78,7 @@ class TorchModel(Model):
 
     def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Input and output of every module without children, by hooks, in order of execution."""
-        traces: list[LayerTrace] = []
-        counts: dict[str, int] = {}
-
+        traced = Traced()
         read: list[Any] = []
 
         def note_input(module: Any, inputs: Any) -> None:
@@ -89,10 +90,7 @@ class TorchModel(Model):
                 before, made = read.pop(), _first_tensor(self.torch, output)
                 if made is None or made.ndim < 2:
                     return
-                counts[name] = counts.get(name, 0) + 1
-                again = f" (call {counts[name]})" if counts[name] > 1 else ""
-                features = keep(to_numpy(made))
-                traces.append(LayerTrace(name + again, type(module).__name__, before, features, rounding(made)))
+                traced.add(name, type(module).__name__, before, keep(to_numpy(made)), rounding(made))
 
             return note
 
@@ -105,7 +103,7 @@ class TorchModel(Model):
         finally:
             for handle in handles:
                 handle.remove()
-        return traces
+        return traced.layers
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
@@ -121,7 +119,7 @@ class TorchModel(Model):
 
     def variants(self) -> Iterator[tuple[str, str, TorchModel]]:
         """(change, layer, model) with one layer's stride or padding changed; of convolutions and poolings."""
-        for name, layer in self._inside.named_modules():
+        for name, layer in () if self.compiled else self._inside.named_modules():
             for change, settings in _changes(layer):
                 shared = {id(t): t for t in (*self._inside.parameters(), *self._inside.buffers())}
                 module = copy.deepcopy(self._inside, shared)  # all but the weights

@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from equitangents.actions.given_maps import GivenMap
-from equitangents.audit.contract.comparisons import PixelClasses
-from equitangents.audit.contract.layouts import Stated, settled_layout
-from equitangents.audit.contract.leaf_actions import Layout, LeafAction
+from equitangents.audit.contract.leaf_actions import Actions, Layout, LeafAction, Stated, settled_layout
 from equitangents.audit.contract.named_changes import CHANGES, HAVE_PLACES, of_layout
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over, to_numpy
-from equitangents.audit.contract.unordered import Unordered, parse
+from equitangents.audit.contract.unordered import PixelClasses, Unordered, parse
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 
@@ -125,7 +123,7 @@ class Changes:
     group: Strengths
     transforms: Mapping[str, Transform]
     like: Inputs
-    inputs: tuple[LeafAction | None, ...]
+    inputs: Actions
     layout: Layout | None
     kinds: None = None
     output_layout: Layout | None = None
@@ -187,7 +185,7 @@ class Changes:
 
     def output_actions(
         self, output_action: Any, structure: Any, leaves: Sequence[np.ndarray], complex_pairs: Sequence[bool] = ()
-    ) -> list[LeafAction | None]:
+    ) -> Actions:
         """How every output should follow: it stays, unless a transform says otherwise; sets and masks as such."""
         given = spread_over("output_action", output_action, structure, len(leaves))
         follows = any(t.outputs is not None for t in self.transforms.values())
@@ -202,7 +200,7 @@ class Changes:
             said = "sets in any order" if isinstance(part, Unordered) else None
             paired = bool(complex_pairs) and complex_pairs[i]
             found.append(None if plain else LeafAction(action, compared=compared, said=said, complex_pairs=paired))
-        return found
+        return Actions(found)
 
 
 @final
@@ -246,7 +244,7 @@ def changes(given: Any, x: Inputs, layout: Layout | None, stated: Stated, mask: 
     transforms = named_transforms(given)
     group = Strengths(transforms)
     whole: SymmetryGroup = group  # type: ignore[assignment]
-    moved = tuple(
+    moved = Actions(
         None if isinstance(a, Shared) else LeafAction(_Stays(whole), said=f"changed by {', '.join(transforms)}")
         for a in x.leaves
     )

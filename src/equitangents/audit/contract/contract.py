@@ -1,12 +1,13 @@
 """What equivariance means for a model: the group, its action on every input, and on every output.
 
-f is equivariant if f(ρ_X(g)x) = ρ_Y(g)f(x) for all g; invariant where ρ_Y is trivial.
+f is equivariant if f(ρ_X(g)x) = ρ_Y(g)f(x) for all g; invariant where ρ_Y is trivial. The maps must be actions,
+ρ(e) = 1 and ρ(g)ρ(h) = ρ(g·h), exactly or as well as interpolation allows: `verify` looks.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,13 +19,23 @@ from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.represented import as_output_action
 from equitangents.audit.contract.labels import Labels
-from equitangents.audit.contract.layouts import Stated, settled_layout
-from equitangents.audit.contract.leaf_actions import Custom, CustomAction, Layout, LeafAction, leaf, spatial
+from equitangents.audit.contract.leaf_actions import (
+    Actions,
+    Custom,
+    CustomAction,
+    Layout,
+    LeafAction,
+    Stated,
+    from_last,
+    leaf,
+    settled_layout,
+    spatial,
+)
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
 from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
 from equitangents.audit.contract.unordered import Stays, Unordered
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
 from equitangents.groups import MatrixGroup, SymmetryGroup
 from equitangents.groups.rotation_group import RotationGroup
 
@@ -33,7 +44,7 @@ from equitangents.groups.rotation_group import RotationGroup
 class OutputActions:
     """The action on every output, None of invariant ones, where they are known already."""
 
-    actions: tuple[LeafAction | None, ...]
+    actions: Actions
     axes: tuple[int, ...] = ()
     """Where every output has its batch; empty: all along the first axis."""
 
@@ -43,7 +54,7 @@ class Contract:
     """A group, what it does to each input array, and what it should do to each output array."""
 
     group: SymmetryGroup
-    inputs: tuple[LeafAction | None, ...]
+    inputs: Actions
     layout: Layout | None
     kinds: Kinds | None
     """What the group does to arrays of every kind; None where only the given actions say."""
@@ -78,11 +89,11 @@ class Contract:
     @property
     def exact(self) -> bool:
         """Whether no input is resampled."""
-        return all(action is None or action.exact for action in self.inputs)
+        return self.inputs.exact
 
     def moves_exactly(self, g: Element) -> bool:
         """Whether g resamples no input."""
-        return all(action is None or action.moves_exactly(g) for action in self.inputs)
+        return self.inputs.moves_exactly(g)
 
     def start(self, x: Inputs) -> Inputs:
         """The inputs whose outputs others are compared with: these."""
@@ -90,17 +101,11 @@ class Contract:
 
     def move(self, g: Element, leaves: Sequence[Any]) -> list[Any]:
         """ρ_X(g) on one batch."""
-        pairs = zip(self.inputs, leaves, strict=True)
-        return [x if a is None or isinstance(x, Shared) else a.act(g, x) for a, x in pairs]
+        return self.inputs.act(g, leaves)
 
-    def orbit(self, elements: Sequence[Element], leaves: Sequence[Any]) -> Any:
+    def orbit(self, elements: Sequence[Element], leaves: Sequence[Any]) -> Iterator[list[Any]]:
         """ρ_X(g) of one batch for one element after another."""
-        still = lambda x: (x for _ in elements)
-        parts = [
-            still(x) if a is None or isinstance(x, Shared) else a.orbit(elements, x)
-            for a, x in zip(self.inputs, leaves, strict=True)
-        ]
-        yield from (list(leaves) for leaves in zip(*parts, strict=True))
+        return self.inputs.orbit(elements, leaves)
 
     def project(self, x: Inputs) -> Inputs:
         """ρ(e) x, which is x unless a mask cuts the corners of images."""
@@ -110,12 +115,11 @@ class Contract:
 
     def continuous(self) -> Contract:
         """With actions that are continuous in the element."""
-        smooth = tuple(None if a is None else a.continuous() for a in self.inputs)
-        return replace(self, inputs=smooth)
+        return replace(self, inputs=self.inputs.continuous())
 
     def more_accurate(self) -> Contract | None:
         """With better interpolation of the inputs; None if nothing is interpolated, or not better."""
-        better = tuple(a if a is None or a.exact else a.more_accurate() for a in self.inputs)
+        better = Actions(a if a is None or a.exact else a.more_accurate() for a in self.inputs)
         if self.exact or any(b is None for a, b in zip(self.inputs, better, strict=True) if a is not None):
             return None
         return replace(self, inputs=better)
@@ -126,10 +130,10 @@ class Contract:
         structure: Any,
         leaves: Sequence[np.ndarray],
         complex_pairs: Sequence[bool] = (),
-    ) -> list[LeafAction | None]:
+    ) -> Actions:
         """The action on every output, once their shapes are known; some hold complex numbers as pairs of real ones."""
         if isinstance(output_action, OutputActions):
-            return list(output_action.actions)
+            return output_action.actions
         given = spread_over("output_action", output_action, structure, len(leaves))
         actions: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
@@ -142,7 +146,7 @@ class Contract:
             if isinstance(part, Unordered):
                 part.check(name, y)
             actions.append(action)
-        return actions
+        return Actions(actions)
 
     def _output_action(self, part: Any, shape: tuple[int, ...]) -> LeafAction | None:
         if isinstance(part, Batch):
@@ -189,7 +193,7 @@ def make_contract(
         angle = _no_angle
     leaves = zip(parts, x.leaves, strict=True)
     grid = next((spatial(a.shape, p.layout) for p, a in leaves if p is not None and _is_image(p, a)), None)
-    return Contract(group, tuple(parts), used, known, output_layout or used or layout, angle, grid)
+    return Contract(group, Actions(parts), used, known, output_layout or used or layout, angle, grid)
 
 
 def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool:
@@ -285,3 +289,63 @@ def _settle(layout: Layout | None, images: Sequence[bool], stated: Stated, x: In
         if image and not isinstance(a, Shared) and a.ndim > 2
     ]
     return settled_layout([shape for shape, _ in moved], [file for _, file in moved], stated is not None)
+
+
+PAIRS = 64
+RESAMPLED = 0.2  # relative deviation that interpolation may cause on the smooth probe
+
+
+def verify(contract: Contract, x: Inputs, seed: int) -> None:
+    """Raise NotAnActionError with the witness (g, h) if some input's action is none.
+
+    Exact actions are held to rounding on the first inputs. Resampled ones are held to 20 % on a smooth image, which
+    any sensible interpolation keeps; on the data themselves interpolation can lose everything.
+    """
+    for name, action, array in zip(x.names, contract.inputs, x.leaves, strict=True):
+        if action is not None:
+            resampled_images = not action.exact and array.ndim == 4
+            probe = smooth_images(array.shape, action.layout) if resampled_images else array[:2]
+            check_products(contract, action, name, probe, seed)
+
+
+def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndarray, seed: int) -> None:
+    """Raise NotAnActionError unless products are respected on x."""
+    rng = np.random.default_rng(seed)
+    scale = float(np.linalg.norm(_wide(x))) or 1.0
+    allowed = RESAMPLED if not action.exact else 1e-8 if x.dtype == np.float64 else 1e-4
+    group = contract.group
+    off = _distance(action.act(group.identity, x), x) / scale
+    if not off <= allowed:
+        raise NotAnActionError(f"{action.name} on {name}: the identity changes it, by {off:.1e} of its size")
+    drawn = group.draw(8, rng)
+    pairs = [(g, h) for g in drawn for h in drawn][:PAIRS]
+    named = lambda g: contract.label(g).removeprefix("element ")
+    for g, h in pairs:
+        off = _distance(action.act(g, action.act(h, x)), action.act(group.compose(g, h), x)) / scale
+        if not off <= allowed:
+            raise NotAnActionError(
+                f"{action.name} on {name} is not an action: ρ(g)ρ(h) and ρ(g·h) differ by {off:.1e} of its size, "
+                f"g = {named(g)}, h = {named(h)} (up to {allowed:.0e} is allowed)"
+            )
+
+
+def smooth_images(shape: tuple[int, ...], layout: Layout | None) -> np.ndarray:
+    """Two blobs off the centre, well inside an image of this shape; turns of images are probed at 16×16 at least."""
+    H, W = spatial(shape, layout)[:2]
+    if layout is not None:
+        H, W = max(H, 16), max(W, 16)
+    i, j = np.indices((H, W))
+    y, x, size = i - (H - 1) / 2, j - (W - 1) / 2, min(H, W)
+    blob = lambda a, b: np.exp(-((y - a * size) ** 2 + (x - b * size) ** 2) / (2 * (size / 9) ** 2))
+    image = blob(0.12, 0.05) - 0.5 * blob(-0.05, -0.12)
+    channels = shape[1] if layout == "channels_first" else shape[-1]
+    batch = np.broadcast_to(image[None, :, :, None], (1, H, W, channels))
+    return np.ascontiguousarray(from_last(batch, layout)).astype(np.float64)
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.linalg.norm(_wide(a) - _wide(b)))
+
+
+def _wide(a: np.ndarray) -> np.ndarray:
+    return np.asarray(a, np.complex128 if np.asarray(a).dtype.kind == "c" else np.float64)

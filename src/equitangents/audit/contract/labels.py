@@ -1,12 +1,14 @@
 """Classes that change places when the group acts: class c goes to p[c].
 
-ρ(g) of scores (N, K) is (ρ(g) y)[p_g[c]] = y[c]; of class numbers (N,), ρ(g) c = p_g[c].
+ρ(g) of scores (N, K) is (ρ(g) y)[p_g[c]] = y[c]; of class numbers (N,), ρ(g) c = p_g[c]. The maps of a finite group's
+generators are spread over all elements along the words that spell them, ρ(a·s) = ρ(a) ρ(s); every other word then says
+whether ρ respects products.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, final
 
 import numpy as np
 from jaxtyping import Int
@@ -14,9 +16,30 @@ from jaxtyping import Int
 from equitangents._types import Element
 from equitangents.actions.given_maps import GivenMap
 from equitangents.audit.contract.leaf_actions import Layout, LeafAction
-from equitangents.audit.contract.words import along_words, products
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, SymmetryGroup
+
+T = TypeVar("T")
+
+
+def along_words(group: Group, of_generators: Sequence[T], unit: T, product: Callable[[T, T], T]) -> list[T]:
+    """ρ(g) for every element, by its shortest word in the generators."""
+    values: dict[int, T] = {int(group.identity): unit}
+    reached = [int(group.identity)]
+    for a in reached:  # grows while it is read
+        for s, value in zip(group.generators, of_generators, strict=True):
+            b = int(group.compose(a, s))
+            if b not in values:
+                values[b] = product(values[a], value)
+                reached.append(b)
+    return [values[g] for g in range(group.order)]
+
+
+def products(group: Group) -> Iterator[tuple[int, int, Any]]:
+    """(a, s, a·s) for every element and every generator: the relations of the group."""
+    for a in range(group.order):
+        for s in group.generators:
+            yield a, s, int(group.compose(a, s))
 
 
 @final

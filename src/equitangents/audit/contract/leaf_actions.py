@@ -1,20 +1,29 @@
-"""How a group acts on one array of a model's inputs or outputs, NumPy in and NumPy out, channels where they are."""
+"""How a group acts on one array of a model's inputs or outputs, NumPy in and NumPy out, channels where they are.
+
+Where images and sequences keep their channels is read off shapes where these leave no doubt. (N, 3, 32, 32) has its
+channels first and (N, 32, 32, 3) last: of two readings one has a square grid, or a number of channels that images have.
+Of (N, 8, 8, 8), and of (N, 3, 3, 32), either may be right.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents._types import Element
 from equitangents.actions import GroupAction
 from equitangents.actions.given_maps import GivenMap
 from equitangents.actions.remedies import flattened
-from equitangents.audit.contract.comparisons import Comparison
-from equitangents.errors import InvalidTypeError, ShapeError
+from equitangents.audit.contract.trees import Shared
+from equitangents.audit.contract.unordered import Comparison
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
+from equitangents.metrics.measure import norms
 
 Layout = Literal["channels_last", "channels_first"]
 
@@ -114,6 +123,78 @@ class LeafAction:
         return y if becomes_real else y.astype(x.dtype, copy=False)
 
 
+class Actions(tuple["LeafAction | None", ...]):
+    """ρ(g) on every array of a model's inputs, or of its outputs, in order; None for an array that stays."""
+
+    __slots__ = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether no array is resampled."""
+        return all(a is None or a.exact for a in self)
+
+    @property
+    def compared(self) -> bool:
+        """Whether some array is no plain numbers: a mask of classes, or a set in any order."""
+        return any(a is not None and a.compared is not None for a in self)
+
+    def moves_exactly(self, g: Element) -> bool:
+        """Whether g resamples no array."""
+        return all(a is None or a.moves_exactly(g) for a in self)
+
+    def act(self, g: Element, arrays: Iterable[Any]) -> list[Any]:
+        """ρ(g) of every array."""
+        pairs = zip(self, arrays, strict=True)
+        return [x if a is None or isinstance(x, Shared) else a.act(g, x) for a, x in pairs]
+
+    def orbit(self, elements: Sequence[Element], arrays: Sequence[Any]) -> Iterator[list[Any]]:
+        """ρ(g) of every array for one element after another."""
+        still = lambda x: (x for _ in elements)
+        parts = [
+            still(x) if a is None or isinstance(x, Shared) else a.orbit(elements, x)
+            for a, x in zip(self, arrays, strict=True)
+        ]
+        yield from (list(leaves) for leaves in zip(*parts, strict=True))
+
+    def moved(self, arrays: Iterable[Any]) -> list[tuple[LeafAction, np.ndarray]]:
+        """The arrays that the group moves, with their actions."""
+        pairs = zip(self, arrays, strict=True)
+        return [(a, x) for a, x in pairs if a is not None and not isinstance(x, Shared)]
+
+    def continuous(self) -> Actions:
+        """Actions that are continuous in g, as derivatives need it."""
+        return Actions(None if a is None else a.continuous() for a in self)
+
+    def apart(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
+        """‖a − b‖ of every array and input."""
+        return np.array([apart(x, y, action) for x, y, action in zip(a, b, self, strict=True)])
+
+    def sizes(self, a: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
+        """‖a‖ of every array and input."""
+        return np.array([size(x, action) for x, action in zip(a, self, strict=True)])
+
+    def profiles(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> list[np.ndarray]:
+        """The arrays `a`; of those that are no plain numbers, what they share with `b`."""
+        return [
+            x if action is None or action.compared is None else action.compared.profile(x, y)
+            for action, x, y in zip(self, a, b, strict=True)
+        ]
+
+
+def apart(a: np.ndarray, b: np.ndarray, action: LeafAction | None = None) -> Float[np.ndarray, " n"]:
+    """‖a − b‖ for every input; of class numbers 1 where they differ; as the action's comparison says."""
+    if action is not None and action.compared is not None:
+        return action.compared.apart(a, b)
+    return (a != b).astype(np.float64) if a.dtype.kind == "i" else norms(a - b)
+
+
+def size(a: np.ndarray, action: LeafAction | None = None) -> Float[np.ndarray, " n"]:
+    """‖a‖ for every input; of class numbers 1, and of what is compared otherwise as that says."""
+    if action is not None and action.compared is not None:
+        return action.compared.size(a)
+    return np.ones(len(a)) if a.dtype.kind == "i" else norms(a)
+
+
 def leaf(action: GroupAction, layout: Layout | None) -> LeafAction:
     """An action on an array of this layout, in the form that is quickest there."""
     return LeafAction(action.in_numpy(), (layout or "channels_last") if action.channels_last else None)
@@ -182,3 +263,86 @@ def from_last(x: np.ndarray, layout: Layout | None) -> np.ndarray:
 def spatial(shape: tuple[int, ...], layout: Layout | None) -> tuple[int, ...]:
     """Numbers of positions of a batch of images."""
     return shape[2:] if layout == "channels_first" else shape[1:-1]
+
+
+logger = logging.getLogger("equitangents.audit.layouts")
+
+Sizes = Sequence[object]
+"""A shape as a file states it: numbers, or whatever stands for a size that may be any."""
+
+Stated = Sequence[Sizes | None] | None
+"""The shape of each input that a model's file states, [] if it states none; None: its layout may be assumed."""
+
+_CHANNELS = (1, 2, 3, 4)
+"""Channels that images may have.
+
+Sequences only 1: four steps of many features are as likely as four channels of many steps.
+"""
+STATE = "give layout='channels_first' for (N, C, H, W) or layout='channels_last' for (N, H, W, C)"
+
+
+def looks_first(shape: Sequence[int]) -> bool:
+    """Whether axis 1 has as many entries as images have channels, and the last has more."""
+    return len(shape) > 2 and _few(shape[1], shape) and not _few(shape[-1], shape)
+
+
+def layout_of(shape: Sequence[int], stated: Sizes | None = None) -> Layout | None:
+    """The layout that the shape of a batch leaves no doubt of, or the shape that a file states; None where it does.
+
+    A file that states one size beside the batch, and leaves all others open, states the channels, first or last.
+    """
+    if len(shape) < 3:
+        return None
+    known = [] if stated is None else [k for k in range(1, len(stated)) if isinstance(stated[k], int)]
+    if stated is not None and len(stated) == len(shape) and known in ([1], [len(shape) - 1]):
+        return "channels_first" if known == [1] else "channels_last"
+    votes = {_by_grid(shape), _by_channels(shape)} - {None}
+    return votes.pop() if len(votes) == 1 else None
+
+
+def _by_grid(shape: Sequence[int]) -> Layout | None:
+    """By which reading the grid, of two dimensions or more, has equal sides."""
+    if len(shape) < 4 or shape[1] == shape[-1]:
+        return None
+    first, last = len(set(shape[2:])) == 1, len(set(shape[1:-1])) == 1
+    return None if first == last else "channels_first" if first else "channels_last"
+
+
+def _by_channels(shape: Sequence[int]) -> Layout | None:
+    """By which reading there are as many channels as images have."""
+    if looks_first(shape):
+        return "channels_first"
+    return "channels_last" if _few(shape[-1], shape) and not _few(shape[1], shape) else None
+
+
+def _few(size: int, shape: Sequence[int]) -> bool:
+    return size in (_CHANNELS if len(shape) > 3 else _CHANNELS[:1])
+
+
+def settled_layout(shapes: Sequence[tuple[int, ...]], stated: Sequence[Sizes | None], needed: bool) -> Layout:
+    """The layout of images of these shapes that nobody gave: read off them, else channels last.
+
+    `needed`: of models for which the field has no habit the layout is read or asked for, never assumed; `stated`: the
+    shapes that the model's file states, one for each.
+
+    Raises:
+        InvalidArgumentError: it would be a guess.
+    """
+    if not shapes:
+        return "channels_last"
+    if not needed:
+        guess = next((s for s in shapes if len(s) == 4 and looks_first(s)), None)
+        if guess is None:
+            return "channels_last"
+        raise InvalidArgumentError(
+            f"layout is not stated and x has shape {guess}, which looks like channels first; {STATE}"
+        )
+    known = zip(shapes, stated or [None] * len(shapes), strict=True)
+    found = {layout for s, file in known if (layout := layout_of(s, file)) is not None}
+    if len(found) != 1:
+        raise InvalidArgumentError(
+            f"layout is not stated, and x of shape {', '.join(map(str, shapes))} does not tell it; {STATE}"
+        )
+    (layout,) = found
+    logger.info("layout: %s, read off the shape %s", layout, " and ".join(map(str, shapes)))
+    return layout

@@ -6,8 +6,8 @@ A tuple of inputs is several arguments, f(*x); everything else is one argument, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -65,13 +65,21 @@ class Inputs:
 
     def subset(self, chosen: Any) -> Inputs:
         """Some of the inputs."""
-        rows = self.rows(chosen)
-        return self.replaced(rows)
+        return self.replaced(self.rows(chosen))
+
+    @property
+    def batches(self) -> list[np.ndarray]:
+        """The arrays that have one row an input, without what inputs share."""
+        return [a for a in self.leaves if not isinstance(a, Shared)]
+
+    def mapped(self, change: Callable[[np.ndarray], np.ndarray]) -> Inputs:
+        """The inputs with every array changed that is not shared."""
+        return self.replaced([a if isinstance(a, Shared) else change(a) for a in self.leaves])
 
     def replaced(self, leaves: Sequence[Any]) -> Inputs:
         """Other arrays in place of these."""
         n = next(len(a) for a in leaves if not isinstance(a, Shared))
-        return Inputs(tuple(leaves), self.names, self.structure, n, self.axes, self.keys)
+        return replace(self, leaves=tuple(leaves), n=n)
 
     def tree(self, leaves: Sequence[Any] | None = None) -> Any:
         """What the model gets."""

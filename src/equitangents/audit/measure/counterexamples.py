@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from equitangents.audit.adapters.model import Answer
-from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.leaf_actions import Actions, apart
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.floors import PERTURBATION, Floors, jitter, resampling, rounding_of
 from equitangents.audit.measure.judge import SINGLE, Judgement
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Task, apart, batches, eps, size
+from equitangents.audit.measure.task import Task, batches, eps
 from equitangents.audit.report.sections import Counterexample
 from equitangents.metrics.measure import ratio
 
@@ -93,9 +93,9 @@ def _again(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement, o: 
     return Again(float(error), float(max(own, judgement.output_element_floors[o, k])), noise if random else 0.0)
 
 
-def _rounding(task: Task, x: Inputs, y: Answer, actions: list[LeafAction | None]) -> np.ndarray:
+def _rounding(task: Task, x: Inputs, y: Answer, actions: Actions) -> np.ndarray:
     """What rounding may do to the outputs for x: (outputs, n)."""
-    sizes = np.array([size(v, a) for v, a in zip(y.leaves, actions, strict=True)])
+    sizes = actions.sizes(y.leaves)
     method, _, rounding = rounding_of(task, x, y, sizes, True, actions)
     if method != "perturbation":
         return rounding

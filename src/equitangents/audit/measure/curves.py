@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from equitangents.audit.contract.changes import Changes, changes, without_motion
-from equitangents.audit.contract.layouts import Stated
+from equitangents.audit.contract.leaf_actions import Stated
+from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.floors import Floors, measure_floors
 from equitangents.audit.measure.judge import Judgement, judge
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.record import Record
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.curves import curve_said
 from equitangents.audit.report.sections import Estimate, StrengthResult, TransformResult
+from equitangents.audit.report.words import curve_said
 from equitangents.metrics.measure import bootstrap_interval
 
 

@@ -8,6 +8,7 @@ the group resamples, the half that stays is turned forth and back, so that blur 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,9 +16,9 @@ import scipy.linalg
 from scipy.spatial.distance import cdist
 
 from equitangents.audit.adapters.model import as_real
-from equitangents.audit.contract.trees import Inputs, Shared
+from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.task import Task, flattened
-from equitangents.audit.report.sections import DataSection
+from equitangents.audit.report.part_sections import DataSection
 
 _INPUTS = 600
 _NUMBERS = 2**24  # in all of them
@@ -47,7 +48,7 @@ def data_symmetry(
 
 def _affordable(task: Task) -> int:
     """How many inputs are compared: fewer if each is large."""
-    numbers = _plain(task, task.x.subset(np.arange(1))).shape[1]
+    numbers = _moved(task, task.x.subset(np.arange(1)).leaves).shape[1]
     return int(np.clip(_NUMBERS // numbers, _FEWEST, _INPUTS))
 
 
@@ -68,10 +69,7 @@ def _features(task: Task, x: Inputs, rng: np.random.Generator, stay: bool) -> np
         for i, action in enumerate(contract.inputs):
             if action is not None:
                 leaves[i][rows] = moved[i]
-    used = [
-        a for action, a in zip(contract.inputs, leaves, strict=True) if action is not None and not isinstance(a, Shared)
-    ]
-    return flattened([as_real(np.asarray(a)) for a in used])
+    return _moved(task, leaves)
 
 
 def _components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +114,7 @@ def _label_agreement(task: Task, y: Any, rng: np.random.Generator) -> tuple[floa
         return None, None
     rows = rng.permutation(task.x.n)[: 2 * _affordable(task)]
     x, y = task.x.subset(rows), y[rows]
-    everything = _plain(task, x)
+    everything = _moved(task, x.leaves)
     shares = []
     for moved in (_features(task, x, rng, stay=False), everything):
         distances = cdist(moved, everything)
@@ -125,7 +123,6 @@ def _label_agreement(task: Task, y: Any, rng: np.random.Generator) -> tuple[floa
     return shares[0], shares[1]
 
 
-def _plain(task: Task, x: Inputs) -> np.ndarray:
-    pairs = zip(task.contract.inputs, x.leaves, strict=True)
-    used = [a for action, a in pairs if action is not None and not isinstance(a, Shared)]
-    return flattened([as_real(np.asarray(a)) for a in used])
+def _moved(task: Task, leaves: Sequence[Any]) -> np.ndarray:
+    """Only what the group moves, flattened."""
+    return flattened([as_real(np.asarray(a)) for _, a in task.contract.inputs.moved(leaves)])

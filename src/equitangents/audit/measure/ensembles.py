@@ -3,6 +3,10 @@
 
 ‖μ‖² is estimated without bias by products of different members, (‖Σ D‖² − Σ ‖D‖²)/(M(M − 1)).
 Source of the law: Gerken & Kessel 2024, arXiv 2403.03103.
+
+More members as a remedy: both errors are root mean squares over inputs and elements of the violation of a mean over
+members, over the root mean square of ‖f(x)‖ or the spread between inputs. The interval before is over inputs, that of
+the limit over members.
 """
 
 from __future__ import annotations
@@ -16,12 +20,12 @@ from jaxtyping import Float
 
 from equitangents.actions import Action
 from equitangents.audit.adapters.estimators import EnsembleModel
-from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.spread import RunningSpread
-from equitangents.audit.measure.task import Task, flattened, pulled_back
-from equitangents.audit.report.sections import EnsembleSection, EnsembleSize, Estimate
+from equitangents.audit.measure.task import Task, flattened
+from equitangents.audit.report.part_sections import EnsembleSection, EnsembleSize, Remedy
+from equitangents.audit.report.sections import Estimate, Unit
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.metrics.measure import ratio
 from equitangents.nn import Sequential
@@ -33,7 +37,7 @@ _ELEMENTS = 16
 
 
 def ensemble_law(
-    task: Task, actions: list[LeafAction | None], theory: Any, classes: bool = False
+    task: Task, actions: Actions, theory: Any, classes: bool = False
 ) -> tuple[EnsembleSection, float] | str:
     """(the section, the spread between members), or why there is none."""
     x = task.x.subset(task.rows(_ROWS))
@@ -53,7 +57,7 @@ def ensemble_law(
     return replace(section, by_design=_by_design(task, x, actions)), spread
 
 
-def _by_design(task: Task, x: Inputs, actions: list[LeafAction | None]) -> str | None:
+def _by_design(task: Task, x: Inputs, actions: Actions) -> str | None:
     """What layers and training say of the mean of infinitely many members; None where they say nothing."""
     model, moved = task.model, task.contract.inputs
     if not isinstance(model, EnsembleModel) or len(moved) != 1 or moved[0] is None or len(actions) != 1:
@@ -70,9 +74,7 @@ def _by_design(task: Task, x: Inputs, actions: list[LeafAction | None]) -> str |
     return None if law is None else str(law)
 
 
-def _members(
-    task: Task, x: Inputs, elements: list[Any], actions: list[LeafAction | None]
-) -> Float[np.ndarray, "M E1 n K"] | None:
+def _members(task: Task, x: Inputs, elements: list[Any], actions: Actions) -> Float[np.ndarray, "M E1 n K"] | None:
     """ρ(g)⁻¹f_m(ρ(g)x) of every member, the identity first."""
     group = task.contract.group
     moved = [x, *(x.replaced(task.contract.move(g, x.leaves)) for g in elements)]
@@ -81,7 +83,7 @@ def _members(
     if isinstance(model, EnsembleModel) and model.deep:
         stacked = [task.clock.counting(model.member_outputs)(part) for part in moved]
         members = [[np.asarray(s[m], np.float64) for s in stacked] for m in range(len(stacked[0]))]
-        leaves = [[pulled_back(actions, h, [y]) for h, y in zip(inverses, ys, strict=True)] for ys in members]
+        leaves = [[actions.act(h, [y]) for h, y in zip(inverses, ys, strict=True)] for ys in members]
     else:
         parts = model.members()
         if parts is None:
@@ -90,7 +92,7 @@ def _members(
         for member in parts:
             with member.ready():
                 answers = [task.evaluate(part, member).leaves for part in moved]
-            leaves.append([pulled_back(actions, h, y) for h, y in zip(inverses, answers, strict=True)])
+            leaves.append([actions.act(h, y) for h, y in zip(inverses, answers, strict=True)])
     return np.array([[flattened(y) for y in along] for along in leaves])
 
 
@@ -142,7 +144,7 @@ def _limit(D: np.ndarray) -> float:
 
 
 def _over_inputs(task: Task, table: np.ndarray) -> Estimate:
-    return Resampler(table.shape[-1], None, task.confidence, task.resamples, task.seed).mean(table)
+    return task.over_inputs(table.shape[-1]).mean(table)
 
 
 def _exponent(sizes: list[EnsembleSize], limit2: float) -> float | None:
@@ -177,3 +179,79 @@ def _theory(task: Task, theory: Any, x: Inputs, elements: list[Any]) -> tuple[fl
         variance = np.diag(cov)[1:] + cov[0, 0] - 2 * cov[0, 1:]
         finite2 += float(np.maximum(variance, 0).mean()) * mean.shape[1]
     return limit2 / size, finite2 / size
+
+
+_TARGET = 0.01
+
+
+def more_members(ensemble: EnsembleSection | None, unit: Unit) -> Remedy:
+    """The remedy, or that it is not known."""
+    name, cost = "more ensemble members", "one training a member"
+    if ensemble is None:
+        note = (
+            "the model is not an ensemble whose members differ, so that the spread between members cannot be measured"
+        )
+        return Remedy(name, False, None, None, None, None, cost, note)
+    now = ensemble.sizes[-1].squared_error.rooted
+    factor = ensemble.by_spread if unit == "spread" and ensemble.by_spread is not None else 1.0
+    limit = now if ensemble.alike else _within(ensemble.limit, now)
+    scaled = lambda e: Estimate(e.mean * factor, e.low * factor, e.high * factor)
+    wanted = _wanted(ensemble, scaled(now), scaled(limit), ensemble.finite * factor)
+    return Remedy(
+        name=name,
+        measured=False,
+        error_before=now.mean,
+        error_after=limit.mean,
+        task_before=None,
+        task_after=None,
+        cost=_cost(ensemble, wanted),
+        note=_said(ensemble, scaled(now), scaled(limit), wanted),
+        quantity="root mean square error",
+        before=scaled(now),
+        after=scaled(limit),
+        passes_before=ensemble.members,
+        passes_after=wanted,
+    )
+
+
+def _within(limit: Estimate, now: Estimate) -> Estimate:
+    """The limit, which is at most the error of today's mean."""
+    return Estimate(min(limit.mean, now.mean), limit.low, limit.high)
+
+
+def _wanted(ensemble: EnsembleSection, now: Estimate, limit: Estimate, finite: float) -> int | None:
+    """The members whose mean is at `_TARGET` by the fitted law; None where none are needed, or none suffice."""
+    if ensemble.alike or now.mean <= _TARGET or limit.mean >= _TARGET:
+        return None
+    return max(math.ceil(finite**2 / (_TARGET**2 - limit.mean**2)), ensemble.members + 1)
+
+
+def _cost(ensemble: EnsembleSection, wanted: int | None) -> str:
+    """What members cost, in trainings once and in forward passes for every input."""
+    M = ensemble.members
+    if wanted is None:
+        return f"one training a member; {M} forward passes an input now"
+    return (
+        f"{wanted - M:,} more trainings; {wanted:,} forward passes an input in place of {M}, {wanted / M:.3g} times "
+        "the compute and the bill of predictions"
+    )
+
+
+def _said(ensemble: EnsembleSection, now: Estimate, limit: Estimate, wanted: int | None) -> str:
+    M, target = ensemble.members, f"{100 * _TARGET:g} %"
+    if ensemble.alike:
+        return "more members change nothing: all members violate the symmetry in the same way"
+    if now.mean <= _TARGET:
+        return f"the mean of the {M} members is at {target} or below already"
+    if limit.mean >= _TARGET:
+        sure = f", though the interval of the limit reaches below {target}" if limit.low < _TARGET else ""
+        return (
+            f"no number of members is expected to bring the error below {100 * limit.mean:.3g} %{sure}; "
+            "training the members on augmented data may"
+        )
+    sure = (
+        f"; the interval of the limit reaches above {target}, so perhaps no number of members is enough"
+        if limit.high > _TARGET
+        else ""
+    )
+    return f"about {wanted:,} members, now {M}, would bring the error to {target} by the fitted law{sure}"

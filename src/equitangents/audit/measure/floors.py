@@ -17,9 +17,9 @@ from jaxtyping import Bool, Float, Int
 
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.adapters.outputs import chosen
-from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.audit.measure.task import Task, apart, check_same_shapes, eps, size
+from equitangents.audit.contract.leaf_actions import Actions
+from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.measure.task import Task, check_same_shapes, eps
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.errors import EquitangentsError
 from equitangents.metrics.measure import ratio
@@ -100,28 +100,28 @@ class Floors:
         return 2 * self.rounding.value + self.noise
 
 
-def measure_floors(task: Task, actions: list[LeafAction | None], most: int = ROWS) -> Floors:
+def measure_floors(task: Task, actions: Actions, most: int = ROWS) -> Floors:
     """Floors on `most` of the task's inputs at most."""
     rows = task.rows(most)
     x = task.contract.start(task.x.subset(rows))
     seen = known_outputs(task, rows)
     y = task.evaluate(x) if seen is None else seen
-    sizes = np.array([size(v, a) for v, a in zip(y.leaves, actions, strict=True)])
+    sizes = actions.sizes(y.leaves)
     relative = lambda a: np.max(ratio(a, np.broadcast_to(_over(sizes, a), a.shape)), axis=0)
     unit = eps(y.dtype)
     tolerance = _CHANCE * unit
     backwards = np.arange(x.n)[::-1]
     reversed_y = task.evaluate(x.subset(backwards))
-    twice = _apart(replace(y, leaves=tuple(v[backwards] for v in reversed_y.leaves)), y, actions)
+    twice = actions.apart([v[backwards] for v in reversed_y.leaves], y.leaves)
     mixing = float(np.mean(relative(twice)))
     if seen is not None and not mixing <= tolerance:  # then the rest of the batch may matter, and y is of other batches
         seen, y = None, task.evaluate(x)
-        sizes = np.array([size(v, a) for v, a in zip(y.leaves, actions, strict=True)])
-        twice = _apart(replace(y, leaves=tuple(v[backwards] for v in reversed_y.leaves)), y, actions)
+        sizes = actions.sizes(y.leaves)
+        twice = actions.apart([v[backwards] for v in reversed_y.leaves], y.leaves)
         mixing = float(np.mean(relative(twice)))
     # the same outputs in another order: neither chance nor the rest of the batch matters, and once more tells nothing
     if not mixing <= tolerance:
-        twice = _apart(task.evaluate(x), y, actions)
+        twice = actions.apart(task.evaluate(x).leaves, y.leaves)
     noise = float(np.mean(relative(twice)))
     deterministic = noise <= tolerance
     method, response, rounding = rounding_of(task, x, y, sizes, deterministic, actions)
@@ -165,7 +165,7 @@ def resampling(
     task: Task,
     x: Inputs,
     y: Answer,
-    actions: list[LeafAction | None],
+    actions: Actions,
     known: Callable[[int], Answer | None] | None = None,
 ) -> tuple[Float[np.ndarray, "outputs E n"], Float[np.ndarray, "outputs E n"]]:
     """(round trip, reference) for every output, element and row of x, as norms; nan for exact elements.
@@ -177,29 +177,22 @@ def resampling(
     reference = round_trip.copy()
     better = contract.more_accurate()
     for k, g in enumerate(task.elements):
-        inexact_outputs = [a for a in actions if a is not None and not a.moves_exactly(g)]
+        inexact_outputs = not actions.moves_exactly(g)
         if contract.moves_exactly(g) and not inexact_outputs:
             continue
         moved = contract.move(g, x.leaves)
         back = task.evaluate(x.replaced(contract.move(group.inverse(g), moved)))
         check_same_shapes(y, back, contract.label(g))
-        round_trip[:, k] = _apart(back, y, actions)
+        round_trip[:, k] = actions.apart(back.leaves, y.leaves)
         if inexact_outputs:
-            there = [
-                v if a is None else a.act(group.inverse(g), a.act(g, v)) for a, v in zip(actions, y.leaves, strict=True)
-            ]
-            round_trip[:, k] += _apart(replace(y, leaves=tuple(there)), y, actions)
+            there = actions.act(group.inverse(g), actions.act(g, y.leaves))
+            round_trip[:, k] += actions.apart(there, y.leaves)
         if better is not None and not contract.moves_exactly(g):
             before = None if known is None else known(k)
             plain = task.evaluate(x.replaced(moved)) if before is None else before
             fine = task.evaluate(x.replaced(better.move(g, x.leaves)))
-            reference[:, k] = _apart(fine, plain, actions)
+            reference[:, k] = actions.apart(fine.leaves, plain.leaves)
     return round_trip, reference
-
-
-def _apart(a: Answer, b: Answer, actions: list[LeafAction | None]) -> Float[np.ndarray, "outputs n"]:
-    """‖a − b‖ of every output."""
-    return np.array([apart(p, q, action) for p, q, action in zip(a.leaves, b.leaves, actions, strict=True)])
 
 
 def _over(sizes: np.ndarray, a: np.ndarray) -> np.ndarray:
@@ -208,7 +201,7 @@ def _over(sizes: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def rounding_of(
-    task: Task, x: Inputs, y: Answer, sizes: np.ndarray, deterministic: bool, actions: list[LeafAction | None]
+    task: Task, x: Inputs, y: Answer, sizes: np.ndarray, deterministic: bool, actions: Actions
 ) -> tuple[Literal["float64", "perturbation", "none"], np.ndarray, Float[np.ndarray, "outputs n"]]:
     """(how it is known, the response that was seen, what rounding may do to every output for x), as norms."""
     unit = eps(y.dtype)
@@ -224,7 +217,7 @@ def float_floor(
     y: Answer,
     sizes: Float[np.ndarray, "outputs n"],
     deterministic: bool,
-    actions: list[LeafAction | None],
+    actions: Actions,
 ) -> tuple[Literal["float64", "perturbation", "none"], Float[np.ndarray, "outputs n"]]:
     """(how it is known, by how much rounding was seen to change every output for x, as norms)."""
     unit = eps(y.dtype)
@@ -234,38 +227,35 @@ def float_floor(
         double = task.model.double()
         if double is not None:
             few = x.subset(np.arange(min(x.n, _in_double(task, x))))
-            wide = [
-                a if isinstance(a, Shared) or a.dtype.kind not in _WIDE else a.astype(_WIDE[a.dtype.kind])
-                for a in few.leaves
-            ]
-            exact = _attempt(task, few.replaced(wide), lambda x: chosen(double(x), task.model.select))
+            wide = few.mapped(lambda a: a.astype(_WIDE.get(a.dtype.kind, a.dtype)))
+            exact = _attempt(task, wide, lambda x: chosen(double(x), task.model.select))
             if exact is not None and exact.dtype == np.float64:
-                seen = _apart(replace(y, leaves=tuple(v[: few.n] for v in y.leaves)), exact, actions)
+                seen = actions.apart([v[: few.n] for v in y.leaves], exact.leaves)
                 share = np.mean(ratio(seen, sizes[:, : few.n]), axis=1, keepdims=True)
                 return "float64", np.concatenate([seen, share * sizes[:, few.n :]], axis=1)
-    if not any(not isinstance(a, Shared) and a.dtype.kind in _WIDE for a in x.leaves):
+    if not any(a.dtype.kind in _WIDE for a in x.batches):
         return "none", 0.0 * sizes
-    response = _apart(task.evaluate(_shaken(task, x, unit)), y, actions)
+    response = actions.apart(task.evaluate(_shaken(task, x, unit)).leaves, y.leaves)
     if unit < _SINGLE and not response.any():  # perhaps computed in single precision, whatever type was returned
-        coarse = _apart(task.evaluate(_shaken(task, x, _SINGLE)), y, actions)
+        coarse = actions.apart(task.evaluate(_shaken(task, x, _SINGLE)).leaves, y.leaves)
         jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
         response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
     return "perturbation", response
 
 
-def jitter(task: Task, x: Inputs, actions: list[LeafAction | None], times: int = 4) -> Float[np.ndarray, "outputs n"]:
+def jitter(task: Task, x: Inputs, actions: Actions, times: int = 4) -> Float[np.ndarray, "outputs n"]:
     """How far answers for inputs changed by one rounding, this way or that, lie from each other, as norms.
 
     Other than `float_floor` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
     """
     unit = eps(task.evaluate(x).dtype)
-    ys = [task.evaluate(_shaken(replace(task, seed=task.seed + s), x, unit)) for s in range(times)]
-    return np.max([_apart(a, b, actions) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
+    ys = [task.evaluate(_shaken(replace(task, seed=task.seed + s), x, unit)).leaves for s in range(times)]
+    return np.max([actions.apart(a, b) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
 
 
 def _in_double(task: Task, x: Inputs) -> int:
     """How many inputs are evaluated in double precision: few large ones, as that takes ten times as long or more."""
-    numbers = sum(a[:1].size for a in x.leaves if not isinstance(a, Shared))
+    numbers = sum(a[:1].size for a in x.batches)
     return x.n if numbers <= _LARGE else _FEW_QUICK if task.quick else _FEW
 
 
@@ -277,14 +267,14 @@ def _drowned(response: Float[np.ndarray, "outputs n"], sizes: Float[np.ndarray, 
 def _shaken(task: Task, x: Inputs, unit: float) -> Inputs:
     """x with every number changed by one rounding, up or down."""
     rng = np.random.default_rng(task.seed)
-    shaken = []
-    for a in x.leaves:
-        if isinstance(a, Shared) or a.dtype.kind not in _WIDE:
-            shaken.append(a)
-        else:
-            step = max(unit, float(np.finfo(a.dtype).eps))
-            shaken.append((a * (1 + step * rng.choice([-1.0, 1.0], a.shape))).astype(a.dtype))
-    return x.replaced(shaken)
+
+    def shaken(a: np.ndarray) -> np.ndarray:
+        if a.dtype.kind not in _WIDE:
+            return a
+        step = max(unit, float(np.finfo(a.dtype).eps))
+        return (a * (1 + step * rng.choice([-1.0, 1.0], a.shape))).astype(a.dtype)
+
+    return x.mapped(shaken)
 
 
 def _attempt(task: Task, x: Inputs, run: object) -> Answer | None:

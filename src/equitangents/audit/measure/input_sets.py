@@ -11,9 +11,9 @@ from jaxtyping import Float
 from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
 from equitangents.audit.measure.floors import FACTOR, resampling
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
-from equitangents.audit.measure.scales import Unit, make_scales
+from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.sections import Estimate, SetResult
+from equitangents.audit.report.sections import Estimate, SetResult, Unit
 from equitangents.errors import InvalidTypeError
 
 ROWS = 128

@@ -18,10 +18,9 @@ from scipy.special import ndtri
 from equitangents.audit.measure.floors import FACTOR, ROUNDING, UNINFORMATIVE, Floors
 from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.scales import Scales, Unit, make_scales
+from equitangents.audit.measure.scales import Scales, make_scales
 from equitangents.audit.measure.task import Judging, Task
-from equitangents.audit.report.findings import Verdict
-from equitangents.audit.report.sections import Counterexample, Estimate, Headline, Spread, UndefinedPose
+from equitangents.audit.report.sections import Counterexample, Estimate, Headline, Spread, UndefinedPose, Unit, Verdict
 
 SINGLE = 4.0
 """A single error above so many of its floors is no chance."""
@@ -65,7 +64,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
     """The judgement of a task's orbits."""
     told = task.judging
     scales = make_scales(orbits, floors.absolute, told)
-    judged, inputs = scales.judged, _over_inputs(task)
+    judged, inputs = scales.judged, task.over_inputs(task.x.n)
     errors_in = lambda unit: np.max(scales.relative(unit, orbits.separate)[judged], axis=0)
     floors_in = lambda unit: _floors(scales, unit, floors)
     has_spread = bool((np.isfinite(scales.spreads) & judged).any())
@@ -193,11 +192,6 @@ def _far(
     floor = scales.relative(unit, part.resampled + part.always[:, None], part.rows)
     told = (floor.mean(axis=2, keepdims=True) <= UNINFORMATIVE) & scales.judged[:, None, None]
     return (separate > np.maximum(SINGLE * floor.max(axis=2, keepdims=True), tolerance or 0.0)) & told
-
-
-def _over_inputs(task: Task) -> Resampler:
-    """Intervals of one element, over inputs alone."""
-    return Resampler(task.x.n, None, task.confidence, task.resamples, task.seed)
 
 
 Hidden = Literal["tolerance", "spread", "rounding", "interpolation"]

@@ -24,7 +24,7 @@ from equitangents.audit.adapters import LayerTrace, Model
 from equitangents.audit.adapters.folding import Folder, difference, misfit, same
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.sections import LayerResult, LayerSection, SweepResult
+from equitangents.audit.report.part_sections import LayerResult, LayerSection, SweepResult
 from equitangents.errors import MissingLibraryError, NetworkError
 
 logger = logging.getLogger("equitangents.audit")

@@ -14,9 +14,9 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
-from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs, Shared, has_other_axes
-from equitangents.audit.measure.task import Task, eps, pulled_back
+from equitangents.audit.measure.task import Task, eps
 from equitangents.audit.report.sections import LieResult
 from equitangents.groups.symmetry_group import Flow
 from equitangents.metrics.measure import norms, ratio
@@ -24,20 +24,20 @@ from equitangents.metrics.measure import norms, ratio
 ROWS = 64
 
 
-def lie_derivatives(task: Task, actions: list[LeafAction | None]) -> list[LieResult]:
+def lie_derivatives(task: Task, actions: Actions) -> list[LieResult]:
     """One result for each generator of a continuous group; none for finite groups and for class numbers."""
     x = task.x.subset(task.rows(ROWS))
     smooth = replace(task, contract=task.contract.continuous())
-    actions = [None if a is None else a.continuous() for a in actions]
+    actions = actions.continuous()
     flows = task.contract.group.flows
-    if any(a is not None and a.compared is not None for a in actions):
+    if actions.compared:
         return []
     if flows and any(y.dtype.kind == "i" for y in task.evaluate(x.subset(np.arange(1))).leaves):
         return []
     return [_along(smooth, flow, x, actions) for flow in flows]
 
 
-def _along(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None]) -> LieResult:
+def _along(task: Task, flow: Flow, x: Inputs, actions: Actions) -> LieResult:
     y = task.evaluate(x)
     plain = not any(y.complex_pairs) and task.contract.mask is None and not has_other_axes(task.output_action)
     derivative = _by_jvp(task, flow, x, actions) if plain else None
@@ -47,14 +47,14 @@ def _along(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None]) 
         ends = []
         for t in (step, -step):
             moved = task.evaluate(x.replaced(task.contract.move(flow.at(t), x.leaves)))
-            ends.append(pulled_back(actions, task.contract.group.inverse(flow.at(t)), moved.leaves))
+            ends.append(actions.act(task.contract.group.inverse(flow.at(t)), moved.leaves))
         derivative = [(a - b) / (2 * step) for a, b in zip(*ends, strict=True)]
     sizes = np.max([ratio(norms(d), norms(v)) for d, v in zip(derivative, y.leaves, strict=True)], axis=0)
     value = task.resampler(x.n).mean(sizes)
     return LieResult(flow.name, flow.unit, value, "jvp" if step is None else "differences", step)
 
 
-def _by_jvp(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None]) -> list[np.ndarray] | None:
+def _by_jvp(task: Task, flow: Flow, x: Inputs, actions: Actions) -> list[np.ndarray] | None:
     """The derivative by forward differentiation in double precision; None where f is no JAX function of reals."""
     if not isinstance(task.model, CallableModel | NetworkModel):
         return None
@@ -72,7 +72,7 @@ def _by_jvp(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None])
             y, moved = ([np.asarray(t, np.float64) for t in part] for part in (outputs, tangents))
     except Exception:  # a function of NumPy arrays fails on tracers in its own way
         return None
-    turned = lambda t: [v if a is None else a.act(flow.at(t), v) for a, v in zip(actions, y, strict=True)]
+    turned = lambda t: actions.act(flow.at(t), y)
     return [a - b for a, b in zip(moved, _differences(turned), strict=True)]
 
 

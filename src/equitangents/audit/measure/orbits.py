@@ -2,6 +2,9 @@
 
 An equivariant function's signal is constant. One pass over the data, every batch along its whole orbit, so that
 splines are filtered once and no orbit is kept but those of `kept` rows.
+
+An input that no element moves, a blank image or one that is symmetric itself, has an orbit of one point, on which every
+function is invariant: it tells nothing of the model, and leaves the sample.
 """
 
 from __future__ import annotations
@@ -16,11 +19,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from equitangents.audit.adapters.model import Answer
-from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.motion import moved_rows
+from equitangents.audit.contract.leaf_actions import Actions, LeafAction
+from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.spread import RunningSpread
-from equitangents.audit.measure.task import Task, apart, batches, check_same_shapes, flattened, pulled_back, size
+from equitangents.audit.measure.task import Task, batches, check_same_shapes, flattened
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
 from equitangents.metrics.orbits import relative_spread
@@ -51,7 +53,7 @@ class Orbits:
     """Rows of `signals`."""
     signals: Float[np.ndarray, "E1 K D"]
     """ρ(g)⁻¹f(ρ(g)x), outputs side by side, for the kept rows."""
-    actions: list[LeafAction | None]
+    actions: Actions
     output_shapes: list[tuple[int, ...]]
     output_names: list[str]
     structure: Any
@@ -78,7 +80,7 @@ class Orbits:
     @property
     def no_mean(self) -> bool:
         """Whether some output cannot be averaged: class numbers, masks of classes, sets in any order."""
-        return bool(self.class_numbers.any()) or any(a is not None and a.compared is not None for a in self.actions)
+        return bool(self.class_numbers.any()) or self.actions.compared
 
     @property
     def scores(self) -> np.ndarray | None:
@@ -120,19 +122,19 @@ class _Tables:
         self.undefined, self.moved = np.zeros((E, N), bool), np.zeros(N, bool)
         self.spreads = [RunningSpread(E + 1) for _ in first.leaves]
         self.matched: dict[int, np.ndarray] = {}
-        width = flattened(_profiles(self.actions, first.leaves, first.leaves)).shape[1]
+        width = flattened(self.actions.profiles(first.leaves, first.leaves)).shape[1]
         self.kept = _kept_rows(N, (E + 1) * width, task.seed)
         self.signals = np.empty((E + 1, len(self.kept), width))
 
     def start(self, rows: np.ndarray, y: Answer) -> None:
         """f(x) of some rows."""
-        self.separate_sizes[:, rows] = [size(leaf, a) for leaf, a in zip(y.leaves, self.actions, strict=True)]
+        self.separate_sizes[:, rows] = self.actions.sizes(y.leaves)
         self.sizes[rows] = norms(self.separate_sizes[:, rows].T)
         self._spread(y)
         here, chosen = self._of_kept(rows)
         own = [v[chosen] for v in y.leaves]
         if len(chosen):
-            self.signals[0, here] = flattened(_profiles(self.actions, own, own))
+            self.signals[0, here] = flattened(self.actions.profiles(own, own))
 
     def add(self, k: int, rows: np.ndarray, y: Answer, z: Answer) -> None:
         """f(ρ_X(g)x) of the same rows, of element k."""
@@ -140,7 +142,7 @@ class _Tables:
         z, self.undefined[k, rows] = _defined(z, y)
         self._spread(z)
         expected = [v if a is None else _acted(a, g, v) for a, v in zip(actions, y.leaves, strict=True)]
-        self.separate[:, k, rows] = [apart(*v) for v in zip(z.leaves, expected, actions, strict=True)]
+        self.separate[:, k, rows] = actions.apart(z.leaves, expected)
         for o, both in _matches(actions, z.leaves, expected):
             self.matched.setdefault(o, np.full((3, *self.errors.shape), np.nan))[:, k, rows] = both
         self.errors[k, rows] = np.max(ratio(self.separate[:, k, rows], self.separate_sizes[:, rows]), axis=0)
@@ -152,8 +154,8 @@ class _Tables:
         if self.task.contract.not_a_group:  # nothing undoes a change: what it adds to f(x) in place of ρ(g)⁻¹f(ρ(g)x)
             back = _added(actions, own, there, [v[chosen] for v in expected])
         else:
-            back = pulled_back(actions, self.inverses[k], there)
-        self.signals[k + 1, here] = flattened(_profiles(actions, back, own))
+            back = actions.act(self.inverses[k], there)
+        self.signals[k + 1, here] = flattened(actions.profiles(back, own))
 
     def _spread(self, y: Answer) -> None:
         for running, leaf in zip(self.spreads, y.leaves, strict=True):
@@ -169,7 +171,7 @@ class _Tables:
         task, first, actions, signals = self.task, self.first, self.actions, self.signals
         classes = np.array([a.dtype.kind == "i" for a in first.leaves])
         compared = np.array([a is not None and a.compared is not None for a in actions])
-        shapes = [p.shape[1:] for p in _profiles(actions, first.leaves, first.leaves)]
+        shapes = [p.shape[1:] for p in actions.profiles(first.leaves, first.leaves)]
         if classes.any():
             signals, shapes = _one_hot(signals, shapes, classes)
         spreads = zip(self.spreads, classes | compared, strict=True)
@@ -199,25 +201,13 @@ class _Tables:
         )
 
 
-def _added(
-    actions: list[LeafAction | None], y: list[np.ndarray], z: list[np.ndarray], expected: list[np.ndarray]
-) -> list[np.ndarray]:
+def _added(actions: Actions, y: list[np.ndarray], z: list[np.ndarray], expected: list[np.ndarray]) -> list[np.ndarray]:
     """f(x) and the violation, of outputs that follow a change; other outputs as they are."""
     plain = lambda a, v: a is None or a.compared is not None or v.dtype.kind == "i"
     return [b if plain(a, v) else v + (b - e) for a, v, b, e in zip(actions, y, z, expected, strict=True)]
 
 
-def _profiles(actions: list[LeafAction | None], a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs `a`; of those that are no plain numbers, what they share with `b`."""
-    return [
-        v if action is None or action.compared is None else action.compared.profile(v, w)
-        for action, v, w in zip(actions, a, b, strict=True)
-    ]
-
-
-def _matches(
-    actions: list[LeafAction | None], a: Sequence[np.ndarray], b: Sequence[np.ndarray]
-) -> Iterator[tuple[int, np.ndarray]]:
+def _matches(actions: Actions, a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
     """For every output that is a set: its number, and matched IoU, share missed and share extra."""
     for o, (action, v, w) in enumerate(zip(actions, a, b, strict=True)):
         both = None if action is None or action.compared is None else action.compared.matched(v, w)
@@ -312,3 +302,37 @@ def _key(part: Any) -> str:
         if hasattr(part, attribute):
             return str(getattr(part, attribute))
     return str(part)
+
+
+_ROUNDINGS = 8.0
+_FEW = 256  # entries, of which one that differs clearly saves the look at all others
+_CLEARLY = 1e-3
+
+
+def moved_rows(x: Sequence[Any], moved: Sequence[Any]) -> Bool[np.ndarray, " n"]:
+    """Which rows of some array differ by more than rounding of their largest entry."""
+    pairs = [(a, np.asarray(b)) for a, b in zip(x, moved, strict=True) if not isinstance(a, Shared)]
+    n = len(pairs[0][0])
+    found = np.zeros(n, bool)
+    for a, b in pairs:
+        if a.shape != b.shape:
+            return np.ones(n, bool)
+        if b is a:
+            continue
+        a, b = a.reshape(n, -1), b.reshape(n, -1)
+        if a.dtype.kind not in "fc":
+            found |= (a != b).any(axis=1)
+            continue
+        step = max(a.shape[1] // _FEW, 1)
+        few, others = a[:, ::step], b[:, ::step]
+        found |= _largest(others - few) > _CLEARLY * _largest(few)
+        left = np.flatnonzero(~found)
+        if len(left):
+            limit = _ROUNDINGS * float(np.finfo(a.dtype).eps) * _largest(a[left])
+            found[left] = ~(_largest(b[left] - a[left]) <= limit)
+    return found
+
+
+def _largest(a: np.ndarray) -> Float[np.ndarray, " n"]:
+    """The largest entry of every row, by size."""
+    return np.abs(a).max(axis=1, initial=0).astype(np.float64)

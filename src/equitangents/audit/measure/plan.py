@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from equitangents.audit.adapters.footprints import Footprint
-from equitangents.audit.contract.trees import Shared
 from equitangents.audit.measure import floors, input_sets
 from equitangents.audit.measure.task import Task
 
@@ -54,7 +53,7 @@ def planned(task: Task) -> Task:
     found = _footprint(task)
     if found is None:
         return task
-    row = sum(_DOUBLE * a[0].size for a in task.x.leaves if not isinstance(a, Shared))  # moved inputs
+    row = sum(_DOUBLE * a[0].size for a in task.x.batches)  # moved inputs
     size = max(LEAST, found.weights) // max(found.activations + row, 1)
     return replace(task, batch_size=int(np.clip(size, 1, task.batch_size)), footprint=found)
 

@@ -10,10 +10,9 @@ from typing import Any, Literal
 from equitangents._types import FileName
 from equitangents.audit.adapters import Model
 from equitangents.audit.contract.contract import Contract
-from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.audit.measure.averaging import Averaged, Canonicalised
-from equitangents.audit.measure.linear_maps import GroupMaps, group_maps
+from equitangents.audit.measure.averaging import Averaged, Canonicalised, GroupMaps, group_maps
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.keywords import meant
 
@@ -27,7 +26,7 @@ class Remedies:
 
     model: Model
     contract: Contract
-    actions: Sequence[LeafAction | None]
+    actions: Actions
     classes: bool
     x: Inputs
     output_shapes: Sequence[tuple[int, ...]]

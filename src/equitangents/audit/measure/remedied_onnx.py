@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import DType
-from equitangents.audit.adapters.optional import require
-from equitangents.audit.measure.linear_maps import GroupMaps, LinearMap
+from equitangents.audit.adapters.model import require
+from equitangents.audit.measure.averaging import GroupMaps, LinearMap
 from equitangents.errors import InvalidArgumentError
 
 

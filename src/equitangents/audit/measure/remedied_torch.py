@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from equitangents.audit.adapters.outputs import plain
-from equitangents.audit.measure.averaging import weights
-from equitangents.audit.measure.linear_maps import GroupMaps, LinearMap
+from equitangents.audit.measure.averaging import GroupMaps, LinearMap, weights
 from equitangents.errors import InvalidArgumentError
 
 

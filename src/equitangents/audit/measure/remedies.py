@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.leaf_actions import Actions, apart, size
 from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.measure.averaging import canonical_scores
+from equitangents.audit.measure.ensembles import more_members
 from equitangents.audit.measure.floors import Floors
-from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.judge import Judgement
-from equitangents.audit.measure.members import more_members
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.relative import task_error
+from equitangents.audit.measure.predictions import task_error
 from equitangents.audit.measure.scales import make_scales
-from equitangents.audit.measure.task import Task, pulled_back, relative
-from equitangents.audit.report.sections import EnsembleSection, Estimate, Remedy
+from equitangents.audit.measure.task import Task
+from equitangents.audit.report.part_sections import EnsembleSection, Remedy
+from equitangents.audit.report.sections import Estimate
 from equitangents.audit.report.words import BETTER, UNPRICED, WORSE
 from equitangents.metrics.measure import norms, ratio
 
@@ -199,7 +199,7 @@ def _estimate(task: Task, judgement: Judgement, table: np.ndarray, rows: np.ndar
     """The mean over inputs of norms (outputs, n) in the headline's unit, the largest over the outputs."""
     scales = judgement.scales
     errors = scales.relative(judgement.headline.unit, table, rows)[scales.judged].max(axis=0)
-    return Resampler(len(rows), None, task.confidence, task.resamples, task.seed).mean(errors)
+    return task.over_inputs(len(rows)).mean(errors)
 
 
 def _left_after_averaging(task: Task, orbits: Orbits, judgement: Judgement) -> tuple[float, Estimate]:
@@ -211,20 +211,20 @@ def _left_after_averaging(task: Task, orbits: Orbits, judgement: Judgement) -> t
     errors, tables = [], []
     for h in task.elements[:: max(1, len(task.elements) // 2)][:2]:
         moved = _average(task, x.replaced(task.contract.move(h, x.leaves)), orbits.actions)
-        back = pulled_back(orbits.actions, group.inverse(h), moved)
-        errors.append(relative(back, start))
+        back = orbits.actions.act(group.inverse(h), moved)
         tables.append([norms(a - b) for a, b in zip(back, start, strict=True)])
+        errors.append(np.max([ratio(apart(a, b), size(b)) for a, b in zip(back, start, strict=True)], axis=0))
     return float(np.mean(errors)), _estimate(task, judgement, np.mean(tables, axis=0), rows)
 
 
-def _average(task: Task, x: Inputs, actions: list[LeafAction | None]) -> list[np.ndarray]:
+def _average(task: Task, x: Inputs, actions: Actions) -> list[np.ndarray]:
     """f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the elements, and the identity of a finite group."""
     group = task.contract.group
     elements = [*([group.identity] if task.contract.is_complete else []), *task.elements]
     total: list[np.ndarray] | None = None
     for g in elements:
         y = task.evaluate(x.replaced(task.contract.move(g, x.leaves)))
-        back = pulled_back(actions, group.inverse(g), y.leaves)
+        back = actions.act(group.inverse(g), y.leaves)
         total = back if total is None else [a + b for a, b in zip(total, back, strict=True)]
     return [a / len(elements) for a in total or []]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -21,10 +21,10 @@ from jaxtyping import Bool, Float
 from equitangents.audit.measure.floors import FACTOR, AbsoluteFloors
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Judging
+from equitangents.audit.report.sections import Unit
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import ratio
 
-Unit = Literal["norm", "spread", "absolute", "classes", "share", "probability"]
 _CLEAR = 8.0  # a spread below so many roundings is rounding
 _SIGNAL = 1e-10  # differences below this share of the outputs are no signal that rounding could hide
 

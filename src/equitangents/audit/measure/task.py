@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -18,14 +16,12 @@ from equitangents.audit.adapters import Answer, Model
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import answer, axes_of
 from equitangents.audit.contract.contract import Contract
-from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared, to_numpy
+from equitangents.audit.contract.leaf_actions import Actions
+from equitangents.audit.contract.trees import Inputs, to_numpy
+from equitangents.audit.measure.clock import Clock, Record
 from equitangents.audit.measure.intervals import Resampler
-from equitangents.audit.measure.record import Record
-from equitangents.audit.progress import Progress
 from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.keywords import CheckedKeywords
-from equitangents.metrics.measure import norms, ratio
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -33,60 +29,6 @@ RelativeTo = Literal["larger", "norm", "spread"]
 
 _BATCH_BYTES = 64 * 2**20
 _LARGEST_BATCH = 256
-
-
-@dataclass(eq=False)
-class Clock:
-    """Seconds spent in the model, and what it was given: by every part of the audit, filled-up batches as they are."""
-
-    seconds: float = 0.0
-    evaluations: int = 0
-    """Inputs."""
-    batches: int = 0
-    parts: dict[str, int] = field(default_factory=dict)
-    """Inputs by the part of the audit that asked for them."""
-    part: str = "elements"
-    largest: int = 0
-    """Inputs in the largest batch that the model took."""
-    refused: str | None = None
-    """What the model said of another batch, if it takes the size `largest` alone; others are split and filled up."""
-    failed: BaseException | None = None
-    """What the model raised last."""
-    progress: Progress | None = None
-    check: Callable[[], None] = lambda: None
-    """Raises KeyboardInterrupt if one was lost."""
-
-    def counting(self, run: Callable[[Any], Any]) -> Callable[[Inputs], Any]:
-        """`run` for a batch, counted and timed."""
-
-        def counted(x: Inputs) -> Any:
-            began = time.perf_counter()
-            try:
-                output = run(x.own_tree())
-            finally:
-                self.add(x.n, time.perf_counter() - began)
-            self.largest = max(self.largest, x.n)
-            return output
-
-        return counted
-
-    @contextlib.contextmanager
-    def during(self, part: str) -> Iterator[None]:
-        """Within it evaluations count for this part."""
-        before, self.part = self.part, part
-        try:
-            yield
-        finally:
-            self.part = before
-
-    def add(self, inputs: int, seconds: float) -> None:
-        """The model was given one more batch."""
-        self.seconds += seconds
-        self.evaluations += inputs
-        self.parts[self.part] = self.parts.get(self.part, 0) + inputs
-        self.batches += 1
-        if self.progress is not None:
-            self.progress.step(self.evaluations)
 
 
 @dataclass(frozen=True)
@@ -157,6 +99,10 @@ class Task:
         """Intervals over this many inputs, and over the elements if they are a sample."""
         elements = None if self.complete else len(self.elements)
         return _resampler(inputs, elements, self.confidence, self.resamples, self.seed)
+
+    def over_inputs(self, inputs: int) -> Resampler:
+        """Intervals over this many inputs alone."""
+        return _resampler(inputs, None, self.confidence, self.resamples, self.seed)
 
     def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for all of x, in batches."""
@@ -233,7 +179,7 @@ class Task:
         there = lambda a: mask.reshape(*mask.shape, *(1,) * (a.ndim - mask.ndim))
         return replace(y, leaves=tuple(np.where(there(a), a, 0) if cut(a) else a for a in y.leaves))
 
-    def output_actions(self, y: Answer) -> list[LeafAction | None]:
+    def output_actions(self, y: Answer) -> Actions:
         """The action on every output."""
         return self.contract.output_actions(self.output_action, y.structure, y.leaves, y.complex_pairs)
 
@@ -281,33 +227,8 @@ def batches(n: int, size: int) -> list[np.ndarray]:
 
 def default_batch_size(x: Inputs) -> int:
     """Rows whose inputs take 64 MiB at most, and 256 at most: a model's own arrays are larger than its inputs."""
-    row = sum(a[:1].nbytes for a in x.leaves if not isinstance(a, Shared))
+    row = sum(a[:1].nbytes for a in x.batches)
     return int(max(1, min(_LARGEST_BATCH, _BATCH_BYTES // max(row, 1))))
-
-
-def relative(a: Sequence[np.ndarray], b: Sequence[np.ndarray], to: Sequence[np.ndarray] | None = None) -> np.ndarray:
-    """‖a − b‖/‖to‖ (‖b‖ if not given) for every input, the largest over the outputs, (N,)."""
-    to = b if to is None else to
-    return np.max([ratio(apart(p, q), size(r)) for p, q, r in zip(a, b, to, strict=True)], axis=0)
-
-
-def apart(a: np.ndarray, b: np.ndarray, action: LeafAction | None = None) -> np.ndarray:
-    """‖a − b‖ for every input, (N,); of class numbers 1 where they differ; as the action's comparison says."""
-    if action is not None and action.compared is not None:
-        return action.compared.apart(a, b)
-    return (a != b).astype(np.float64) if a.dtype.kind == "i" else norms(a - b)
-
-
-def size(a: np.ndarray, action: LeafAction | None = None) -> np.ndarray:
-    """‖a‖ for every input, (N,); of class numbers 1, and of what is compared otherwise as that says."""
-    if action is not None and action.compared is not None:
-        return action.compared.size(a)
-    return np.ones(len(a)) if a.dtype.kind == "i" else norms(a)
-
-
-def pulled_back(actions: Sequence[LeafAction | None], inverse: Any, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """ρ_Y(g)⁻¹ on every output."""
-    return [y if a is None else a.act(inverse, y) for a, y in zip(actions, leaves, strict=True)]
 
 
 def flattened(leaves: Sequence[np.ndarray]) -> np.ndarray:

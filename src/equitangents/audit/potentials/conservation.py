@@ -3,22 +3,73 @@
 gradient    r = u·∇E + F·u along random u; E r² = ‖∇E + F‖² for u of independent normal entries
 asymmetry   with J = ∂F/∂x and random v, w: E (wᵀJv − vᵀJw)² = ‖J − Jᵀ‖² and E ‖Jv‖² = ‖J‖²
 
-Derivatives are central differences by Richardson's rule, of the energy from three steps (`slopes`), of forces from two.
+Derivatives along directions are central differences of some steps, of the energy three, of forces two, with
+Richardson's estimate of their error. s(h) = s + a h² + b h⁴ + …,  fine (4 s(h) − s(2h))/3, coarse (4 s(2h) − s(4h))/3.
+The error of fine is at most |fine − coarse| where the steps are small enough, so that s(h) − s(2h) is a quarter of
+s(2h) − s(4h); where they are not, or rounding is what is seen, it is as large as what the steps change. Where that is
+too large the steps become smaller, those of all directions at once, since of one alone an error is small by chance.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from scipy.special import stdtrit
 
-from equitangents.audit.potentials.evaluate import Potential
-from equitangents.audit.potentials.intervals import ENOUGH, Sampling
-from equitangents.audit.potentials.known import Known, told_apart
-from equitangents.audit.potentials.results import Row, decided, outcome
-from equitangents.audit.potentials.slopes import rms, slopes
+from equitangents.audit.potentials.calculator import Potential
+from equitangents.audit.potentials.known import Known
+from equitangents.audit.potentials.results import ENOUGH, Row, Sampling, Trial
 from equitangents.audit.report.sections import Estimate
+
+_EXPECTED = 0.3
+"""Steps whose differences fall by less are not small enough: a quarter is expected."""
+_SMALLER = 4.0
+_REFINED = 3
+
+Slopes = Callable[[float], Float[np.ndarray, "directions ..."]]
+"""Central differences of a step, along every direction."""
+
+
+def slopes(
+    s: Slopes, h: float, rounding: float, enough: float, steps: int = 3, of_size: bool = False
+) -> tuple[np.ndarray, float, float]:
+    """Derivatives, the root mean square of their errors (norms, of vectors), and the smallest step of which they are.
+
+    `rounding` is the error by rounding alone of a derivative of step h; smaller steps are tried while the error is
+    above `enough` (`of_size`: times the derivatives' own size) and rounding is not most of it. With two steps, h and
+    2h, the error of s(h) stands for that of fine.
+    """
+    best = (np.empty(0), np.inf, h)
+    for _ in range(1 + _REFINED):
+        found, error = _richardson([s(h * 2**k) for k in range(steps)])
+        if not best[1] <= error + rounding:
+            best = (found, error + rounding, h)
+        limit = enough * rms(_norms(found)) if of_size else enough
+        if error + rounding <= limit or not _SMALLER * rounding < error:
+            break
+        h, rounding = h / _SMALLER, _SMALLER * rounding
+    return best
+
+
+def _richardson(s: list[np.ndarray]) -> tuple[np.ndarray, float]:
+    fine, change = (4 * s[0] - s[1]) / 3, _norms(s[0] - s[1])
+    if len(s) == 2:
+        return fine, rms(change)
+    small = change <= _EXPECTED * _norms(s[1] - s[2])
+    return fine, rms(_norms(fine - (4 * s[1] - s[2]) / 3) + np.where(small, 0.0, change))
+
+
+def _norms(a: np.ndarray) -> np.ndarray:
+    return np.sqrt((a.reshape(len(a), -1) ** 2).sum(axis=1))
+
+
+def rms(values: np.ndarray) -> float:
+    """The root mean square of all entries."""
+    return float(np.sqrt(np.mean(np.square(values))))
+
 
 _DIRECTIONS = 8
 _PROBES = 8
@@ -64,39 +115,29 @@ def _gradient(potential: Potential, known: Known, picked: list[int], rng: np.ran
         floors.append(error * per + forces_floor)
         steps.append(step)
     every = np.array(squares).T
-    per_structure = np.sqrt(every.mean(axis=0))
     scales = known.scales(potential.quantities["forces"])
 
-    def row(columns: list[int]) -> Row:
-        table, of = every[:, columns], [picked[c] for c in columns]
-        estimate, covers = s.root_mean_square(table, "directions")
-        worst, floor = per_structure[columns], rms(np.array(floors)[columns])
-        moving = [c for c, i in enumerate(of) if i in scales]
-        relative = None
-        if moving:
-            divisors = np.array([scales[of[c]] for c in moving])
-            relative = s.root_mean_square(table[:, moving] / divisors**2, "directions")[0]
-        return Row(
-            test="gradient",
-            quantity="forces",
-            unit="meV/Å",
-            error=estimate,
-            covers=covers,
-            worst=float(worst.max()),
-            worst_structure=of[int(worst.argmax())],
-            worst_move="",
-            floor=floor,
-            tolerance=tolerance,
-            relative=relative,
-            structures=len(of),
-            moves=_DIRECTIONS,
-            outcome=outcome(estimate, float(worst.max()), floor, tolerance),
-            note=f"central differences of the energy, steps from {min(steps):g} to {4 * h:g} Å, and their own error",
-            errors=np.sqrt(table.T).tolist(),
-        )
+    def relative(columns: list[int]) -> Estimate | None:
+        moving = [c for c in columns if picked[c] in scales]
+        divisors = np.array([scales[picked[c]] for c in moving])
+        return s.root_mean_square(every[:, moving] / divisors**2, "directions")[0] if moving else None
 
-    found_row = decided(row, floors, list(per_structure), tolerance)
-    return told_apart(found_row, [known.vanishes("forces", i) for i in picked], row, list(per_structure), floors)
+    return Trial(
+        test="gradient",
+        quantity="forces",
+        unit="meV/Å",
+        structures=picked,
+        errors=np.sqrt(every.T),
+        moves=_DIRECTIONS,
+        worst=[("", float(worst)) for worst in np.sqrt(every.mean(axis=0))],
+        floors=floors,
+        tolerance=tolerance,
+        estimate=lambda columns: s.root_mean_square(every[:, columns], "directions"),
+        relative=relative,
+        floor=rms,
+        note=f"central differences of the energy, steps from {min(steps):g} to {4 * h:g} Å, and their own error",
+        blind=[known.vanishes("forces", i) for i in picked],
+    ).decided()
 
 
 def _slope(potential: Potential, atoms: Any, u: np.ndarray, h: float) -> float:
@@ -120,30 +161,21 @@ def _asymmetry(potential: Potential, known: Known, picked: list[int], rng: np.ra
         steps.append(step)
     S, J = np.array(products), np.array(sizes)
     per = np.sqrt(_squares(S, J, np.arange(_PROBES)))
-
-    def row(columns: list[int]) -> Row:
-        estimate, covers = _estimate(S[columns], J[columns], s)
-        worst, floor = per[columns], float(np.mean(np.array(floors)[columns]))
-        return Row(
-            test="asymmetry",
-            quantity="force Jacobian",
-            unit="of ‖J‖",
-            error=estimate,
-            covers=covers,
-            worst=float(worst.max()),
-            worst_structure=picked[columns[int(worst.argmax())]],
-            worst_move="",
-            floor=floor,
-            tolerance=ASYMMETRY,
-            relative=Estimate(estimate.mean, estimate.low, estimate.high),
-            structures=len(columns),
-            moves=_PROBES,
-            outcome=outcome(estimate, float(worst.max()), floor, ASYMMETRY),
-            note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps from {min(steps):g} to {2 * h:g} Å",
-            errors=worst[:, None].tolist(),
-        )
-
-    return decided(row, floors, list(per), ASYMMETRY)
+    estimate = lambda columns: _estimate(S[columns], J[columns], s)
+    return Trial(
+        test="asymmetry",
+        quantity="force Jacobian",
+        unit="of ‖J‖",
+        structures=picked,
+        errors=per[:, None],
+        moves=_PROBES,
+        worst=[("", float(worst)) for worst in per],
+        floors=floors,
+        tolerance=ASYMMETRY,
+        estimate=estimate,
+        relative=lambda columns: estimate(columns)[0],
+        note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps from {min(steps):g} to {2 * h:g} Å",
+    ).decided()
 
 
 def _squares(S: np.ndarray, J: np.ndarray, probes: np.ndarray) -> np.ndarray:

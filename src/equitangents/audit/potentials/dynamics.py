@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.potentials.evaluate import Potential
+from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import Row, outcome
 from equitangents.audit.report.sections import Estimate

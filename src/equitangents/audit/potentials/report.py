@@ -10,13 +10,11 @@ from equitangents import notebook
 from equitangents._types import FileName
 from equitangents.audit.potentials.lines import digits, pose_said, poses_said, row_said, rows_said, with_unit
 from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, StructureResult
-from equitangents.audit.report.badge import badge_text
 from equitangents.audit.report.checks import Check
-from equitangents.audit.report.junit import suite
-from equitangents.audit.report.markdown import escaped, table
-from equitangents.audit.report.sections import Missing
+from equitangents.audit.report.part_sections import Missing
+from equitangents.audit.report.text import escaped, table
 from equitangents.audit.report.words import number
-from equitangents.audit.report.written import WrittenReport
+from equitangents.audit.report.written import WrittenReport, badge_text, suite
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
 

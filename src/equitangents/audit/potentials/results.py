@@ -1,12 +1,53 @@
-"""What an audit of a potential finds, as small records: each is one object of its JSON."""
+"""What an audit of a potential finds, as small records, each one object of its JSON.
+
+Means of errors have intervals over whichever of structures and moves are enough; an error beside its floor and its
+tolerance decides.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.report.sections import Estimate
+from equitangents.statistics.bootstrap import FEWEST
+
+ENOUGH = 10
+"""Structures, from which means have an interval over these; of fewer it is for these structures alone."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How intervals are found."""
+
+    confidence: float
+    resamples: int
+    seed: int
+
+    def mean(self, table: Float[np.ndarray, "moves structures"], moves: str = "moves") -> tuple[Estimate, str]:
+        """The mean and what its interval is over: structures, from 10 on, and moves, from 5 on; or one of them."""
+        table = np.asarray(table, np.float64)
+        E, n = table.shape
+        resampler = lambda inputs, elements: Resampler(inputs, elements, self.confidence, self.resamples, self.seed)
+        if n >= ENOUGH and E >= FEWEST:
+            return resampler(n, E).mean(table), f"structures and {moves}"
+        if n >= ENOUGH:
+            return resampler(n, None).mean(table.mean(axis=0)), "structures"
+        if E >= FEWEST:
+            return resampler(E, None).mean(table.mean(axis=1)), f"{moves}, for these structures"
+        return Estimate(float(table.mean()), math.nan, math.nan), ""
+
+    def root_mean_square(self, squares: np.ndarray, moves: str) -> tuple[Estimate, str]:
+        """√ of the mean of squares, and of its ends."""
+        e, covers = self.mean(squares, moves)
+        return Estimate(*(math.sqrt(max(v, 0.0)) if not math.isnan(v) else v for v in (e.mean, e.low, e.high))), covers
+
 
 Outcome = Literal["holds", "within tolerance", "fails", "undecided"]
 
@@ -98,27 +139,98 @@ def outcome(error: Estimate, worst: float, floor: float, tolerance: float) -> Ou
 
 _ALONE = 10.0
 """Floors and tolerances above which one structure disproves what holds of the others in the mean."""
+NO_FORCES = "forces vanish, as in a perfect or relaxed crystal"
+_REMEDY = "rattled structures (atoms.rattle(0.1))"
 
 
-def decided(make: Callable[[list[int]], Row], floors: Sequence[float], worst: Sequence[float], tolerance: float) -> Row:
-    """`make` of all structures, by their place; of some alone where these fail though the mean of all does not.
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One test of one quantity on some structures: a row of all of them, or of those that tell. Columns are places."""
 
-    Those are the structures whose floor is below the tolerance, beside others that hide, and single ones whose worst
-    error is far above both.
-    """
-    every = list(range(len(floors)))
-    row = make(every)
-    if row.outcome == "fails" or len(every) == 1:
+    test: str
+    quantity: str
+    unit: str
+    structures: list[int]
+    errors: Float[np.ndarray, "structures moves"]
+    moves: int
+    worst: list[tuple[str, float]]
+    """The largest error of every structure with its move, of all poses."""
+    floors: list[float]
+    tolerance: float
+    estimate: Callable[[list[int]], tuple[Estimate, str]]
+    """The mean error of some columns, and what its interval is over."""
+    relative: Callable[[list[int]], Estimate | None]
+    """The same, relative to the size of the quantity."""
+    floor: Callable[[np.ndarray], Any] = np.mean
+    """Of the floors of some columns."""
+    note: str = ""
+    blind: Sequence[str | bool] = ()
+    """Why a structure shows no violation, a false value of those that do; empty: all of them do."""
+
+    def row(self, columns: list[int]) -> Row:
+        """The row of some structures."""
+        estimate, covers = self.estimate(columns)
+        at = max(columns, key=lambda c: self.worst[c][1])
+        label, worst = self.worst[at]
+        floor = float(self.floor(np.array([self.floors[c] for c in columns])))
+        return Row(
+            test=self.test,
+            quantity=self.quantity,
+            unit=self.unit,
+            error=estimate,
+            covers=covers,
+            worst=worst,
+            worst_structure=self.structures[at],
+            worst_move=label,
+            floor=floor,
+            tolerance=self.tolerance,
+            relative=self.relative(columns),
+            structures=len(columns),
+            moves=self.moves,
+            outcome=outcome(estimate, worst, floor, self.tolerance),
+            note=self.note,
+            errors=self.errors[columns].tolist(),
+        )
+
+    def decided(self) -> Row:
+        """The row of all structures; of those alone that can show a violation, undecided where none can, and none does.
+
+        `blind` structures say nothing, unless they show an error all the same.
+        """
+        row = self._in_all()
+        showing = [c for c, why in enumerate(self.blind) if not why or not self.worst[c][1] <= 2 * self.floors[c]]
+        if row.outcome == "fails" or len(showing) == len(self.blind):
+            return row
+        why = next((why for why in self.blind if isinstance(why, str) and why), NO_FORCES)
+        if not showing:
+            return replace(row, outcome="undecided", blind=True, decide=_REMEDY, note=_noted(row, why))
+        part = self.row(showing)
+        said = f"of {len(showing)} of {len(self.blind)} structures; of the others {why}"
+        return replace(part, given=len(self.blind), note=_noted(part, said), errors=row.errors)
+
+    def _in_all(self) -> Row:
+        """The row of all structures; of some alone where these fail though the mean of all does not.
+
+        Those are the structures whose floor is below the tolerance, beside others that hide, and single ones whose
+        worst error is far above both.
+        """
+        floors, tolerance, every = self.floors, self.tolerance, list(range(len(self.floors)))
+        row = self.row(every)
+        if row.outcome == "fails" or len(every) == 1:
+            return replace(row, given=len(every))
+        clear = [c for c in every if floors[c] <= tolerance]
+        beyond = [c for c in clear if self.worst[c][1] > _ALONE * max(2 * floors[c], tolerance)]
+        for some, why in ((clear, "the floors of the others are above the tolerance"), (beyond, "the others hold")):
+            part = self.row(some) if 0 < len(some) < len(every) else row
+            if some and (part.outcome == "fails" or some is beyond):
+                note = _noted(part, f"of {len(some)} of {len(every)} structures: {why}")
+                return replace(part, outcome="fails", given=len(every), note=note, errors=row.errors)
         return replace(row, given=len(every))
-    clear = [c for c in every if floors[c] <= tolerance]
-    beyond = [c for c in clear if worst[c] > _ALONE * max(2 * floors[c], tolerance)]
-    for some, why in ((clear, "the floors of the others are above the tolerance"), (beyond, "the others hold")):
-        part = make(some) if 0 < len(some) < len(every) else row
-        if some and (part.outcome == "fails" or some is beyond):
-            part = replace(part, outcome="fails")
-            said = f"of {len(some)} of {len(every)} structures: {why}"
-            return replace(part, given=len(every), note="; ".join(filter(None, (part.note, said))), errors=row.errors)
-    return replace(row, given=len(every))
+
+
+def _noted(row: Row, said: str) -> str:
+    """The row's note, and more."""
+    return "; ".join(filter(None, (row.note, said)))
 
 
 def what_decides(row: Row, single: bool, noisy: bool) -> str:

@@ -13,22 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.adapters.optional import require
+from equitangents.audit.adapters.model import require
 from equitangents.audit.interruption import Interruption
-from equitangents.audit.potentials.advice import advice
+from equitangents.audit.measure.clock import Progress
+from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation
 from equitangents.audit.potentials.dynamics import dynamics
-from equitangents.audit.potentials.evaluate import Potential
-from equitangents.audit.potentials.floors import noise
-from equitangents.audit.potentials.intervals import Sampling
-from equitangents.audit.potentials.known import Known, as_they_are
-from equitangents.audit.potentials.lines import sentence
+from equitangents.audit.potentials.known import Known, as_they_are, noise
+from equitangents.audit.potentials.lines import advice, sentence
 from equitangents.audit.potentials.report import FORMAT, AtomsReport
-from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, StructureResult, what_decides
+from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, Sampling, StructureResult, what_decides
 from equitangents.audit.potentials.smoothness import smoothness
 from equitangents.audit.potentials.symmetry import ROUNDED_ANEW, SYMMETRIES, measure
-from equitangents.audit.progress import Progress
-from equitangents.audit.report.sections import Missing
+from equitangents.audit.report.part_sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.keywords import meant
 from equitangents.metrics.measure import Bootstrap

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.potentials.evaluate import Potential
-from equitangents.audit.potentials.floors import null
-from equitangents.audit.potentials.intervals import Sampling
-from equitangents.audit.potentials.known import Known, told_apart
-from equitangents.audit.potentials.moves import (
+from equitangents.audit.potentials.calculator import Potential, Quantity
+from equitangents.audit.potentials.known import Known, null
+from equitangents.audit.potentials.results import Row, Sampling, Trial
+from equitangents.audit.potentials.structures import (
     Move,
     lattice_translated,
     nudged,
@@ -21,8 +20,6 @@ from equitangents.audit.potentials.moves import (
     translated,
     turned,
 )
-from equitangents.audit.potentials.quantities import Quantity
-from equitangents.audit.potentials.results import Row, decided, outcome
 from equitangents.audit.report.sections import Estimate
 from equitangents.groups import so3
 
@@ -91,41 +88,27 @@ def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampli
     count = min(len(errors.by_structure[i]) for i in order)
     every = np.array([[e for _, e in errors.by_structure[i][:count]] for i in order]).T
     floors, tolerance, scales = known.floors_of(q.name, order, test), known.tolerances[q.name], known.scales(q)
-    # the worst of all poses, also of those beyond the rectangle where others have none
-    worst_of = [max(errors.by_structure[i], key=lambda pair: pair[1]) for i in order]
 
-    def row(columns: list[int]) -> Row:
-        table = every[:, columns]
-        estimate, covers = sampling.mean(table, "orientations" if test in ("rotation", "reflection") else "moves")
-        floor = float(np.mean([floors[c] for c in columns]))
-        at = max(columns, key=lambda c: worst_of[c][1])
-        moving = [k for k, c in enumerate(columns) if order[c] in scales]
-        relative: Estimate | None = None
-        if moving:
-            divisors = np.array([scales[order[columns[k]]] for k in moving])
-            relative = sampling.mean(table[:, moving] / divisors)[0]
-        label, worst = worst_of[at]
-        return Row(
-            test=test,
-            quantity=q.name,
-            unit=q.unit,
-            error=estimate,
-            covers=covers,
-            worst=worst,
-            worst_structure=order[at],
-            worst_move=label,
-            floor=floor,
-            tolerance=tolerance,
-            relative=relative,
-            structures=len(columns),
-            moves=len(table),
-            outcome=outcome(estimate, worst, floor, tolerance),
-            errors=table.T.tolist(),
-        )
+    def relative(columns: list[int]) -> Estimate | None:
+        moving = [c for c in columns if order[c] in scales]
+        return sampling.mean(every[:, moving] / np.array([scales[order[c]] for c in moving]))[0] if moving else None
 
-    worst = [e for _, e in worst_of]
-    blind = [known.shows_nothing(q, test, i) for i in order]
-    return told_apart(decided(row, floors, worst, tolerance), blind, row, worst, floors)
+    over = "orientations" if test in ("rotation", "reflection") else "moves"
+    return Trial(
+        test=test,
+        quantity=q.name,
+        unit=q.unit,
+        structures=order,
+        errors=every.T,
+        moves=count,
+        # of all poses, also of those beyond the rectangle where others have none
+        worst=[max(errors.by_structure[i], key=lambda pair: pair[1]) for i in order],
+        floors=floors,
+        tolerance=tolerance,
+        estimate=lambda columns: sampling.mean(every[:, columns], over),
+        relative=relative,
+        blind=[known.shows_nothing(q, test, i) for i in order],
+    ).decided()
 
 
 def _label(R: np.ndarray, sign: int) -> str:

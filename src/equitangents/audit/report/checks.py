@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.judged import headline_of, output_error, unit_of, unit_of_output, unscaled
-from equitangents.audit.report.words import listed, number, of, signed
+from equitangents.audit.report.sections import of
+from equitangents.audit.report.words import listed, number, signed
 from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
 
@@ -39,14 +39,14 @@ class Check:
 def below(report: Findings, limit: float) -> Check:
     """Whether the headline's mean error is at most `limit`, and the report can tell."""
     name = f"mean relative error ≤ {limit:g}"
-    if unscaled(report) and report.doubt is not None and report.doubt.cause == "vanishing":
+    if report.unscaled and report.doubt is not None and report.doubt.cause == "vanishing":
         return Check(name, False, f"all outputs vanish{_NO_SIZE}", True)
-    headline = headline_of(report)
+    headline = report.shown
     error = headline.error.estimate.mean
     if not error <= limit:
-        return Check(name, False, f"mean relative error {error:.3g} > {limit:g}, {unit_of(report)}")
+        return Check(name, False, f"mean relative error {error:.3g} > {limit:g}, {report.unit_said}")
     open_ = _open(report, headline.floor, headline.error.worst, limit)
-    return Check(name, False, open_, True) if open_ else Check(name, True, f"{error:.3g}, {unit_of(report)}")
+    return Check(name, False, open_, True) if open_ else Check(name, True, f"{error:.3g}, {report.unit_said}")
 
 
 _NO_SIZE = ", which shows no symmetry; --output-scale gives a size to judge them against"
@@ -76,8 +76,8 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
             known = [part for o in report.contract.outputs for part in (o.name, o.action)]
             raise InvalidArgumentError(f"fail_above names {name!r}; the outputs are {', '.join(dict.fromkeys(known))}")
         for o in outputs:
-            error = output_error(o).mean
-            unit = unit_of_output(o, report)
+            error = o.shown.mean
+            unit = report.unit_said_of(o)
             said = f"mean relative error {error:.3g} {'≤' if error <= limit else '>'} {limit:g}, {unit}"
             open_ = _open(report, o.floor or 0.0, error, limit) if error <= limit else ""
             if o.vanishes and o.scale is None:
@@ -151,7 +151,7 @@ def _compared(
 
 def _floor_in(report: Findings, unit: str) -> float:
     """The mean floor in a unit; of labels none."""
-    headline = headline_of(report)
+    headline = report.shown
     if unit == headline.unit:
         return headline.floor
     return {"norm": report.floor, "spread": report.relative.floor_by_spread or 0.0}.get(unit, 0.0)
@@ -159,7 +159,7 @@ def _floor_in(report: Findings, unit: str) -> float:
 
 def _other_units(report: Findings, old: Mapping[str, Any]) -> str:
     """A line: the headline's unit is another than before, and a baseline of an earlier version holds one alone."""
-    was, unit = (old.get("headline") or {}).get("unit"), headline_of(report).unit
+    was, unit = (old.get("headline") or {}).get("unit"), report.shown.unit
     said = "" if was in (None, unit) else f"; the first sentence was told {of(was)}, and is now {of(unit)}"
     left = [of(u) if u not in _UNITS else _UNITS[u] for u in report.errors_by_unit if u not in old["errors_by_unit"]]
     if left:

@@ -1,46 +1,57 @@
-"""What an audit found, as one record: the object of the report's JSON."""
+"""What an audit found, as one record: the object of the report's JSON.
+
+Its schema is read off the classes that make it: types give the structure, docstrings the words.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
+import textwrap
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.audit.report.sections import (
+from equitangents.audit.report.part_sections import (
     Checkpoint,
-    ContractSection,
-    Counterexample,
     DataSection,
-    Doubt,
-    ElementResult,
     EnsembleSection,
-    FloatFloor,
-    Headline,
     IrrepSection,
     LayerSection,
-    LieResult,
     Missing,
+    Remedy,
+    Settings,
+    Timing,
+)
+from equitangents.audit.report.sections import (
+    ContractSection,
+    Counterexample,
+    Doubt,
+    ElementResult,
+    FloatFloor,
+    Headline,
+    LieResult,
     ModelSection,
     OrbitSection,
+    OutputContract,
     RelativeSection,
-    Remedy,
     RuleResult,
     SetResult,
-    Settings,
     Spread,
-    Timing,
     TransformResult,
     UndefinedPose,
+    Verdict,
     Witness,
+    of,
 )
 
 FORMAT: Literal["equitangents.audit/2"] = "equitangents.audit/2"
 """2: probabilities have a unit, spreads take moved copies in, and errors of inputs are kept in every unit."""
-Verdict = Literal["equivariant", "equivariant within tolerance", "broken", "stochastic", "undecided"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,6 +130,28 @@ class Findings:
     inputs_digest: str = ""
     """A hash of the inputs, the group and its elements: equal where errors of single inputs may be compared."""
 
+    @property
+    def shown(self) -> Headline:
+        """The headline; of a report that was made without one, the error relative to ‖f(x)‖."""
+        bound = max((e.error.estimate.high for e in self.elements), default=self.error.estimate.high)
+        return self.headline or Headline("norm", "", self.error, self.floor, bound)
+
+    @property
+    def unscaled(self) -> bool:
+        """Whether all outputs vanish, and errors are not relative to anything."""
+        return self.shown.unit == "absolute" and all(o.scale is None for o in self.contract.outputs)
+
+    @property
+    def unit_said(self) -> str:
+        """ "of ‖f(x)‖", "of the spread between inputs", …"""
+        return "in the outputs' own unit" if self.unscaled else of(self.shown.unit)
+
+    def unit_said_of(self, output: OutputContract) -> str:
+        """What one output's error is relative to, in words; it may have a unit of its own."""
+        if output.unit is None or (output.unit == "absolute" and output.scale is None):
+            return self.unit_said
+        return of(output.unit)
+
 
 def plain(value: Any) -> Any:
     """Records, mappings, lists and arrays as plain values for JSON; numbers that are not finite are None."""
@@ -137,3 +170,82 @@ def plain(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
     return value
+
+
+_NUMBER = {"type": ["number", "null"], "description": "null: not finite"}
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of what `Findings.to_json` writes.
+
+    >>> schema()["title"]
+    'equitangents.audit/2'
+    """
+    definitions: dict[str, Any] = {}
+    root = _object(Findings, definitions)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": FORMAT,
+        **root,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _object(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    hints, words = get_type_hints(cls), _attribute_docstrings(cls)
+    properties = {}
+    for f in fields(cls):
+        if not f.metadata.get("json", True):
+            continue
+        part = _of_type(hints[f.name], definitions)
+        properties[f.name] = {**part, "description": words[f.name]} if f.name in words else part
+    return {
+        "type": "object",
+        "description": " ".join((cls.__doc__ or "").split()),
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _of_type(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return {}
+    if is_dataclass(hint) and isinstance(hint, type):
+        if hint.__name__ not in definitions:
+            definitions[hint.__name__] = {}  # keeps the order of first use out of the recursion
+            definitions[hint.__name__] = _object(hint, definitions)
+        return {"$ref": f"#/$defs/{hint.__name__}"}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_of_type(part, definitions) for part in arguments]}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin is list:
+        return {"type": "array", "items": _of_type(arguments[0], definitions)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _of_type(arguments[1], definitions)}
+    simple: dict[Any, dict[str, Any]] = {
+        str: {"type": "string"},
+        bool: {"type": "boolean"},
+        int: {"type": "integer"},
+        float: dict(_NUMBER),
+    }
+    return simple.get(hint, {"type": "null"})
+
+
+def _attribute_docstrings(cls: type) -> dict[str, str]:
+    """The string literal after each annotated attribute."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    words = {}
+    for statement, following in zip(body.body, body.body[1:], strict=False):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+            and isinstance(following.value.value, str)
+        ):
+            words[statement.target.id] = " ".join(following.value.value.split())
+    return words

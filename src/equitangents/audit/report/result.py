@@ -8,16 +8,12 @@ from typing import Any
 
 from equitangents import notebook
 from equitangents._types import FileName
-from equitangents.audit.report.badge import badge_text
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.judged import error_of, floor_of, headline_of, unit_of
-from equitangents.audit.report.junit import junit
-from equitangents.audit.report.markdown import markdown
 from equitangents.audit.report.page import html
-from equitangents.audit.report.text import summary
+from equitangents.audit.report.text import markdown, summary
 from equitangents.audit.report.words import badge, number
-from equitangents.audit.report.written import WrittenReport
+from equitangents.audit.report.written import WrittenReport, badge_text, junit
 from equitangents.errors import InvalidArgumentError
 
 
@@ -42,7 +38,7 @@ class AuditReport(WrittenReport, Findings):
 
     def badge(self, path: FileName | None = None) -> str:
         """A badge with the verdict, and the error that it goes by."""
-        state, _, words = badge(self.verdict, headline_of(self))
+        state, _, words = badge(self.verdict, self.shown)
         moving = any(o.action != "invariant" for o in self.contract.outputs)
         label = f"{self.contract.group} {'equivariance' if moving else 'invariance'}"
         return badge_text(path, label, words[0].lower() + words[1:], state)
@@ -78,10 +74,10 @@ class AuditReport(WrittenReport, Findings):
         """What a notebook shows: the finding, and the error under every element."""
         head = notebook.table("Audit", [("verdict", self.verdict), ("finding", self.sentence)])
         rows = [
-            (e.label, f"{number(error_of(e).estimate.mean)}, floor {number(floor_of(e))}") for e in self.elements[:24]
+            (e.label, f"{number(e.shown.estimate.mean)}, floor {number(e.shown_floor)}") for e in self.elements[:24]
         ]
         more = [("…", f"{len(self.elements) - 24} more elements")] if len(self.elements) > 24 else []
-        return head + notebook.table(f"Mean relative error {unit_of(self)}", rows + more)
+        return head + notebook.table(f"Mean relative error {self.unit_said}", rows + more)
 
     def bibtex(self) -> str:
         """What to cite, as BibTeX."""

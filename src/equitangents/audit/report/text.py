@@ -1,21 +1,14 @@
-"""A report in a few lines for a terminal."""
+"""A report in a few lines for a terminal, and as Markdown that GitHub renders, for continuous integration."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.judged import (
-    before_after,
-    ensemble_errors,
-    headline_of,
-    output_error,
-    set_error,
-    set_floor,
-    unit_of,
-    unit_of_output,
-)
-from equitangents.audit.report.rules import by_hand
-from equitangents.audit.report.sections import OutputContract, Remedy
-from equitangents.audit.report.words import WORSE, interval, listed, matching_said, number, share_of
+from equitangents.audit.report.part_sections import Remedy
+from equitangents.audit.report.sections import ElementResult, OutputContract
+from equitangents.audit.report.words import WORSE, badge, by_hand, interval, listed, matching_said, number, share_of
 from equitangents.formatting import duration, memory_size
 
 
@@ -35,7 +28,7 @@ def details(report: Findings) -> list[str]:
     """One line a part."""
     orbit, relative, lines = report.orbit, report.relative, []
     norm, spread = report.error.estimate, relative.error_by_spread
-    if headline_of(report).unit in ("norm", "spread") and spread is not None:
+    if report.shown.unit in ("norm", "spread") and spread is not None:
         lines.append(f"mean error: {share_of(norm, 'norm')}, {share_of(spread.estimate, 'spread')}")
     lines += [
         f"{o.name}: {interval(o.matching.iou)} IoU of matched boxes"
@@ -55,9 +48,9 @@ def details(report: Findings) -> list[str]:
     lines.append(f"relative orbit standard deviation: {interval(orbit.relative_std)}")
     if orbit.divergence is not None:
         lines.append(f"divergence of probabilities: {orbit.divergence.mean:.3g} bits")
-    unit = unit_of(report)
+    unit = report.unit_said
     lines += [
-        f"on {s.name} ({s.inputs} inputs): {interval(set_error(s))} {unit}, floor {number(set_floor(s))}"
+        f"on {s.name} ({s.inputs} inputs): {interval(s.shown)} {unit}, floor {number(s.shown_floor)}"
         for s in report.sets[1:]
     ]
     lines += [t.said for t in report.transforms]
@@ -68,7 +61,7 @@ def details(report: Findings) -> list[str]:
     if report.layers is not None:
         lines.append(f"layers: {report.layers.reason}")
     if report.ensemble is not None:
-        one, now, limit = ensemble_errors(report.ensemble)
+        one, now, limit = report.ensemble.errors
         lines.append(
             f"{report.ensemble.members} members{before_probabilities(report)}, root mean square error of ‖f(x)‖: "
             f"{interval(one)} each, {interval(now)} together, {interval(limit)} for infinitely many"
@@ -113,7 +106,7 @@ def output_said(o: OutputContract, report: Findings) -> str:
     name = f"output {folded(o.name)}"
     if o.vanishes and o.scale is None:
         return f"{name}: vanishes, not judged"
-    said = f"{name}: {interval(output_error(o))} {unit_of_output(o, report)}"
+    said = f"{name}: {interval(o.shown)} {report.unit_said_of(o)}"
     said += matching_said(o)
     if o.floor is not None:
         said += f", floor {number(o.floor)}"
@@ -125,7 +118,7 @@ def output_said(o: OutputContract, report: Findings) -> str:
 
 def remedy_said(m: Remedy) -> str:
     """A remedy's error before and after, and what to know about it."""
-    before, after = before_after(m)
+    before, after = m.before_after
     errors = "" if before is None or after is None else f"{m.quantity} {interval(before)} now, {interval(after)} then; "
     return f"{m.name}: {m.note}" if m.note.startswith(WORSE) else f"{m.name}: {errors}{m.note}"
 
@@ -157,3 +150,81 @@ def folded(text: str, most: int = 48) -> str:
         return text
     kept = most - 1
     return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"
+
+
+_SIGNS = {
+    "equivariant": "✅",
+    "equivariant within tolerance": "✅",
+    "broken": "❌",
+    "stochastic": "🎲",
+    "undecided": "❔",
+}
+_ROWS = 16
+_ACTIVE = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")  # an underscore inside a word is one
+
+
+def markdown(report: Findings) -> str:
+    """The sentence, then tables of elements, sets, layers and remedies."""
+    worst_first = sorted(report.elements, key=lambda e: -e.shown.estimate.mean)
+    headline = report.shown
+    state = badge(report.verdict, headline)[2]
+    shown = [e for e in report.elements if e in worst_first[:_ROWS]]
+    parts = [
+        f"## {_SIGNS[report.verdict]} Equivariance audit: {escaped(f'{report.model.name}, {report.contract.group}')}",
+        f"**{state}.** {escaped(report.sentence)}",
+        "\n".join(f"- {escaped(line)}" for line in details(report)),
+        f"### Elements, errors {report.unit_said}"
+        + ("" if len(shown) == len(report.elements) else f" (the worst {_ROWS})"),
+        table(
+            ["element", "mean error", "median", "worst", "floor", ""],
+            [
+                [
+                    folded(e.label),
+                    interval(e.shown.estimate),
+                    number(e.shown.median),
+                    number(e.shown.worst),
+                    number(e.shown_floor),
+                    _state(e, headline.tolerance),
+                ]
+                for e in shown
+            ],
+        ),
+    ]
+    if report.layers is not None:
+        rows = [
+            [folded(r.name), r.kind, number(r.error), number(r.floor), Marked("**breaks**" if r.broken else "")]
+            for r in report.layers.layers
+        ]
+        parts += ["### Layers", table(["layer", "kind", "error", "floor", ""], rows)]
+    if report.remedies:
+        value = lambda e: "" if e is None else interval(e)
+        rows = [[m.name, *map(value, m.before_after), m.cost, how_known(m)] for m in report.remedies]
+        parts += ["### Remedies", table(["remedy", "error now", "then", "cost", "how this is known"], rows)]
+    if report.missing:
+        parts += ["### Left out", "\n".join(f"- {escaped(m.section)}: {escaped(m.reason)}" for m in report.missing)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _state(e: ElementResult, tolerance: float | None) -> str:
+    """What the last column says of an element."""
+    if e.at_floor:
+        return "at the floor"
+    return Marked("**above**") if tolerance is None or e.above else f"not above {number(tolerance)}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown: header, rule, and one line a row; cells are escaped but where they are `Marked`."""
+    line = lambda cells: "| " + " | ".join(c if isinstance(c, Marked) else escaped(c) for c in cells) + " |"
+    return "\n".join([line(header), "|" + "---|" * len(header), *map(line, rows)])
+
+
+class Marked(str):
+    """Text that is Markdown already."""
+
+    __slots__ = ()
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is, on one line: names of models, files and rows may hold anything."""
+    text = _ACTIVE.sub(r"\\\g<0>", " ".join(text.splitlines()))
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

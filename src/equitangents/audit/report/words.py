@@ -1,11 +1,19 @@
-"""Numbers, lists and verdicts in the words of reports."""
+"""Numbers, lists, verdicts, rules and curves in the words of reports; each sentence follows from its numbers."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
-from equitangents.audit.report.findings import Verdict
-from equitangents.audit.report.sections import Estimate, Headline, OutputContract
+from equitangents.audit.report.sections import (
+    Estimate,
+    Headline,
+    OutputContract,
+    RuleResult,
+    StrengthResult,
+    Verdict,
+    of,
+)
 from equitangents.report.verdict import format_number
 
 NEARLY = 0.1
@@ -52,18 +60,6 @@ def tolerance_said(tolerance: float | None) -> str:
     return number(tolerance or 0.0)
 
 
-def of(unit: str) -> str:
-    """What a percentage is of."""
-    return {
-        "norm": "of ‖f(x)‖",
-        "spread": "of the spread between inputs",
-        "absolute": "of output_scale",
-        "classes": "of cases",
-        "probability": "of probability",
-        "share": "as a share of pixels or boxes",
-    }[unit]
-
-
 def share_of(e: Estimate, unit: str) -> str:
     """An error with its interval and what it is a share of; words where that vanishes for some inputs."""
     if math.isinf(e.mean):
@@ -104,3 +100,100 @@ def listed(names: list[str], most: int = NAMED) -> str:
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def rule_said(rule: RuleResult, several: bool = False) -> str:
+    """One sentence: the rule and its error beside that of an invariant output, or that none was found."""
+    output = f"output {rule.output}" if several and not rule.output.startswith("output") else rule.output
+    error = "an unknown error" if rule.error is None else number(rule.error.mean)
+    without = "an unknown error" if rule.invariant is None else number(rule.invariant.mean)
+    of_what = f"{of(rule.unit)}, on {rule.tested_on} inputs"
+    if rule.kind == "inverse":
+        whose = f" of {output}" if several else ""
+        return (
+            f"The sign of the given action{whose} is wrong: with its inverse, {rule.rule}, the error is {error} in "
+            f"place of {without} ({of_what})."
+        )
+    if rule.found:
+        whose = f"{output[0].upper()}{output[1:]} is equivariant" if several else "Equivariant"
+        to = "exactly" if rule.error is not None and rule.error.mean == 0 else f"to {error}"
+        return f"{whose} {to} if {rule.rule}; as invariant {without} ({of_what} that did not fit this).{_labels(rule)}"
+    if not rule.tried:
+        return (
+            f"No rule was found by which {output} moves: what was fitted does not respect the products of the group, "
+            f"and the group moves nothing of its shape; as invariant {without} ({of_what})."
+        )
+    return (
+        f"No rule was found by which {output} moves: of {len(rule.tried)} that were fitted on {rule.fitted_on} inputs "
+        f"({listed(rule.tried)}) the best leaves {error}; as invariant {without} ({of_what} that did not fit them)."
+    )
+
+
+def _labels(rule: RuleResult) -> str:
+    """How many predictions change places as the rule says, and by how much probabilities differ; "" without classes."""
+    if rule.agreement is None:
+        return ""
+    differ = "" if rule.probability is None else f", probabilities differ by {number(rule.probability.mean)}"
+    return f" Labels turn with the inputs: {number(rule.agreement.mean)} of predictions agree{differ}."
+
+
+def by_hand(rule: RuleResult) -> str:
+    """How to give a found rule the next time; "" where that needs "find"."""
+    if not rule.found or rule.by_hand is None:
+        return ""
+    option = ""
+    if rule.by_hand.startswith("equitangents.audit.Labels(["):
+        rows = rule.by_hand.removeprefix("equitangents.audit.Labels(").removesuffix(")").replace(" ", "")
+        option = f", on the command line --outputs labels:{rows.strip('[]').replace('],[', '/')}"
+    elif rule.by_hand.startswith('"'):
+        option = f", on the command line --outputs {rule.by_hand[1:-1]}"
+    return f"by hand, for {rule.output}: output_action={rule.by_hand}{option}"
+
+
+def curve_said(name: str, points: Sequence[StrengthResult], unit: str, tolerance: float | None) -> str:
+    """Where the error is largest, at which strengths it is at its floor or within the tolerance, and predictions."""
+    finite = [p for p in points if math.isfinite(p.error.mean)]
+    worst = max(finite or points, key=lambda p: p.error.mean)
+    if all(p.at_floor for p in points):
+        return f"{name}: at the floor at every strength {_span(points)}"
+    parts = [f"{name}: mean error {interval(worst.error)} {of(unit)} at {worst.strength:g}, where it is largest"]
+    if tolerance is not None:
+        parts.append(_where(points, lambda p: _high(p) <= tolerance, f"within {number(tolerance)}"))
+    parts.append(_where(points, lambda p: p.at_floor, "at the floor"))
+    kept = [p for p in points if p.same_predictions is not None]
+    if kept:
+        least = min(kept, key=lambda p: p.same_predictions.mean if p.same_predictions is not None else 1.0)
+        assert least.same_predictions is not None
+        same = interval(least.same_predictions)
+        parts.append(
+            "all predictions stay the same at every strength"
+            if least.same_predictions.mean == 1
+            else f"{same} of predictions stay the same at {least.strength:g}, the fewest"
+        )
+    return "; ".join(parts)
+
+
+def _where(points: Sequence[StrengthResult], holds: Callable[[StrengthResult], bool], said: str) -> str:
+    """At which of the strengths something holds: runs of neighbours from their first to their last."""
+    runs: list[list[StrengthResult]] = []
+    last = -2
+    for i, p in enumerate(points):
+        if holds(p):
+            if i == last + 1:
+                runs[-1].append(p)
+            else:
+                runs.append([p])
+            last = i
+    if not runs:
+        return f"{said} at no strength"
+    return f"{said} {' and '.join(_span(run) for run in runs)}"
+
+
+def _span(points: Sequence[StrengthResult]) -> str:
+    if len(points) == 1:
+        return f"at {points[0].strength:g}"
+    return f"from {points[0].strength:g} to {points[-1].strength:g} ({len(points)} strengths)"
+
+
+def _high(p: StrengthResult) -> float:
+    return p.error.mean if math.isnan(p.error.high) else p.error.high

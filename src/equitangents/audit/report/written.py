@@ -1,18 +1,102 @@
-"""The ways to write a report down, whatever it is of: JSON, Markdown, JUnit's XML, a badge, one HTML page."""
+"""The ways to write a report down, whatever it is of: JSON, Markdown, JUnit's XML, a badge, one HTML page.
+
+JUnit's XML has one test case an output and one a demand. A badge for a README is a flat SVG that needs nothing else, or
+the JSON that shields.io's endpoint badges read.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement, tostring
+from xml.sax.saxutils import escape, quoteattr
 
 from equitangents._types import FileName
 from equitangents.audit.report.checks import Check
-from equitangents.audit.report.findings import plain
+from equitangents.audit.report.findings import Findings, plain
+from equitangents.audit.report.words import listed, number
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
+
+COLOURS = {"holds": "#2e7d32", "fails": "#c62828", "undecided": "#8a6d00"}
+_ENDPOINT = {"holds": "brightgreen", "fails": "red", "undecided": "yellow"}
+_NARROW, _WIDE = " .,:;|!'()[]/fijlrtI1", "mwMW%≤≥→"
+
+
+def as_json(label: str, message: str, state: str) -> str:
+    """The endpoint's object (schemaVersion 1)."""
+    said: dict[str, Any] = {"schemaVersion": 1, "label": label, "message": message, "color": _ENDPOINT[state]}
+    return json.dumps(said, ensure_ascii=False) + "\n"
+
+
+def as_svg(label: str, message: str, state: str) -> str:
+    """Two boxes side by side, 20 pixels high, as wide as their words."""
+    left, right = _width(label), _width(message)
+    texts = "".join(
+        f'<text x="{x:g}" y="14" textLength="{width - 10:g}" lengthAdjust="spacingAndGlyphs">{escape(words)}</text>'
+        for x, width, words in ((left / 2, left, label), (left + right / 2, right, message))
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right:g}" height="20" role="img" '
+        f"aria-label={quoteattr(f'{label}: {message}')}><title>{escape(f'{label}: {message}')}</title>"
+        f'<clipPath id="r"><rect width="{left + right:g}" height="20" rx="3"/></clipPath><g clip-path="url(#r)">'
+        f'<rect width="{left:g}" height="20" fill="#444"/>'
+        f'<rect x="{left:g}" width="{right:g}" height="20" fill="{COLOURS[state]}"/></g>'
+        '<g fill="#fff" text-anchor="middle" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" font-size="11">'
+        f"{texts}</g></svg>\n"
+    )
+
+
+def badge_text(path: FileName | None, label: str, message: str, state: str) -> str:
+    """JSON for a path that ends in .json, SVG for all others."""
+    as_text = as_json if path is not None and Path(path).suffix.lower() == ".json" else as_svg
+    return as_text(label, message, state)
+
+
+def _width(words: str) -> float:
+    """Pixels of some words in Verdana of 11 pixels, about, and of the space around them."""
+    return 10 + sum(4.0 if c in _NARROW else 9.5 if c in _WIDE else 6.9 for c in words)
+
+
+_FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML, even escaped
+
+
+def junit(report: Findings, checks: Sequence[Check] = ()) -> str:
+    """The XML of one suite; an output fails if it fails under some element."""
+    cases = [_output(report, o) for o in range(len(report.contract.outputs))] + list(checks)
+    title = f"{report.model.name} under {report.contract.group}"
+    return suite(title, report.model.name, cases, report.timing.total_seconds, report.sentence)
+
+
+def suite(title: str, model: str, cases: Sequence[Check], seconds: float, finding: str) -> str:
+    """The XML of one suite of cases; those that fail quote the finding."""
+    root = Element(
+        "testsuite",
+        name=f"equitangents audit of {title}",
+        tests=str(len(cases)),
+        failures=str(sum(not case.passed for case in cases)),
+        errors="0",
+        skipped="0",
+        time=f"{seconds:.3f}",
+    )
+    for case in cases:
+        node = SubElement(root, "testcase", classname=f"equitangents.audit.{model}", name=case.name)
+        if not case.passed:
+            SubElement(node, "failure", message=case.said).text = finding
+    text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", tostring(root, encoding="unicode"))
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
+
+
+def _output(report: Findings, o: int) -> Check:
+    output = report.contract.outputs[o]
+    said = f"mean error {number(output.shown.mean)} {report.unit_said_of(output)}"
+    if output.fails_under:
+        said += f", fails under {listed(output.fails_under)}"
+    return Check(f"{output.name} ({output.action})", not output.fails_under, said)
 
 
 class WrittenReport(ABC):

@@ -11,12 +11,11 @@ import numpy as np
 from equitangents._types import AnyAction, Element
 from equitangents.audit.contract.contract import Contract, OutputActions
 from equitangents.audit.contract.labels import LabelsAction, cycles
-from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Batch, spread_over
-from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.judge import Judgement
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.rules.pairs import Pairs, pairs_of
+from equitangents.audit.measure.rules.candidates import Pairs, pairs_of
 from equitangents.audit.measure.rules.search import LEAST, QUARTER, Found, below_zero, search
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import RuleResult
@@ -50,8 +49,8 @@ def settled(task: Task, y: np.ndarray | None) -> tuple[Task, np.ndarray | None, 
     found = {o: _search(task, orbits, elements, o, len(sought)) for o in sought}
     results = [f.result for f in found.values()]
     if not any(f.action is not None for f in found.values()):
-        return replace(task, output_action=OutputActions(tuple(orbits.actions), orbits.output_axes)), y, results
-    actions = tuple(found[o].action if o in found else orbits.actions[o] for o in range(count))
+        return replace(task, output_action=OutputActions(orbits.actions, orbits.output_axes)), y, results
+    actions = Actions(found[o].action if o in found else orbits.actions[o] for o in range(count))
     fit = next(iter(found.values())).fitted_rows
     held = np.setdiff1d(np.arange(task.x.n), orbits.kept[fit])
     labels = None if y is None else np.asarray(y)[held]
@@ -85,7 +84,14 @@ def _search(
 ) -> Found:
     chosen = [_position(g, elements) for g in (elements if wanted is None else wanted)]
     pairs = pairs_of(orbits, elements, o, [k for k in chosen if k is not None])
-    return search(task.contract, pairs, orbits.output_names[o], outputs, _intervals(task, len(pairs.y)), task.seed)
+    return search(
+        task.contract,
+        pairs,
+        orbits.output_names[o],
+        outputs,
+        task.over_inputs(len(pairs.y) - len(pairs.y) // 2),
+        task.seed,
+    )
 
 
 def _inverted(task: Task, orbits: Orbits, o: int, outputs: int) -> RuleResult | None:
@@ -102,7 +108,7 @@ def _inverted(task: Task, orbits: Orbits, o: int, outputs: int) -> RuleResult | 
     turned = ratio(pairs.apart(action, task.contract.group.inverse), np.broadcast_to(scale, given.shape))
     if not below_zero((turned - QUARTER * given).mean(axis=0), outputs):
         return None
-    resampler = Resampler(len(pairs.y), None, task.confidence, task.resamples, task.seed)
+    resampler = task.over_inputs(len(pairs.y))
     rule, hand = _inverse_said(task.contract, action)
     return RuleResult(
         output=orbits.output_names[o],
@@ -164,10 +170,6 @@ def _tested_elements(task: Task) -> list[Any]:
 def _position(g: Element, elements: list[Any]) -> int | None:
     """Where g stands among the elements."""
     return next((k for k, h in enumerate(elements) if np.array_equal(g, h)), None)
-
-
-def _intervals(task: Task, rows: int) -> Resampler:
-    return Resampler(rows - rows // 2, None, task.confidence, task.resamples, task.seed)
 
 
 def _asks(part: Any) -> bool:

@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from equitangents._types import Element
 from equitangents.actions import GroupAction
 from equitangents.actions.given_maps import GivenMap
-from equitangents.audit.contract.words import along_words
+from equitangents.audit.contract.labels import along_words
 from equitangents.groups import Group
 
 _TIE = 1e-9  # of equally good assignments the one that moves fewer channels

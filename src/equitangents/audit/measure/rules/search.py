@@ -17,10 +17,8 @@ from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.orbits import are_distributions
-from equitangents.audit.measure.rules.candidates import Candidate, candidates
-from equitangents.audit.measure.rules.pairs import Pairs
-from equitangents.audit.report.sections import RuleResult
-from equitangents.audit.report.sections.contract import RuleUnit
+from equitangents.audit.measure.rules.candidates import Candidate, Pairs, candidates
+from equitangents.audit.report.sections import RuleResult, RuleUnit
 from equitangents.groups import Group
 from equitangents.metrics.measure import ratio
 

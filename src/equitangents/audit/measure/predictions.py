@@ -1,0 +1,127 @@
+"""What outputs mean for a task: classes, probabilities and labels, and the violation in units of the task's error.
+
+How far distributions move along orbits is the Jensen-Shannon divergence in bits, between 0 and 1,
+JS(p, q) = H((p + q)/2) − (H(p) + H(q))/2 with the entropy H in bits. Source: Lin 1991.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+import scipy.special
+from jaxtyping import Float
+
+from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.task import Task
+from equitangents.audit.report.sections import Estimate, RelativeSection, Spread
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+
+
+def output_kind(orbits: Orbits, stated: str) -> Literal["values", "logits", "probabilities"]:
+    """What the first output is: as stated, else probabilities if every row is a distribution, else values."""
+    if stated == "logits":
+        return "logits"
+    if stated == "probabilities" and not orbits.probabilities:
+        raise InvalidArgumentError(
+            "outputs is 'probabilities', but the rows of f(x) are not distributions: non-negative and of sum 1"
+        )
+    return "probabilities" if stated == "probabilities" or (stated == "auto" and orbits.probabilities) else "values"
+
+
+def divergences(orbits: Orbits, stated: str) -> Float[np.ndarray, "E K"] | None:
+    """JS between the prediction for x and that for ρ(g)x, pulled back; None without probabilities."""
+    kind, scores = output_kind(orbits, stated), orbits.scores
+    if scores is None or kind == "values":
+        return None
+    p = scipy.special.softmax(scores, axis=2) if kind == "logits" else scores
+    return jensen_shannon(p[1:], p[0])
+
+
+def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """JS in bits along the last axis."""
+    entropy = lambda r: scipy.special.entr(r).sum(axis=-1) / np.log(2)
+    return np.maximum(entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2, 0.0)
+
+
+def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarray | None:
+    """Labels as an array: whole numbers (N,) are classes, real numbers (N, …) the values that f should return.
+
+    Where the columns of f(x) belong to named `classes`, labels become column numbers, and −1 those without a column.
+    """
+    if y is None:
+        return None
+    y = np.asarray(y)
+    if y.ndim < 1 or len(y) != n:
+        raise ShapeError(f"y has shape {y.shape} for {n} inputs; expected one row an input")
+    if classes is not None and y.ndim == 1:
+        same = y[:, None] == classes
+        if not same.any():
+            known = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
+            raise InvalidArgumentError(f"y holds {y[0]!s}, and no label at all of the model's classes {known}")
+        return np.where(same.any(axis=1), same.argmax(axis=1), -1)
+    if y.dtype.kind not in "fiub":
+        hint = (
+            ""
+            if y.dtype.kind not in "US"
+            else ("; classes by name are for models that know the names, of scikit-learn; number them, or leave y out")
+        )
+        raise InvalidTypeError(f"y has dtype {y.dtype}; expected class numbers, or real numbers like f(x){hint}")
+    return y
+
+
+def is_classes(y: np.ndarray) -> bool:
+    """Whether labels are class numbers."""
+    return y.dtype.kind in "iub" and y.ndim == 1
+
+
+def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None, outputs: str) -> tuple[float | None, str | None]:
+    """(error, its name) of predictions (K, D) for the kept rows: an error rate, or a root mean square error."""
+    if y is None:
+        return None, None
+    truth, width = y[orbits.kept], math.prod(orbits.output_shapes[0])
+    if is_classes(truth):
+        if width < 2:
+            return None, None
+        if truth.max() >= width:
+            raise InvalidArgumentError(
+                f"y names class {truth.max()}; f(x) has {width} columns, those of the classes 0 to {width - 1}"
+            )
+        return float((flat[:, :width].argmax(axis=1) != truth).mean()), "error rate"
+    truth = truth.reshape(len(truth), -1)
+    if truth.shape[1] != width:
+        raise ShapeError(f"y has {truth.shape[1]} numbers an input, f(x) has {width}")
+    return float(np.sqrt(((flat[:, :width] - truth) ** 2).sum(axis=1).mean())), "root mean square error"
+
+
+def relative_section(
+    task: Task,
+    orbits: Orbits,
+    y: np.ndarray | None,
+    same: Estimate | None,
+    member_spread: float | None,
+    by_spread: Spread | None,
+    spread_floor: float | None,
+) -> RelativeSection:
+    """All of them; the task's error on transformed inputs is that of the pulled back signal."""
+    rms = lambda a: float(np.sqrt(np.mean(a**2)))
+    violation = rms(orbits.violations)
+    error, name = task_error(orbits.signals[0], orbits, y, task.outputs)
+    transformed = None
+    if error is not None:
+        each = [task_error(s, orbits, y, task.outputs)[0] or 0.0 for s in orbits.signals[1:]]
+        transformed = float(np.mean(each)) if name == "error rate" else rms(np.array(each))
+    part = violation if name != "error rate" or same is None else 1 - same.mean
+    return RelativeSection(
+        rms_norm=rms(orbits.sizes),
+        rms_violation=violation,
+        task=name,
+        task_error=error,
+        violation_over_task_error=None if not error else part / error,
+        transformed_task_error=transformed,
+        member_spread=member_spread,
+        violation_over_member_spread=None if not member_spread else violation / member_spread,
+        error_by_spread=by_spread,
+        floor_by_spread=spread_floor,
+    )

@@ -1,0 +1,203 @@
+"""A calculator at work, every quantity of one structure evaluated anew, counted and timed; and what quantities are.
+
+Each has its unit in reports, a way to turn with the atoms, and the error that molecular dynamics does not notice. Under
+a rotation or reflection R scalars stay, vectors become R v, tensors R S Rᵀ, irreps D(R) v.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.audit.contract.irreps import blocks_of, irreps_matrix
+from equitangents.errors import (
+    EquitangentsError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    ModelError,
+    NotFiniteError,
+    ShapeError,
+)
+
+_VOIGT = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One output of a calculator."""
+
+    name: str
+    unit: str
+    """The unit of errors in reports."""
+    factor: float
+    """From ASE's unit to that one."""
+    kind: Literal["scalar", "vector", "tensor", "irreps"]
+    per_atom: bool
+    tolerance: float
+    """The error that counts as small, in `unit`."""
+    extensive: bool = False
+    """Whether the whole of a supercell is the sum over its cells."""
+    by_atoms: bool = False
+    """Whether errors are divided by the number of atoms."""
+    irreps: str = ""
+
+    def turned(self, value: np.ndarray, R: Float[np.ndarray, "3 3"]) -> np.ndarray:
+        """What the value should be once the atoms were turned by R."""
+        if self.kind == "scalar":
+            return value
+        if self.kind == "vector":
+            return value @ R.T
+        if self.kind == "tensor":
+            return R @ self.full(value) @ R.T
+        D = irreps_matrix(blocks_of(self.irreps, "features are"), R)
+        if value.shape[-1] != len(D):
+            raise ShapeError(f"{self.name} has shape {value.shape}; {self.irreps} has {len(D)} entries")
+        return value @ D.T
+
+    def full(self, value: np.ndarray) -> np.ndarray:
+        """Tensors as 3 × 3, from Voigt's xx, yy, zz, yz, xz, xy; everything else as it is."""
+        if self.kind != "tensor" or value.shape[-2:] == (3, 3):
+            return value
+        whole = np.empty((*value.shape[:-1], 3, 3))
+        for k, (i, j) in enumerate(_VOIGT):
+            whole[..., i, j] = whole[..., j, i] = value[..., k]
+        return whole
+
+    def size(self, value: np.ndarray, atoms: int) -> float:
+        """Root mean square over atoms of the norm, or the norm, in the unit of reports."""
+        whole = self.full(value)
+        square = float((whole.astype(np.float64) ** 2).sum())
+        if self.per_atom:
+            square /= atoms
+        return self.factor * float(np.sqrt(square)) / (atoms if self.by_atoms else 1)
+
+    def apart(self, a: np.ndarray, b: np.ndarray, atoms: int) -> float:
+        """The size of the difference of two values."""
+        a, b = self.full(a), self.full(b)
+        if a.shape != b.shape:
+            raise ShapeError(f"{self.name} has shape {a.shape}, and after a move {b.shape}")
+        return self.size(a - b, atoms)
+
+
+QUANTITIES = {
+    q.name: q
+    for q in (
+        Quantity("energy", "meV/atom", 1e3, "scalar", False, 0.1, extensive=True, by_atoms=True),
+        Quantity("forces", "meV/Å", 1e3, "vector", True, 1.0),
+        Quantity("stress", "meV/Å³", 1e3, "tensor", False, 0.1),
+        Quantity("dipole", "e·Å", 1.0, "vector", False, 1e-3),
+        Quantity("charges", "e", 1.0, "scalar", True, 1e-3),
+        Quantity("magmom", "μB", 1.0, "scalar", False, 1e-3, extensive=True),
+        Quantity("magmoms", "μB", 1.0, "scalar", True, 1e-3),
+        Quantity("energies", "meV", 1e3, "scalar", True, 0.1),
+        Quantity("stresses", "meV/Å³", 1e3, "tensor", True, 0.1),
+    )
+}
+"""By ASE's names."""
+
+
+def feature(name: str, irreps: str) -> Quantity:
+    """Features of every atom, (atoms, D), that turn by irreps such as "8x0e+4x1o", in e3nn's basis."""
+    blocks_of(irreps, "features are")
+    return Quantity(name, "", 1.0, "irreps", True, 1e-3, irreps=irreps)
+
+
+Values = dict[str, np.ndarray]
+
+
+class Potential:
+    """An ASE calculator; `calls` and `seconds` count what it was asked, and `told` hears of every call."""
+
+    def __init__(self, calculator: Any, features: Mapping[str, str] | None = None):
+        if isinstance(calculator, type) or (callable(calculator) and not hasattr(calculator, "get_property")):
+            calculator = calculator()
+        if not hasattr(calculator, "get_property") or not hasattr(calculator, "implemented_properties"):
+            raise InvalidTypeError(
+                f"calculator is {calculator!r}; expected an ASE calculator, its class, or a function that makes one"
+            )
+        self.calculator = calculator
+        self.told: Callable[[int], None] = lambda calls: None
+        self.name = getattr(calculator, "name", None) or type(calculator).__name__
+        if not isinstance(self.name, str) or self.name in ("unknown", "calculator"):
+            self.name = type(calculator).__name__
+        self.calls, self.seconds, self.single = 0, 0.0, True
+        told = {name: feature(name, irreps) for name, irreps in (features or {}).items()}
+        listed = list(calculator.implemented_properties)
+        self.quantities: dict[str, Quantity] = {n: QUANTITIES[n] for n in QUANTITIES if n in listed} | told
+        if "energy" not in self.quantities and "forces" not in self.quantities:
+            raise InvalidArgumentError(f"{self.name} gives neither energy nor forces; it lists {', '.join(listed)}")
+
+    def __call__(self, atoms: Any, names: Any = None, finite: bool = True) -> Values:
+        """The quantities of a structure, of those `names` that it has; stress only of crystals.
+
+        NotFiniteError where one is NaN or infinite, unless `finite` is False; ModelError where the calculator raises.
+        """
+        asked = [name for name in self.quantities if names is None or name in names]
+        if not (all(atoms.pbc) and atoms.cell.rank == 3):
+            asked = [name for name in asked if name not in ("stress", "stresses")]
+        began = time.perf_counter()
+        atoms = atoms.copy()
+        try:
+            if hasattr(self.calculator, "reset"):
+                self.calculator.reset()
+            values = {name: v for name in asked if (v := self._one(name, atoms)) is not None}
+        except EquitangentsError:
+            raise
+        except Exception as error:
+            said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+            said = f"{type(error).__name__}: {said[:300]}{_place(error)}"
+            raise ModelError(f"{self.name} failed on {atoms.get_chemical_formula()}: {said}") from error
+        for name in values if finite else ():
+            if not np.isfinite(values[name]).all():
+                raise NotFiniteError(f"{self.name} gives NaN or infinite {name} for {atoms.get_chemical_formula()}")
+        self.calls += 1
+        self.seconds += time.perf_counter() - began
+        self.told(self.calls)
+        return values
+
+    def _one(self, name: str, atoms: Any) -> np.ndarray | None:
+        from ase.calculators.calculator import PropertyNotImplementedError
+
+        try:
+            if name in QUANTITIES:
+                value = self.calculator.get_property(name, atoms)
+            else:
+                self.calculator.get_property("energy" if "energy" in self.quantities else "forces", atoms)
+                value = self.calculator.results.get(name)
+                if value is None:
+                    known = ", ".join(self.calculator.results)
+                    raise InvalidArgumentError(f"features names {name!r}; the calculator's results are {known}")
+        except PropertyNotImplementedError:
+            return None
+        if value is None:
+            return None
+        given = np.asarray(value)
+        array = np.array(given, np.float64)
+        if not np.isfinite(array).all():
+            return array
+        if given.dtype != np.float32 and not np.array_equal(array, array.astype(np.float32).astype(np.float64)):
+            self.single = False
+        return array
+
+    @property
+    def unit(self) -> float:
+        """The rounding of one operation, of single precision if every number that was seen is one of these."""
+        return float(np.finfo(np.float32 if self.single else np.float64).eps)
+
+    @property
+    def seconds_each(self) -> float:
+        """Mean time of one evaluation."""
+        return self.seconds / max(self.calls, 1)
+
+
+def _place(error: BaseException) -> str:
+    """ " (emt.py:181)": the line that raised, of the innermost file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if len(frames) > 1 else ""

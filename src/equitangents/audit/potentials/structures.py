@@ -1,0 +1,197 @@
+"""Structures: read from files, moved as physics does not notice, and whether they differ from their mirror images.
+
+Rotation and reflection turn the cell with the positions. A reflection R = −Q keeps the cell's handedness: −R a is
+written Q a, the same lattice.
+
+Chirality is seen by random smooth pseudoscalars, which vanish where a structure is its own mirror image:
+χ = Σ_i w(Z_i) det(a_i, b_i, c_i),  a_i = Σ_j α(Z_j) exp(−r_ij/λ) (1 − r_ij²/R²)² d_ij, and b, c likewise: no rotation,
+shift or renumbering changes it, and a reflection turns its sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import expm
+
+from equitangents.audit.potentials.calculator import Quantity
+from equitangents.errors import InvalidArgumentError
+
+_PICKLES = (".pckl", ".pkl", ".pickle", ".bundle")
+
+
+def read_structures(path: str, limit: int | None = None, seed: int = 0) -> list[Any]:
+    """All structures of a file, or `limit` of them drawn at random; nothing is unpickled."""
+    from ase.io import read
+
+    if not Path(path).is_file():
+        raise InvalidArgumentError(f"atoms is {path!r}, which is not a file")
+    if Path(path).suffix.lower() in _PICKLES:
+        raise InvalidArgumentError(f"atoms is {path!r}, which is not loaded: a pickle runs any code when it is loaded")
+    try:
+        found = read(path, index=":")
+    except Exception as error:  # whatever ASE's many readers raise
+        said = next(iter(str(error).splitlines()), "")
+        raise InvalidArgumentError(
+            f"atoms is {path!r}, which ASE cannot read: {type(error).__name__}: {said}"
+        ) from None
+    if not found:
+        raise InvalidArgumentError(f"atoms is {path!r}, which holds no structure")
+    if limit is None or limit >= len(found):
+        return list(found)
+    if limit < 1:
+        raise InvalidArgumentError(f"limit is {limit}; expected at least 1")
+    rows = np.sort(np.random.default_rng(seed).choice(len(found), limit, replace=False))
+    return [found[i] for i in rows]
+
+
+_CUTOFF = 6.0  # Å
+_DRAWS = 3
+_CANCELLED, _ROUNDING = 1e-6, 1e-15  # of the sum of |χ_i|, and of the largest that they could be
+
+
+def chiral(atoms: Any) -> bool:
+    """Whether some of a few random pseudoscalars does not vanish; what lies within their rounding counts as none."""
+    from ase.neighborlist import neighbor_list
+
+    if len(atoms) < 2:
+        return False
+    i, j, d = neighbor_list("ijD", atoms, _cutoff(atoms))
+    rng, N = np.random.default_rng(0), len(atoms)
+    r = np.linalg.norm(d, axis=1, keepdims=True)
+    for _ in range(_DRAWS):
+        weights = rng.normal(size=int(atoms.numbers.max()) + 1)[atoms.numbers]
+        vectors, most = np.zeros((3, N, 3)), np.ones(N)
+        for k in range(3):
+            charges = rng.normal(size=int(atoms.numbers.max()) + 1)[atoms.numbers]
+            term = charges[j][:, None] * np.exp(-r / rng.uniform(0.7, 3.0)) * (1 - (r / _cutoff(atoms)) ** 2) ** 2 * d
+            np.add.at(vectors[k], i, term)
+            most *= np.bincount(i, np.abs(term).sum(axis=1), N)
+        each = weights * np.linalg.det(vectors.transpose(1, 0, 2))
+        floor = _CANCELLED * np.abs(each).sum() + _ROUNDING * float((np.abs(weights) * most).sum())
+        if abs(float(each.sum())) > floor:
+            return True
+    return False
+
+
+def _cutoff(atoms: Any) -> float:
+    """Molecules are seen whole."""
+    if any(atoms.pbc):
+        return _CUTOFF
+    return max(_CUTOFF, 1.5 * float(np.linalg.norm(np.ptp(atoms.positions, axis=0))))
+
+
+Expected = Callable[[Quantity, np.ndarray], np.ndarray]
+_FAR = 5.0  # Å, how far structures are shifted
+_TINY = 3e-6
+"""How far, in Å and radians, structures are moved to round them anew: some roundings of positions in single precision,
+and so little that a broken symmetry changes by a millionth of itself."""
+_VECTORS = ("momenta", "initial_magmoms")
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """One moved copy of a structure."""
+
+    label: str
+    atoms: Any
+    expected: Expected
+    copies: int = 1
+    """Cells of a supercell."""
+
+
+def turned(atoms: Any, R: np.ndarray, label: str) -> Move:
+    """Positions and cell turned by an orthogonal matrix."""
+    moved = _free(atoms)
+    moved.set_cell(np.asarray(atoms.cell) @ (R * np.sign(np.linalg.det(R))).T, scale_atoms=False)
+    moved.positions[:] = atoms.positions @ R.T
+    for name in _VECTORS:
+        if name in moved.arrays and moved.arrays[name].ndim == 2:
+            axial = np.linalg.det(R) if name == "initial_magmoms" else 1.0
+            moved.arrays[name][:] = axial * atoms.arrays[name] @ R.T
+    return Move(label, moved, lambda q, v: q.turned(v, R))
+
+
+def translated(atoms: Any, rng: np.random.Generator) -> Move:
+    """All atoms shifted alike."""
+    shift = rng.uniform(-_FAR, _FAR, 3)
+    moved = _free(atoms)
+    moved.positions += shift
+    return Move(_vector(shift), moved, _dipole_shifted(atoms, np.broadcast_to(shift, atoms.positions.shape)))
+
+
+def lattice_translated(atoms: Any, rng: np.random.Generator, wrap: bool) -> Move:
+    """Every atom shifted by lattice vectors of its own, or all shifted alike and wrapped into the cell."""
+    moved = _free(atoms)
+    if wrap:
+        moved.positions += rng.uniform(-_FAR, _FAR, 3)
+        moved.wrap()
+        label = "shifted and wrapped"
+    else:
+        steps = rng.integers(-1, 2, (len(atoms), 3)) * np.asarray(atoms.pbc)
+        moved.positions += steps @ np.asarray(atoms.cell)
+        label = "atoms in other cells"
+    return Move(label, moved, lambda q, v: v)
+
+
+def nudged(atoms: Any, rng: np.random.Generator) -> Move:
+    """Turned by a tiny angle and shifted by a tiny vector."""
+    a, shift = _TINY * rng.normal(size=3), _TINY * rng.normal(size=3)
+    R = expm(np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]]))
+    move = turned(atoms, R, "nudged")
+    move.atoms.positions += shift
+    moved = _dipole_shifted(atoms, np.broadcast_to(shift, atoms.positions.shape))
+    return Move("nudged", move.atoms, lambda q, v: moved(q, q.turned(v, R)))
+
+
+def permuted(atoms: Any, rng: np.random.Generator) -> Move | None:
+    """Atoms of the same element renumbered; None where no two are equal."""
+    order, numbers = np.arange(len(atoms)), atoms.numbers
+    for number in np.unique(numbers):
+        same = np.flatnonzero(numbers == number)
+        order[same] = rng.permutation(same)
+    if (order == np.arange(len(atoms))).all():
+        twice = [n for n in np.unique(numbers) if (numbers == n).sum() > 1]
+        if not twice:
+            return None
+        same = np.flatnonzero(numbers == twice[0])
+        order[same] = np.roll(same, 1)
+    return Move("equal atoms renumbered", _free(atoms)[order], lambda q, v: v[order] if q.per_atom else v)
+
+
+def supercell(atoms: Any, most: int) -> Move | None:
+    """The cell doubled along its shortest periodic vector; None without one, or where that has too many atoms."""
+    axes = np.flatnonzero(np.asarray(atoms.pbc))
+    if not len(axes) or 2 * len(atoms) > most:
+        return None
+    lengths = atoms.cell.lengths()
+    axis = int(axes[np.argmin(lengths[axes])])
+    times = [2 if i == axis else 1 for i in range(3)]
+
+    def expected(q: Quantity, v: np.ndarray) -> np.ndarray:
+        if q.per_atom:
+            return np.concatenate([v, v])
+        return 2 * v if q.extensive else v
+
+    return Move("×".join(map(str, times)), _free(atoms).repeat(times), expected, copies=2)
+
+
+def _free(atoms: Any) -> Any:
+    """A copy without constraints and calculator."""
+    moved = atoms.copy()
+    moved.set_constraint()
+    return moved
+
+
+def _dipole_shifted(atoms: Any, shift: np.ndarray) -> Expected:
+    """Dipoles of charged structures move with them, by the charges that the structure carries."""
+    total = float(atoms.get_initial_charges().sum())
+    return lambda q, v: v + total * shift[0] if q.name == "dipole" else v
+
+
+def _vector(v: np.ndarray) -> str:
+    return f"({', '.join(f'{x:.2f}' for x in v)}) Å"

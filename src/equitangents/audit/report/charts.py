@@ -1,0 +1,214 @@
+"""The page's still figures: errors by layer, members and irrep, over training, and over the strength of changes."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, LogLocator
+
+from equitangents.audit.report.drawings import label, largest, nice_ticks, relative, tag
+from equitangents.audit.report.part_sections import (
+    Checkpoint,
+    EnsembleSection,
+    IrrepSection,
+    LayerResult,
+    LayerSection,
+)
+from equitangents.audit.report.sections import ElementResult, TransformResult, of
+from equitangents.audit.report.text import folded
+from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
+from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
+
+_BELOW = 1e3
+_LEAST = 1e-17  # stands for an error of exactly 0 on a logarithmic axis
+
+
+def layers(section: LayerSection) -> str:
+    """The error after every layer above its floor; where it starts is marked."""
+    found = section.layers
+
+    def draw(axes: Axes) -> None:
+        rows = np.arange(len(found))[::-1]
+        floors = np.maximum([layer.floor for layer in found], _LEAST)
+        errors = np.maximum([layer.error for layer in found], floors.min() / _BELOW)  # how far below does not matter
+        axes.hlines(rows, floors, errors, color=MEMBER.light, linewidth=1.2)
+        axes.plot(floors, rows, "|", color=MUTED.light, markersize=11, markeredgewidth=1.6)
+        broken = np.array([layer.broken for layer in found])
+        axes.plot(errors[~broken], rows[~broken], "o", color=BLUE.light)
+        axes.plot(errors[broken], rows[broken], "o", color=VERMILLION.light)
+        for row, layer, error in zip(rows, found, errors, strict=True):
+            said = _marks(section, layer.name)
+            if said:
+                label_line(axes, error, row, said, VERMILLION.light, xytext=(8, 0))
+        axes.set_xscale("log")
+        axes.set_xlim(min(errors.min(), floors.min()) / 3, max(errors.max(), floors.max()) * 30)
+        plain_log(axes, "x")
+        axes.set_yticks(rows, [_named(layer) for layer in found])
+        axes.set_ylim(-0.7, len(found) - 0.3)
+        axes.set_xlabel("relative error of the layer's output")
+        axes.grid(False, axis="y")
+
+    return _svg(draw, "layers", height=0.9 + 0.27 * len(found))
+
+
+def ensemble(section: EnsembleSection) -> str:
+    """The violation of the mean of M members, the fitted law, and the limit of M → ∞."""
+
+    def draw(axes: Axes) -> None:
+        members = np.array([s.members for s in section.sizes], float)
+        root = lambda values: np.sqrt(np.maximum(values, _LEAST**2))
+        estimates = [s.squared_error for s in section.sizes]
+        middle = root([e.mean for e in estimates])
+        spread = np.abs(np.array([root([e.low for e in estimates]), root([e.high for e in estimates])]) - middle)
+        axes.plot(members, root([s.fitted for s in section.sizes]), color=BLUE.light)
+        axes.errorbar(members, middle, yerr=spread, fmt="o", color=BLUE.light, linewidth=1.2)
+        label_line(axes, members[-1], root([section.sizes[-1].fitted])[0], "fitted law", BLUE.light)
+        theory = [(s.members, s.theory) for s in section.sizes if s.theory is not None]
+        if theory:
+            axes.plot(*zip(*((m, root([t])[0]) for m, t in theory), strict=True), color=INK.light, linestyle="--")
+            label_line(axes, theory[-1][0], root([theory[-1][1]])[0], "infinite width", INK.light, xytext=(5, -11))
+        if section.limit.high > 0:
+            top = section.limit.high if np.isfinite(section.limit.high) else 2 * middle.max()
+            axes.axhspan(max(section.limit.low, _LEAST), top, color=VERMILLION.light, alpha=0.18, lw=0)
+            middle_of_limit = max(section.limit.mean, top / 2)
+            label_line(axes, members[0], middle_of_limit, "M → ∞", VERMILLION.light, xytext=(2, 6))
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_ylim(middle.min() / 3, middle.max() * 2)
+        axes.xaxis.set_major_locator(FixedLocator(list(members)))
+        axes.xaxis.set_minor_locator(FixedLocator([]))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        plain_log(axes)
+        axes.set_xlabel("members M")
+        axes.set_ylabel("root mean square error of ‖f(x)‖")
+
+    return _svg(draw, "ensemble", height=3.2)
+
+
+def irreps(section: IrrepSection) -> str:
+    """The share of the violation's power in each irrep."""
+    shares = sorted(section.shares, key=lambda s: s.share.mean, reverse=True)[:24]
+
+    def draw(axes: Axes) -> None:
+        rows = np.arange(len(shares))[::-1]
+        middle = np.array([s.share.mean for s in shares])
+        ends = np.array([[s.share.mean - s.share.low for s in shares], [s.share.high - s.share.mean for s in shares]])
+        axes.barh(rows, middle, height=0.6, color=BLUE.light, alpha=0.75)
+        axes.errorbar(middle, rows, xerr=np.maximum(ends, 0), fmt="none", ecolor=INK.light, linewidth=1)
+        axes.set_yticks(rows, [s.name for s in shares])
+        reach = max(s.share.mean if math.isnan(s.share.high) else s.share.high for s in shares)
+        axes.set_xlim(0, min(1.02, 1.15 * reach) or 1)
+        axes.set_xlabel("share of the violation's power")
+        axes.grid(False, axis="y")
+
+    return _svg(draw, "irreps", height=0.8 + 0.26 * len(shares))
+
+
+def checkpoints(points: Sequence[Checkpoint], unit: str) -> str:
+    """The mean error along training."""
+
+    def draw(axes: Axes) -> None:
+        steps = [p.step for p in points]
+        errors = [p.shown for p in points]
+        low, high = [e.low for e in errors], [e.high for e in errors]
+        axes.fill_between(steps, low, high, color=BLUE.light, alpha=0.15, linewidth=0)
+        axes.plot(steps, [e.mean for e in errors], "o-", color=BLUE.light)
+        axes.set_ylim(0, None)
+        axes.set_xlabel("training step")
+        axes.set_ylabel(f"error {unit}")
+
+    return _svg(draw, "checkpoints", height=2.8)
+
+
+def curve(transform: TransformResult, number: int) -> str:
+    """The error over the strength of a change, with its interval and floor; and how many predictions stay."""
+    points = transform.points
+
+    def draw(axes: Axes) -> None:
+        strengths = [p.strength for p in points]
+        ends = [(p.error.low, p.error.high) if p.error.low <= p.error.high else (p.error.mean,) * 2 for p in points]
+        low, high = zip(*ends, strict=True)
+        axes.fill_between(strengths, low, high, color=BLUE.light, alpha=0.15, linewidth=0)
+        axes.plot(strengths, [p.error.mean for p in points], "o-", color=BLUE.light)
+        axes.plot(strengths, [p.floor for p in points], "--", color=MUTED.light, linewidth=1)
+        label_line(axes, strengths[-1], points[-1].error.mean, "error", BLUE.light)
+        kept = [p for p in points if p.same_predictions is not None]
+        if kept:
+            changed = [1 - p.same_predictions.mean for p in kept if p.same_predictions is not None]
+            axes.plot([p.strength for p in kept], changed, "o-", color=VERMILLION.light)
+            label_line(axes, kept[-1].strength, changed[-1], "predictions changed", VERMILLION.light)
+        if transform.still is not None:
+            axes.axvline(transform.still, color=MUTED.light, linewidth=0.8, zorder=0)
+        top = max([p.error.mean for p in points if math.isfinite(p.error.mean)] + [e for e in high if math.isfinite(e)])
+        axes.set_ylim(0, 1.05 * top or 1.0)
+        axes.margins(x=0.12)
+        axes.set_xlabel(transform.name)
+        axes.set_ylabel(f"error {of(transform.unit)}")
+
+    return _svg(draw, f"curve-{number}", height=2.8)
+
+
+def _marks(section: LayerSection, name: str) -> str:
+    """What is written beside a layer."""
+    parts = []
+    if name == section.guilty and not section.expected:
+        parts.append("starts here")
+    if name == section.steepest:
+        parts.append("grows most here")
+    return ", ".join(parts)
+
+
+def _named(layer: LayerResult) -> str:
+    return folded(layer.name if layer.kind in layer.name else f"{layer.name}  {layer.kind}", 40)
+
+
+def _svg(draw: Callable[[Axes], None], name: str, height: float, width: float = 8.6) -> str:
+    with canvas(width, height) as figure:
+        draw(_axes(figure))
+        stream = io.StringIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return inline_svg(stream.getvalue(), prefix=f"audit-{name}")
+
+
+def _axes(figure: Figure) -> Axes:
+    return figure.add_subplot()
+
+
+WIDTH, HEIGHT = 860.0, 230.0
+LEFT, RIGHT, TOP, BOTTOM = 62.0, 850.0, 12.0, 200.0
+
+
+def columns(elements: Sequence[ElementResult]) -> str:
+    """Mean, 5 to 95 % of the inputs and floor of every element."""
+    ticks = nice_ticks(largest(v for e in elements for v in (e.shown.q95, e.shown.estimate.high, e.shown_floor)))
+    y = lambda value: BOTTOM - (BOTTOM - TOP) * min(value / ticks[-1], 1.05)  # infinite errors end above the last tick
+    step = (RIGHT - LEFT) / len(elements)
+    wide = min(0.62 * step, 34.0)
+    parts = []
+    for tick in (0.0, *ticks):
+        parts.append(tag("line", x1=LEFT, x2=RIGHT, y1=y(tick), y2=y(tick), class_="ring"))
+        parts.append(label(relative(tick), LEFT - 8, y(tick) + 4, "end", class_="tick"))
+    for i, e in enumerate(elements):
+        x, mean = LEFT + (i + 0.5) * step, e.shown.estimate.mean
+        bar = tag("rect", x=x - wide / 2, y=y(mean), width=wide, height=BOTTOM - y(mean), class_="bar")
+        spread = tag("line", x1=x, x2=x, y1=y(e.shown.q05), y2=y(e.shown.q95), class_="spread")
+        floor = tag("line", x1=x - step / 2, x2=x + step / 2, y1=y(e.shown_floor), y2=y(e.shown_floor), class_="floor")
+        parts.append(tag("g", bar + spread + floor, class_="column", data_label=e.label))
+        if step >= 60:
+            parts.append(label(_short(e.label, int(step / 7)), x, BOTTOM + 18, class_="tick"))
+    if step < 60:
+        parts.append(label("elements, the largest error first", (LEFT + RIGHT) / 2, BOTTOM + 20, class_="tick"))
+    said = (
+        f"Relative error of {len(elements)} elements, the largest {relative(elements[0].shown.estimate.mean)} "
+        f"for {elements[0].label}. The table below holds every number."
+    )
+    return tag("svg", "".join(parts), viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}", role="img", aria_label=said)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,254 @@
+"""Where in a model the violation starts and which part of the outputs it is, what lies beside the error, and how the
+audit went: members, the data's own symmetry, remedies, points of training, time, and what was left out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from equitangents.audit.report.sections import Estimate
+
+_ALIKE = 1e-5
+"""Members whose part of the violation is this share of the whole differ by rounding alone."""
+
+
+@dataclass(frozen=True)
+class IrrepShare:
+    """How much of the violation's power one irreducible representation carries."""
+
+    name: str
+    dimension: int
+    share: Estimate
+    """Share of the power of g ↦ ρ(g)⁻¹f(ρ(g)x) outside the trivial irrep."""
+
+
+@dataclass(frozen=True)
+class IrrepSection:
+    """Decomposition of the orbit signal g ↦ ρ(g)⁻¹f(ρ(g)x), which is constant for an equivariant f."""
+
+    method: str
+    violation_share: float
+    """Power outside the trivial irrep over the total power."""
+    shares: list[IrrepShare]
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """The error after one layer, in order of execution."""
+
+    name: str
+    kind: str
+    shape: list[int]
+    """Shape of its output for one input."""
+    error: float
+    """Smallest error that any orthogonal action on its output could have."""
+    floor: float
+    broken: bool
+    noise: float
+    """Relative difference of two evaluations; above 0 in layers that are random."""
+    growth: float | None = None
+    """How much larger the error is than that of the layer's input, or of the layer before where that is not seen."""
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The error after one change: another input size, or one layer with another padding or stride."""
+
+    change: str
+    layer: str | None
+    """The layer changed; null: the input was."""
+    first_broken: str | None
+    """Where the violation starts after the change; null: nowhere."""
+    error: float | None
+    """Error of the model's output; null: the changed model does not run."""
+    note: str
+
+
+@dataclass(frozen=True)
+class LayerSection:
+    """Where the violation starts."""
+
+    layers: list[LayerResult]
+    guilty: str | None
+    """Name of the layer where it starts; null if no layer breaks the symmetry."""
+    reason: str
+    sweep: list[SweepResult]
+    steepest: str | None = None
+    """Name of the layer where the error grows most; null if no layer breaks the symmetry."""
+    expected: bool = False
+    """True: the first layer with weights breaks the symmetry already, whatever its padding or stride, as expected of a
+    network that is not built to be equivariant."""
+
+
+@dataclass(frozen=True)
+class EnsembleSize:
+    """The squared violation of the mean of some members, measured and by the fitted law."""
+
+    members: int
+    squared_error: Estimate
+    fitted: float
+    theory: float | None
+    """Infinitely wide networks; null where no theory was given."""
+
+
+@dataclass(frozen=True)
+class EnsembleSection:
+    """The law E‖violation of the mean of M members‖² = limit² + finite²/M, relative to the mean's norm squared."""
+
+    members: int
+    member_error: Estimate
+    """Mean over members of a member's own error, a mean of errors relative to each input's ‖f(x)‖."""
+    mean_error: Estimate
+    """Error of the mean of all members, in the same way; `sizes` and `limit` are root mean squares."""
+    sizes: list[EnsembleSize]
+    finite: float
+    """What more members cure: the coefficient of 1/√M."""
+    limit: Estimate
+    """What more members will not cure: the error at M → ∞."""
+    exponent: float | None
+    """Fitted power of M of the error above its limit, −1/2 expected; null if there is nothing to fit."""
+    theory_limit: float | None
+    """The limit for infinitely wide networks; null where no theory was given."""
+    by_spread: float | None = None
+    """Root mean square of ‖f(x)‖ over the spread between inputs, which puts these errors in units of the spread; null
+    where there is no spread."""
+    by_design: str | None = None
+    """Whether the mean of infinitely many such members is equivariant at this width, or in the limit of infinite width
+    alone; null where the layers do not tell, or the members were not trained on all copies of their data."""
+
+    @property
+    def alike(self) -> bool:
+        """Whether all members have the same violation, up to rounding."""
+        return self.finite <= _ALIKE * math.sqrt(max(self.sizes[0].squared_error.mean, 0.0))
+
+    @property
+    def errors(self) -> tuple[Estimate, Estimate, Estimate]:
+        """Root mean square errors of one member, of the mean of all, and of infinitely many: one quantity."""
+        one, now = self.sizes[0].squared_error.rooted, self.sizes[-1].squared_error.rooted
+        return one, now, now if self.alike else self.limit
+
+
+@dataclass(frozen=True)
+class DataSection:
+    """Whether the data have the symmetry: p(x) against p(ρ(g)x)."""
+
+    test: Literal["kernel", "classifier"]
+    statistic: float
+    """Squared maximum mean discrepancy, or the accuracy of a classifier that tells both apart."""
+    p_value: float
+    inputs: int
+    symmetric: bool | None
+    """False: the data tell transformed inputs apart at 5 %; null: too few inputs to say."""
+    label_agreement: float | None
+    """Share of transformed inputs whose nearest neighbour in the data has their label; null without labels."""
+    label_agreement_untransformed: float | None
+    """The share of inputs as they are given whose nearest neighbour has their label: the mark to compare with."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What one remedy would bring."""
+
+    name: str
+    measured: bool
+    """False: an extrapolation, or not known; `note` says which."""
+    error_before: float | None
+    """Relative to ‖f(x)‖, as `error_after`; of more members both are root mean squares."""
+    error_after: float | None
+    task_before: float | None
+    task_after: float | None
+    cost: str
+    note: str
+    quantity: str = ""
+    """What `before` and `after` both are."""
+    before: Estimate | None = None
+    """The error now, in the headline's unit, with its interval."""
+    after: Estimate | None = None
+    """This error with the remedy; null: not known."""
+    passes_before: int | None = None
+    """Forward passes for every input now; for the remedy of more members alone."""
+    mixed_before: float | None = None
+    """The task's error over inputs in all orientations alike, the given one and those that were tried."""
+    mixed_after: float | None = None
+    passes_after: int | None = None
+    """Forward passes for every input with as many members as the law asks for; null: no number of them does, or none
+    more is needed."""
+
+    @property
+    def before_after(self) -> tuple[Estimate | None, Estimate | None]:
+        """The error before and after, in the headline's unit where there is one."""
+        alone = lambda value: None if value is None else Estimate(value, value, value)
+        return self.before or alone(self.error_before), self.after or alone(self.error_after)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The error at one point of training."""
+
+    label: str
+    step: float
+    error: Estimate
+    elements: list[float]
+    """Mean error of each element, in the order of `elements`."""
+    same_predictions: float | None
+    judged: Estimate | None = None
+    """The error in the headline's unit; a spread is that between this checkpoint's outputs."""
+    judged_elements: list[float] = field(default_factory=list)
+    """Mean error of each element in the headline's unit."""
+
+    @property
+    def shown(self) -> Estimate:
+        """The error in the headline's unit where there is one."""
+        return self.judged or self.error
+
+    @property
+    def shown_elements(self) -> list[float]:
+        """The error under every element, in the unit of `shown`."""
+        return self.judged_elements or self.elements
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A part of the audit that was left out, and why."""
+
+    section: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Where the time went."""
+
+    total_seconds: float
+    model_seconds: float
+    """Inside the model."""
+    evaluations: int
+    """Inputs that the model, its members, layers, checkpoints and changed copies were given, in all parts of the audit;
+    copies that fill up a batch count."""
+    batches: int = 0
+    """Calls in which they were given."""
+    parts: dict[str, int] = field(default_factory=dict)
+    """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
+    passes: float = 0.0
+    """`evaluations` over the inputs of the audit: so often each was evaluated, on average."""
+    weights: int | None = None
+    """Bytes of the model's weights; None: not known, so that batches were planned by the inputs alone, or asked for."""
+    activations: int | None = None
+    """Bytes of the activations that are alive at once for a batch of `settings.batch_size`, counted for one input; None
+    as for `weights`."""
+    member_passes: int = 0
+    """Inputs that single members of an ensemble were given; `model_seconds` over this is one forward pass."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the audit was asked to do."""
+
+    confidence: float
+    resamples: int
+    seed: int
+    batch_size: int
+    inputs: int
+    values: dict[str, Any] = field(default_factory=dict)

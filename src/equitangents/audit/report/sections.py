@@ -1,0 +1,461 @@
+"""What an audit finds, as small records: each class is one object of the report's JSON.
+
+Errors are relative: ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖. Those called `judged` are in the unit of the headline, which
+may be the spread between inputs, or probability, instead; the verdict follows from these. A floor is the error that a
+perfectly equivariant function would show all the same, because arrays are resampled, numbers rounded, or the function
+is random.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Verdict = Literal["equivariant", "equivariant within tolerance", "broken", "stochastic", "undecided"]
+Unit = Literal["norm", "spread", "absolute", "classes", "share", "probability"]
+
+
+def of(unit: str) -> str:
+    """What a percentage is of."""
+    return {
+        "norm": "of ‖f(x)‖",
+        "spread": "of the spread between inputs",
+        "absolute": "of output_scale",
+        "classes": "of cases",
+        "probability": "of probability",
+        "share": "as a share of pixels or boxes",
+    }[unit]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its confidence interval, over inputs and, where elements were sampled, over elements.
+
+    Both ends are null (NaN) where there is no interval: below 5 inputs or sampled elements, or if all values are equal.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def rooted(self) -> Estimate:
+        """The square roots of a mean square and its interval."""
+        return Estimate(*(math.sqrt(max(value, 0.0)) for value in (self.mean, self.low, self.high)))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a relative error is distributed over inputs and elements."""
+
+    estimate: Estimate
+    q05: float
+    q25: float
+    median: float
+    q75: float
+    q95: float
+    worst: float
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The error that the sentence, the verdict and `--fail-above` use."""
+
+    unit: Unit
+    """What violations are divided by: "norm": ‖f(x)‖; "spread": the root mean square distance of f(x) from its mean
+    over the inputs and their moved copies; "probability": √2, of outputs that are probabilities; "absolute":
+    output_scale, or 1; "classes": outputs are class numbers, and the error is the share of them that changes; "share":
+    the error is one by itself, of pixels or boxes, as `compared` of the outputs says."""
+    reason: str
+    """Why this unit."""
+    error: Spread
+    """Over all inputs and elements, the identity left out; the largest over the outputs."""
+    floor: float
+    """Mean over elements of their floors, in the same unit."""
+    bound: float
+    """Upper end of the interval of the mean error over inputs, of the element where it is largest; where there is no
+    interval, the largest error."""
+    tolerance: float | None = None
+    """The error that was called acceptable; null: none was."""
+    rounding: float = 0.0
+    """The part of the floor that is not interpolation: rounding, and the noise of a model that is random."""
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """One moved input whose error is above its own floor, measured for it and seen again each time."""
+
+    output: str
+    label: str
+    """The element."""
+    index: int
+    """Row of the sample."""
+    error: float
+    """In the headline's unit."""
+    floor: float
+    """The floor of this input under this element, in the unit of `error`."""
+    inputs: int
+    """How many inputs have an error as far above what floors explain, under some element."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a verdict is open, and what would decide it."""
+
+    cause: Literal["floor", "spread", "inputs", "vanishing", "noise", "interval", "interrupted"]
+    """"floor": rounding or interpolation hides too much; "spread": outputs differ between inputs by no more than
+    rounding; "inputs": the group moves none of them; "vanishing": outputs are rounding; "noise": the model is random;
+    "interval": it holds the floor or the tolerance."""
+    said: str
+    """One clause for what hides the answer, and one for what would give it."""
+
+
+@dataclass(frozen=True)
+class UndefinedPose:
+    """An element under which the model gave NaN or infinite values."""
+
+    label: str
+    inputs: int
+    """For how many inputs."""
+    index: int
+    """Row of the first of them in the sample."""
+
+
+@dataclass(frozen=True)
+class FloatFloor:
+    """What rounding alone does to the outputs, relative to their norm."""
+
+    value: float
+    method: Literal["float64", "perturbation", "none"]
+    """"float64": against the model in double precision; "perturbation": inputs changed by one rounding."""
+
+
+@dataclass(frozen=True)
+class InputContract:
+    """One array that the model reads, and how the group acts on it."""
+
+    name: str
+    shape: list[int]
+    """Shape of the sample, batch axis first."""
+    dtype: str
+    action: str
+    """What the group does to it; "none": it does not transform."""
+    exact: bool
+    """False: the action resamples, and is one only approximately."""
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How items of f(ρ(g)x) were matched with those of ρ(g)f(x); means over elements and inputs."""
+
+    iou: Estimate | None
+    """Mean IoU of the matched boxes; null where items are no boxes, or none was matched."""
+    missed: Estimate | None
+    """Share of the items of ρ(g)f(x) without a partner; null where there are none."""
+    extra: Estimate | None
+    """Share of the items of f(ρ(g)x) without a partner; null where there are none."""
+
+
+@dataclass(frozen=True)
+class OutputContract:
+    """One array that the model returns, how it should transform, and the error of that array alone."""
+
+    name: str
+    shape: list[int]
+    """Shape for one input."""
+    action: str
+    """How it should transform; "invariant": not at all."""
+    error: Estimate
+    judged: Estimate | None = None
+    """The error in the headline's unit, or in the output's own, `unit`."""
+    floor: float | None = None
+    """Mean over elements of its floors, in the same unit."""
+    rms: float | None = None
+    """Root mean square of its norm over the inputs."""
+    spread: float | None = None
+    """Root mean square distance of this output from its mean over the inputs and their moved copies; null: of a single
+    input, of class numbers, and where that is no more than rounding."""
+    scale: float | None = None
+    """The output_scale that was given for it."""
+    vanishes: bool = False
+    """Whether it is no larger than its rounding for all inputs, moved or not."""
+    fails_under: list[str] = field(default_factory=list)
+    """Labels of the elements under which it fails: its interval lies above twice the floor, and above the tolerance."""
+    compared: str | None = None
+    """What its error is, of masks of classes and of sets; null: the norm of a difference."""
+    matching: Matching | None = None
+    """What was matched, missed and extra, where the output is a set."""
+    unit: Unit | None = None
+    """What `judged` is relative to: that of the headline, but for class numbers, masks and sets, outputs with an
+    output_scale, and outputs without a spread."""
+
+    @property
+    def shown(self) -> Estimate:
+        """The error in the headline's unit where there is one."""
+        return self.judged or self.error
+
+
+@dataclass(frozen=True)
+class ContractSection:
+    """What was tested: the group, and its actions on inputs and outputs."""
+
+    group: str
+    order: int | None
+    """Number of elements; null: infinitely many."""
+    complete: bool
+    """True: every element was tried; false: elements were drawn at random (Haar measure)."""
+    elements: int
+    """How many elements were tried, the identity left out."""
+    layout: Literal["channels_last", "channels_first"] | None
+    """Where images keep their channels; null: no input is an image."""
+    inputs: list[InputContract]
+    outputs: list[OutputContract]
+    law: bool = True
+    """False: transforms, which form no group; their strengths stand where elements do."""
+
+    @property
+    def noun(self) -> str:
+        """What is tried: "element" or "strength"."""
+        return "element" if self.law else "strength"
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    """What was audited, and whether it answers alike each time."""
+
+    name: str
+    kind: str
+    """"callable", "torch", "onnx", "scikit-learn", "network", "deep ensemble", "infinite ensemble", "members"."""
+    dtype: str
+    """Floating-point type of the outputs."""
+    device: str
+    deterministic: bool
+    """False: the same batch gave two different answers."""
+    batch_independent: bool
+    """False: an input's output depends on what else is in its batch."""
+    noise: float
+    """Relative difference of two evaluations of the same inputs; 0 for deterministic models."""
+
+
+RuleUnit = Literal["norm", "spread", "classes"]
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """The rule by which one output moves, fitted on half of the inputs and tested on the other half."""
+
+    output: str
+    found: bool
+    """Whether its error is below a quarter of that of an invariant output under every generator, by tests that hold for
+    all rules at once."""
+    kind: Literal["permutation", "orthogonal", "kind", "inverse", "none"]
+    """"permutation": classes or channels change places; "orthogonal": a matrix acts on them; "kind": vectors, images,
+    irreps, …; "inverse": the action that was given, with the inverse elements; "none": no rule was found."""
+    rule: str
+    """The rule in words; of outputs without a rule the one that came nearest."""
+    by_hand: str | None
+    """What to give as output_action for the same; null: only "find" gives it."""
+    error: Estimate | None
+    """Mean error with this rule, on the inputs that did not fit it."""
+    invariant: Estimate | None
+    """Mean error of the same inputs as an invariant output, or with the action that was given."""
+    unit: RuleUnit
+    """What both are relative to."""
+    defect: float | None
+    """How far the fitted matrices of the generators are from the relations of the group; 0: they hold."""
+    fitted_on: int
+    """Inputs that fitted the rule."""
+    tested_on: int
+    """Inputs that tested it."""
+    tried: list[str]
+    """The rules that were tested."""
+    agreement: Estimate | None = field(default=None, kw_only=True)
+    """The share of predictions that move as the rule says, on the inputs that tested; null without classes."""
+    probability: Estimate | None = field(default=None, kw_only=True)
+    """By how much probabilities differ from those that the rule gives, over √2."""
+    tests: int
+    """How many tests the finding accounts for: rules, generators and outputs."""
+
+
+@dataclass(frozen=True)
+class ElementResult:
+    """Everything about one element of the group."""
+
+    label: str
+    parameter: Any
+    """Replays the element: a number of the finite group, an angle in degrees, a matrix, a permutation."""
+    angle: float | None
+    """Degrees, if the element is a turn of the plane; null if not."""
+    exact: bool
+    """False: the inputs were resampled."""
+    error: Spread
+    worst_input: int
+    """Row of the sample with the largest error."""
+    round_trip_floor: float | None
+    """Mean of ‖f(ρ(g⁻¹)ρ(g)x) − f(x)‖/‖f(x)‖; null for exact elements."""
+    reference_floor: float | None
+    """Mean of ‖f(ρ(g)x) − f(ρ′(g)x)‖/‖f(x)‖, ρ′ interpolating more accurately; null where there is none."""
+    floor: float
+    """The largest of the floors: resampling, rounding, noise."""
+    at_floor: bool
+    """Whether the error is no larger than what the floor explains."""
+    same_prediction: float | None
+    """Share of inputs whose predicted class stays; null if the output is not a vector of class scores."""
+    divergence: float | None
+    """Mean Jensen-Shannon divergence in bits between the predicted distributions; null without probabilities."""
+    judged: Spread | None = None
+    """The error in the headline's unit."""
+    judged_floor: float | None = None
+    """The floor in the headline's unit."""
+    above: bool | None = None
+    """Whether some output fails under it."""
+
+    @property
+    def shown(self) -> Spread:
+        """The error in the headline's unit where there is one: what tables and drawings show."""
+        return self.judged or self.error
+
+    @property
+    def shown_floor(self) -> float:
+        """The floor in the unit of `shown`."""
+        return self.floor if self.judged_floor is None else self.judged_floor
+
+
+@dataclass(frozen=True)
+class OrbitSection:
+    """What the model does along orbits {ρ(g)x}."""
+
+    same_predictions: Estimate | None
+    """Share of the elements, the identity left out, that keep the predicted class; null without class scores."""
+    relative_std: Estimate
+    """The identity included: ‖std over g of ρ(g)⁻¹f(ρ(g)x)‖ / ‖mean over g‖."""
+    divergence: Estimate | None
+    """Jensen-Shannon divergence in bits of predictions along the orbit; null without probabilities."""
+    outputs: Literal["values", "logits", "probabilities"]
+    """What the outputs were taken for."""
+
+
+@dataclass(frozen=True)
+class RelativeSection:
+    """The violation in other units than the output's own norm."""
+
+    rms_norm: float
+    """Root mean square of ‖f(x)‖ over the sample."""
+    rms_violation: float
+    """Root mean square of ‖f(ρ(g)x) − ρ(g)f(x)‖ over the sample and elements."""
+    task: str | None
+    """"root mean square error" or "error rate"; null without labels."""
+    task_error: float | None
+    violation_over_task_error: float | None
+    """Violation, or share of changed predictions, over the task's error."""
+    transformed_task_error: float | None
+    """The task's error on transformed inputs."""
+    member_spread: float | None
+    """Root mean square over inputs of the standard deviation between members."""
+    violation_over_member_spread: float | None
+    error_by_spread: Spread | None = None
+    """Violations over the spread between inputs and moved copies, the largest over the outputs; null where there is
+    none."""
+    floor_by_spread: float | None = None
+    """Mean over elements of their floors, in the same unit."""
+
+
+@dataclass(frozen=True)
+class SetResult:
+    """The error on one set of inputs, on the data or off it."""
+
+    name: str
+    kind: Literal["data", "noise", "shuffled", "other"]
+    inputs: int
+    error: Estimate
+    floor: float
+    at_floor: bool
+    same_predictions: Estimate | None
+    relative_std: Estimate
+    judged: Estimate | None = None
+    """The error in the headline's unit; a spread is that between the inputs of this set."""
+    judged_floor: float | None = None
+
+    @property
+    def shown(self) -> Estimate:
+        """The error in the headline's unit where there is one."""
+        return self.judged or self.error
+
+    @property
+    def shown_floor(self) -> float:
+        """The floor in the unit of `shown`."""
+        return self.floor if self.judged_floor is None else self.judged_floor
+
+
+@dataclass(frozen=True)
+class LieResult:
+    """Size of the Lie derivative at the identity along one generator, relative to ‖f(x)‖ per unit of it."""
+
+    generator: str
+    unit: str
+    value: Estimate
+    method: Literal["jvp", "differences"]
+    step: float | None
+    """Step of the differences, in units of the generator."""
+
+
+@dataclass(frozen=True)
+class OrbitPoint:
+    """One point of an orbit: the input as the model saw it, and what it answered."""
+
+    label: str
+    parameter: Any
+    angle: float | None
+    inputs: dict[str, Any]
+    """Arrays by input name, as nested lists; inputs that do not transform and large ones are left out."""
+    prediction: list[float] | None
+    """The first output, flattened; null if it is large."""
+    error: float
+
+
+@dataclass(frozen=True)
+class Witness:
+    """An input and the element with which its error is large, or typical; enough to replay it."""
+
+    kind: Literal["worst", "typical"]
+    index: int
+    """Row of the sample."""
+    label: str
+    parameter: Any
+    error: float
+    image_layout: Literal["channels_last", "channels_first"] | None
+    """Not null: the first transformed input is an image, its channels where this says."""
+    orbit: list[OrbitPoint]
+    """The identity first."""
+
+
+@dataclass(frozen=True)
+class StrengthResult:
+    """The error at one strength."""
+
+    strength: float
+    error: Estimate
+    """Mean over the inputs of ‖f(T_s x) − f(x)‖ in `unit`; its interval is over the inputs."""
+    floor: float
+    """What rounding and chance explain, in the same unit."""
+    at_floor: bool
+    above: bool
+    """Whether the error lies above twice its floor and, if there is a tolerance, above that, by its interval."""
+    same_predictions: Estimate | None
+    """Share of the inputs whose predicted class stays; null without class scores."""
+
+
+@dataclass(frozen=True)
+class TransformResult:
+    """One curve: the error over the strength of one transform."""
+
+    name: str
+    unit: str
+    """What errors are relative to, as in `headline`."""
+    still: float | None
+    """The strength at which nothing changes, where it is known."""
+    points: list[StrengthResult]
+    """By rising strength."""
+    said: str
+    """The curve in one sentence."""

@@ -1,0 +1,254 @@
+"""What `equitangents audit` is told in words, and all of it that can be refused before anything heavy is imported."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+Limits = float | dict[str, float] | None
+
+
+def check_choice(option: str, value: str | None, choices: Sequence[str]) -> None:
+    """Raise unless the value is one of the choices, or None."""
+    if value is not None and value not in choices:
+        said = f"{option.removeprefix('--')} is {value!r}; expected {' or '.join(choices)}"
+        raise typer.BadParameter(said, param_hint=option)
+
+
+def check_together(told: Mapping[str, object], atoms: bool) -> None:
+    """Raise unless the options that are given belong together; `atoms`: of a potential, not of a model."""
+    given = [option for option, value in told.items() if value is not None]
+    if atoms:
+        if {"MODEL", "--data", "--group"} & set(given):
+            raise typer.BadParameter("goes without MODEL, --data and --group", param_hint="--atoms")
+        for option in ("--min-agreement", "--command", "--effort quick"):
+            if option in given:
+                raise typer.BadParameter(f"goes without {option}", param_hint="--atoms")
+        return
+    command = "--command" in given
+    if command and "MODEL" in given:
+        raise typer.BadParameter("goes without MODEL", param_hint="--command")
+    for option in ("--tests", "--tolerances", "--features"):
+        if option in given:
+            raise typer.BadParameter("goes with --atoms", param_hint=option)
+    for option in ("--timeout", "--answers"):
+        if option in given and not command:
+            raise typer.BadParameter("goes with --command", param_hint=option)
+    for option, also in (("MODEL", "--command"), ("--data", "--data"), ("--group", "--transform")):
+        if not {option, also} & set(given):
+            raise typer.BadParameter("is missing; or give --atoms and --calculator", param_hint=option)
+
+
+def check_counts(counts: Mapping[str, int | None]) -> None:
+    """Raise unless every number that is given is at least 1."""
+    for option, count in counts.items():
+        if count is not None and count < 1:
+            raise typer.BadParameter(f"{count}; expected a whole number, at least 1", param_hint=option)
+
+
+def check_file(name: str, path: Path | str | None) -> None:
+    """Raise unless the file that is to be read is there, or none is given."""
+    from equitangents.errors import InvalidArgumentError
+
+    if path is not None and not Path(path).is_file():
+        raise InvalidArgumentError(f"{name} is {str(path)!r}, which is not a file")
+
+
+def check_program(command: str | None) -> None:
+    """Raise unless the first word of --command is a program; other faults of the line are told when it is split."""
+    try:
+        words = shlex.split(command or "")
+    except ValueError:
+        return
+    if words and shutil.which(words[0]) is None:
+        raise typer.BadParameter(f"there is no program {words[0]!r}", param_hint="--command")
+
+
+def share(text: str, option: str) -> float:
+    """ "5%", "5 %" and "0.05" as 0.05."""
+    plain = text.strip()
+    percent = plain.endswith("%")
+    try:
+        number = float(plain.removesuffix("%"))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r}; expected a number such as 0.05, or 5%", param_hint=option) from None
+    return number / 100 if percent else number
+
+
+def limits_of(text: str | None) -> Limits:
+    """--fail-above: one share, or shares by name."""
+    limits = scales(text, "--fail-above", shares=True)
+    for limit in limits.values() if isinstance(limits, dict) else [] if limits is None else [limits]:
+        if not 0 <= limit < float("inf"):
+            raise typer.BadParameter(f"{limit:g}; expected a number, at least 0", param_hint="--fail-above")
+    return limits
+
+
+def agreement_of(text: str | None) -> float | None:
+    """--min-agreement: a share from 0 to 1."""
+    if text is None:
+        return None
+    found = share(text, "--min-agreement")
+    if not 0 <= found <= 1:
+        hint = f"; did you mean {found:g}%?" if 1 < found <= 100 else ""
+        raise typer.BadParameter(f"{text!r}; expected a share, 0.95 or 95%{hint}", param_hint="--min-agreement")
+    return found
+
+
+def tolerance_of(text: str | None) -> float | None:
+    """--tolerance: a share, above 0."""
+    if text is None:
+        return None
+    found = share(text, "--tolerance")
+    if not 0 < found < float("inf"):
+        raise typer.BadParameter(f"{text!r}; expected a number above 0, 0.01 or 1%", param_hint="--tolerance")
+    return found
+
+
+def scales(text: str | None, option: str = "--output-scale", shares: bool = False) -> Limits:
+    """ "0.1" as a number, "forces=0.1,energy=1" as numbers by name; `shares`: "10%" is one, too."""
+    if text is None:
+        return None
+    parts = [part.rpartition("=") for part in text.replace(" ", "").split(",")]
+    try:
+        numbers = [share(number, option) if shares else float(number) for _, _, number in parts]
+    except ValueError:
+        raise typer.BadParameter(f"{text!r}; expected a number, or NAME=NUMBER,…", param_hint=option) from None
+    if len(parts) == 1 and not parts[0][1]:
+        return numbers[0]
+    if not all(name for name, _, _ in parts):
+        raise typer.BadParameter("expected one number, or NAME=NUMBER,… for each", param_hint=option)
+    return {name: number for (name, _, _), number in zip(parts, numbers, strict=True)}
+
+
+def named(text: str | None) -> dict[str, float] | None:
+    """--tolerances: "forces=1,energy=0.1" as numbers by name."""
+    numbers = scales(text, "--tolerances")
+    if isinstance(numbers, float):
+        raise typer.BadParameter("expected NAME=NUMBER,…", param_hint="--tolerances")
+    return numbers
+
+
+def kinds_of(text: str | None, x: object) -> Any:
+    """--inputs: "vectors,none" as the tree of kinds that belongs to x."""
+    if text is None:
+        return None
+    parts = [None if part in ("none", "invariant") else part for part in text.replace(" ", "").split(",")]
+    if isinstance(x, dict):
+        if len(parts) != len(x):
+            raise typer.BadParameter(f"{len(parts)} kinds for the inputs {', '.join(x)}", param_hint="--inputs")
+        return dict(zip(x, parts, strict=True))
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def limited(x: Any, y: Any, limit: int | None, seed: int, axis: int = 0) -> tuple[Any, Any]:
+    """--limit: at most so many rows of x, whose batch is along `axis`, and of y."""
+    if limit is None:
+        return x, y
+    import numpy as np
+
+    arrays = x if isinstance(x, dict) else {"x": x}
+    n = np.shape(next(iter(arrays.values())))[axis]
+    rows = np.sort(np.random.default_rng(seed).choice(n, min(limit, n), replace=False))
+    chosen = {name: np.take(np.asarray(a), rows, axis=axis) for name, a in arrays.items()}
+    return (chosen if isinstance(x, dict) else chosen["x"]), (None if y is None else np.asarray(y)[rows])
+
+
+UNMOVED = ("none", "invariant")
+
+
+def output_kinds(text: str | None) -> Any:
+    """ "vectors,none", "labels:3,0,1,2/1,0,3,2", "boxes=unordered,scores=none" as what `output_action` takes."""
+    if text is None:
+        return None
+    parts: list[str] = []
+    for part in text.replace(" ", "").split(","):
+        if parts and parts[-1].rpartition("=")[2].startswith("labels:") and part.replace("/", "").isdigit():
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    named = [part.partition("=") for part in parts]
+    if all(equals for _, equals, _ in named):
+        return {name: _output_kind(kind) for name, _, kind in named}
+    if any(equals for _, equals, _ in named):
+        raise typer.BadParameter("expected a kind for each output, all with NAME= or none", param_hint="--outputs")
+    kinds = [_output_kind(part) for part in parts]
+    return kinds[0] if len(kinds) == 1 else tuple(kinds)
+
+
+def _output_kind(text: str) -> Any:
+    """One output's kind; "@1" after it: its batch is along axis 1."""
+    kind, at, axis = text.partition("@")
+    if at:
+        from equitangents.audit.contract.trees import Batch
+
+        if not axis.isdigit():
+            raise typer.BadParameter(f"expected KIND@AXIS, such as vectors@1; found {text}", param_hint="--outputs")
+        return Batch(_output_kind(kind), int(axis))
+    if kind.startswith("unordered"):
+        from equitangents.audit.contract.unordered import parse
+
+        return parse(kind)
+    if not kind.startswith("labels:"):
+        return None if kind in UNMOVED else kind
+    from equitangents.audit.contract.labels import Labels
+
+    try:
+        rows = [[int(c) for c in row.split(",")] for row in kind.removeprefix("labels:").split("/")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected labels:3,0,1,2, where each class goes; found {text}", param_hint="--outputs"
+        ) from None
+    return Labels(rows)
+
+
+def transforms(texts: list[str] | None, trust_imports: Any) -> Any:
+    """ "brightness:0.5..1.5", "gain:0.5,2", "module:function:0..1:5" as transforms by name; None of none.
+
+    `trust_imports(spec)` imports a function that is named by its module.
+    """
+    from equitangents.audit.contract.changes import Transform
+    from equitangents.audit.contract.named_changes import CHANGES
+
+    found = {}
+    for text in texts or []:
+        words = text.split(":")
+        own = words[0] not in CHANGES
+        head = 2 if own else 1
+        if len(words) not in (head + 1, head + 2) or (own and len(words) < 3):
+            raise typer.BadParameter(
+                f"expected NAME:LOW..HIGH, NAME:LOW..HIGH:COUNT or NAME:S,S,… with one of {', '.join(CHANGES)} or "
+                f"package.module:function as NAME; found {text}",
+                param_hint="--transform",
+            )
+        fn: Any = trust_imports(":".join(words[:2])) if own else words[0]
+        name = words[1] if own else words[0]
+        if name in found:
+            raise typer.BadParameter(f"{name} is given twice", param_hint="--transform")
+        found[name] = Transform(fn, _strengths(words[head:], text), name=name)
+    return found or None
+
+
+_COUNT = 9
+
+
+def _strengths(words: list[str], text: str) -> list[float]:
+    low, dots, high = words[0].partition("..")
+    try:
+        if not dots:
+            if len(words) > 1:
+                raise ValueError
+            return [float(s) for s in words[0].split(",")]
+        a, b, n = float(low), float(high), int(words[1]) if len(words) > 1 else _COUNT
+        if n < 2 or not a < b:
+            raise ValueError
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected strengths LOW..HIGH, LOW..HIGH:COUNT or S,S,…; found {text}", param_hint="--transform"
+        ) from None
+    return [round(a + (b - a) * i / (n - 1), 12) for i in range(n)]
