@@ -66,10 +66,11 @@ def compute(
             notes = (*notes, *told)
             if part is not None:
                 nngp, ntk = layout.public(nngp), layout.public(ntk)
-            elif _keeps_precision(chosen, program, arrays[0]):
-                nngp, ntk, mended = near_axis.mend(program, *arrays, nngp, ntk)
+            elif (doubt := _doubt(chosen, program, arrays[0])) is not None:
+                nngp, ntk, mended = near_axis.mend(doubt, partial(_of_pairs, program), *arrays, nngp, ntk)
                 if mended:
-                    notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs in numbers of 106 bits")
+                    how = "by the reference engine" if doubt.steps is None else "in numbers of 106 bits"
+                    notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs {how}")
         return result((x1, x2), nngp, ntk, part, memory, engine=chosen.name, form=steps.form, notes=notes)
 
 
@@ -135,11 +136,21 @@ def check_memory(program: Program, engine: Engine, x1: Any, x2: Any, part: Part 
     return check_field(part, n1, n2, dtype, working, any(isinstance(x, jax.Array) for x in (x1, x2)))
 
 
-def _keeps_precision(engine: Engine, program: Program, x: np.ndarray) -> bool:
-    """Whether small angles may be lost: a kink reads them without units, and no higher precision is at work."""
-    if near_axis.bent_steps(program) is None:
-        return False
-    return engine.computed_in(program, x.shape[-1], x.dtype.name) == x.dtype.name
+def _doubt(engine: Engine, program: Program, x: np.ndarray) -> near_axis.Doubt | None:
+    """Of which pairs small angles may be lost: a kink reads them without units, and no higher precision is at work."""
+    doubt = near_axis.doubt_of(program, engine.leaves_units)
+    higher = doubt is not None and engine.computed_in(program, x.shape[-1], x.dtype.name) != x.dtype.name
+    return None if higher else doubt
+
+
+def _of_pairs(program: Program, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK), (P,), of pairs of inputs, (P, *positions, C), by the reference engine in double precision."""
+    with precision.scope(np.float64):
+        parts = [
+            by_reference.kernels(program, *(x[n : n + 1].astype(np.float64) for x in (x1, x2))) for n in range(len(x1))
+        ]
+    nngp, ntk = (np.array([part[i][0, 0] for part in parts]) for i in range(2))
+    return nngp, ntk
 
 
 def _ways(program: Program, engine: Engine, part: Part | None) -> by_scale.Ways:

@@ -8,8 +8,10 @@ means m(p) = E[f(p)], computed once per input rather than once per pair.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
@@ -29,13 +31,26 @@ from equitangents.kernels.program import (
     Table,
     WindowPool,
 )
+from equitangents.kernels.units import leaves_units
 
 
 class State(NamedTuple):
-    """What is carried (D = q1 + q2 - 2K unless said otherwise) and Θ over pairs of positions and inputs."""
+    """What is carried (D = q1 + q2 - 2K unless said otherwise) and Θ over pairs of positions and inputs.
+
+    What is carried is an array, or a tuple of them.
+    """
 
     d: Any
     theta: Any
+
+    def map(self, change: Callable[[Any], Any]) -> State:
+        """With all its arrays changed alike."""
+        return State(*jax.tree.map(change, tuple(self)))
+
+    @classmethod
+    def begin(cls, d: Any) -> State:
+        """With what is carried, and without Θ."""
+        return cls(d, jnp.zeros_like(jax.tree.leaves(d)[0]))
 
 
 class Moments(NamedTuple):
@@ -98,8 +113,8 @@ def execute(
     """The state after `ops`; the geometry is one of the same `carry`."""
     for i, op in enumerate(ops):
         state = _PAIRS[type(op)](op, state, At(i, geometry, m1, m2, carry))
-        if isinstance(op, Dual):
-            carry = carry.bent()
+        if isinstance(op, Dual | Standardise):
+            carry = carry.after(op)
     return state
 
 
@@ -140,7 +155,7 @@ def _parallel(op: Parallel, state: State, at: At) -> State:
 
 def _standardise(op: Standardise, state: State, at: At) -> State:
     q1, q2 = at.variances(at.i)
-    f1, f2 = (1 / deviation(op, m.q[at.i]) for m in (at.m1, at.m2))
+    f1, f2 = (t / deviation(op, t * t * m.q[at.i]) for t, m in zip(at.carry.units(), (at.m1, at.m2), strict=True))
     # What is the same at all positions has their axis, so that it can be brought to pairs.
     f1, f2 = (jnp.broadcast_to(f, m.q[at.i].shape) for f, m in ((f1, at.m1), (f2, at.m2)))
     f1, f2 = at.both(at.i, f1, f2)
@@ -166,11 +181,15 @@ _PAIRS: dict[type, Any] = {
 }
 
 
-def field_moments(ops: tuple[Op, ...], q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
-    """Moments along `ops`, none of which pools."""
+def field_moments(
+    ops: tuple[Op, ...], q: ArrayLike, mean: ArrayLike, tables: dict[str, Any], unit: Any = None
+) -> Moments:
+    """Moments along `ops`, none of which pools, of fields in units (*batch,) up to where these are left."""
     found = Moments([q], [mean], [])
     for op in ops:
         inner = None
+        if unit is not None and leaves_units(op):
+            q, unit = q * unit**2, None
         if op.held:
             inner = Moments([], [], [field_moments(branch, q, mean, tables) for branch in op.held])
             q, mean = joined(op, [own.q[-1] for own in inner.branches], [own.mean[-1] for own in inner.branches])
