@@ -18,8 +18,7 @@ import numpy as np
 
 import equitangents as et
 from equitangents.kernels.engines import gpu
-from equitangents.kernels.plans.plan import plan
-from equitangents.kernels.plans.tables import tables_of
+from equitangents.kernels.plans.plan import plan, tables_of
 from equitangents.kernels.program import Program
 
 nn = et.nn

@@ -19,8 +19,7 @@ import equitangents as et
 from benchmarks.bench_gpu_engine import median
 from equitangents.kernels.engines import gpu
 from equitangents.kernels.engines.gpu import compiler, shape, source
-from equitangents.kernels.plans.plan import plan
-from equitangents.kernels.plans.tables import tables_of
+from equitangents.kernels.plans.plan import plan, tables_of
 from equitangents.kernels.program import Program
 
 nn = et.nn

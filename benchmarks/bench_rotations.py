@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 import equitangents as et
-from equitangents.kernels.engines.registry import engine_of
+from equitangents.kernels.engines.select import engine_of
 from equitangents.kernels.threads import threads
 
 LAYERS = 2

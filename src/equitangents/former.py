@@ -56,10 +56,10 @@ FORMER = {  # by room: in which file of the package they live
         "memory": "check_memory default_memory_limit",
     },
     "kernels": {
-        "kernels.cost": "KernelCost",
+        "kernels.cost.forecast": "KernelCost",
         "kernels.dispatch": "compute compute_diagonal kernel_cost",
         "kernels.equivariant": "EquivariantAverage",
-        "kernels.fields.result": "KernelField",
+        "kernels.result": "KernelField",
         "kernels.finite_width": "FiniteWidth",
         "kernels.monte_carlo": "MonteCarlo",
         "kernels.orbit": "OrbitAverage",

@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-from equitangents.kernels.engines import registry
+from equitangents.kernels.engines import select
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -40,7 +40,7 @@ RUN = [page for page in PAGES if examples(page) and page.name not in WITH_TORCH]
 @pytest.mark.parametrize("page", by_length(RUN))
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "_ENGINES", list(registry.engines()))  # a page registers one of its own
+    monkeypatch.setattr(select, "_ENGINES", list(select.engines()))  # a page registers one of its own
     run(page)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from equitangents import nn
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import cpu, engine_of
-from equitangents.kernels.engines.cpu import fields, library, run
+from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.cpu import structured as joint
 from equitangents.kernels.fields.part import part_of
 from equitangents.kernels.structured.batch import batch_of
@@ -41,7 +41,7 @@ def cases(rng):
     body = nn.Sequential(nn.Conv(1, 3), nn.Relu())
     part = part_of("all", 25)
     field = engine_of("cpu").field_steps(lower_field(body.layers, body.signals(small.shape[1:]))[1], part)
-    yield "field", lambda: fields.field_kernels(field, small, None)
+    yield "field", lambda: run.field_kernels(field, small, None)
 
     mixed = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.Attention(1), nn.GlobalAvgPool(), nn.Dense(1))
     program = mixed.lowered(small)[1]

@@ -8,8 +8,9 @@ import numpy as np
 import equitangents as et
 from equitangents import nn
 from equitangents.kernels.engines import cpu, engine_of
-from equitangents.kernels.engines.cpu import fields, library
+from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.cpu import rotations as compiled
+from equitangents.kernels.engines.cpu import run as runs
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.fields.part import part_of
 from equitangents.kernels.plans.stages import stages_of
@@ -128,8 +129,8 @@ def run_fields(net, x, y):
         plan = engine.field_steps(program, part)
         for number in range(len(library.instruction_sets())):
             for other in (y, None):
-                assert all(np.isfinite(k).all() for k in fields.field_kernels(plan, x, other, number))
-        fields.field_diagonal(plan, x)
+                assert all(np.isfinite(k).all() for k in runs.field_kernels(plan, x, other, number))
+        runs.field_diagonal(plan, x)
 
 
 def rotations():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.engines.reference import sizes
+from equitangents.kernels.engines.reference import tile
 from equitangents.nn import Conv, Dense, Erf, Flatten, GlobalAvgPool, Relu, Sequential
 
 run_module = importlib.import_module("equitangents.kernels.engines.reference.run")
@@ -17,7 +17,7 @@ NET = Sequential(Conv(2, 3, W_std=1.4, b_std=0.1), Relu(), Conv(2, 2), Erf(), Gl
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(sizes, "TILE_ELEMENTS", 5 * 6)
+    monkeypatch.setattr(tile, "TILE_ELEMENTS", 5 * 6)
 
 
 @pytest.mark.parametrize(("n1", "n2"), [(7, 5), *(pytest.param(*n, marks=pytest.mark.slow) for n in ((1, 3), (4, 2)))])

@@ -18,8 +18,8 @@ from equitangents.kernels.duals import Quadrature
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.program import Dual
-from equitangents.kernels.structured import Mix, StructuredProgram
 from equitangents.kernels.structured.batch import batch_of
+from equitangents.kernels.structured.program import Mix, StructuredProgram
 from kernels.comparison import TOLERANCES, largest
 from kernels.random_structured import grids, lines
 

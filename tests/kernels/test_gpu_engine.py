@@ -31,8 +31,7 @@ from equitangents.kernels.cost import forecast as cost
 from equitangents.kernels.engines import choose, gpu, select
 from equitangents.kernels.engines.gpu import availability, compiler, run, source
 from equitangents.kernels.engines.gpu.engine import GpuEngine
-from equitangents.kernels.plans.plan import plan
-from equitangents.kernels.plans.tables import tables_of
+from equitangents.kernels.plans.plan import plan, tables_of
 from equitangents.kernels.runs.programs import compute_diagonal
 from equitangents.nn import (
     Abs,
@@ -219,7 +218,7 @@ def test_tiles_fit_together(n, rng, monkeypatch):
     net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
     x1, x2 = (None if k is None else rng.standard_normal((k, 4, 2)) for k in n)
     whole = net.kernel(x1, x2, engine="gpu")
-    monkeypatch.setattr("equitangents.kernels.engines.gpu.tiles._EMULATED_WORK", 16 * 9)
+    monkeypatch.setattr("equitangents.kernels.engines.gpu.run._EMULATED_WORK", 16 * 9)
     parts = net.kernel(x1, x2, engine="gpu")
     np.testing.assert_allclose(parts.ntk, whole.ntk, rtol=1e-14)
     np.testing.assert_allclose(parts.nngp, whole.nngp, rtol=1e-14)

@@ -18,7 +18,7 @@ from equitangents.kernels import progress
 from equitangents.kernels.cost import calibration
 from equitangents.kernels.cost import forecast as cost
 from equitangents.kernels.engines.cpu.engine import CpuEngine
-from equitangents.kernels.engines.reference import sizes
+from equitangents.kernels.engines.reference import tile
 from equitangents.nn import (
     AvgPool,
     Conv,
@@ -204,8 +204,8 @@ def test_memory_is_what_the_tiles_take(monkeypatch):
     few, many = (net.kernel_cost((8, 8, 3), n, engine="reference") for n in (1000, 100_000))
     assert few.output_bytes == 2 * 1000**2 * 4
     assert many.working_bytes < few.working_bytes * 100
-    assert many.working_bytes <= 2 * sizes.PANEL + (64 << 20)
-    monkeypatch.setattr(sizes, "TILE_ELEMENTS", 4 * sizes.TILE_ELEMENTS)
+    assert many.working_bytes <= 2 * tile.PANEL + (64 << 20)
+    monkeypatch.setattr(tile, "TILE_ELEMENTS", 4 * tile.TILE_ELEMENTS)
     assert net.kernel_cost((8, 8, 3), 1000, engine="reference").working_bytes > few.working_bytes
 
 
@@ -250,7 +250,7 @@ def test_a_store_announces_itself_and_not_every_tile(monkeypatch, caplog, tmp_pa
 
 def test_progress_is_logged(monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="equitangents")
-    monkeypatch.setattr(sizes, "TILE_ELEMENTS", 16 * 4)
+    monkeypatch.setattr(tile, "TILE_ELEMENTS", 16 * 4)
     monkeypatch.setattr(progress, "_REPORTED", 0.0)
     Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1)).kernel(np.ones((4, 4, 4, 1)), engine="reference")
     assert "kernels: 33 % of the tiles are done" in caplog.text
@@ -260,8 +260,8 @@ def test_inputs_prepared_again_and_again_give_the_same_kernels(monkeypatch, rng)
     net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
     x = rng.standard_normal((7, 4, 4, 2))
     whole = net.kernel(x, engine="reference")
-    monkeypatch.setattr(sizes, "TILE_ELEMENTS", 16 * 4)
-    monkeypatch.setattr(sizes, "PANEL", 1)
+    monkeypatch.setattr(tile, "TILE_ELEMENTS", 16 * 4)
+    monkeypatch.setattr(tile, "PANEL", 1)
     for other in (net.kernel(x, engine="reference"), net.kernel(x, x[::-1].copy(), engine="reference")):
         mirrored = other.ntk if np.allclose(other.ntk, whole.ntk) else other.ntk[:, ::-1]
         np.testing.assert_allclose(mirrored, whole.ntk, rtol=1e-13)

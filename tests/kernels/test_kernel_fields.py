@@ -8,7 +8,7 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError, ShapeError
-from equitangents.kernels.engines.cpu import fields, library
+from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.fields.part import part_of
 from equitangents.kernels.fields.plan import field_plan
 from equitangents.kernels.fields.size import field_bytes
@@ -64,7 +64,7 @@ def test_every_instruction_set_writes_the_same_field(net):
         plan = field_plan(program, part_of(positions, 38))
         for dtype in (np.float32, np.float64):
             y = x.astype(dtype)
-            runs = [fields.field_kernels(plan, y[:3], y, n) for n in range(len(library.instruction_sets()))]
+            runs = [run.field_kernels(plan, y[:3], y, n) for n in range(len(library.instruction_sets()))]
             for pair in runs:
                 np.testing.assert_allclose(pair, runs[-1], rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-6)
 

@@ -9,7 +9,7 @@ import pytest
 import equitangents as et
 from equitangents import memory
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels import size
+from equitangents.kernels.fields import size
 from equitangents.nn import Dense, Erf, Flatten, GroupPool, Relu, Sequential, SphereLift
 
 MANY = 400_000  # inputs, whose kernels take more than a terabyte

@@ -8,8 +8,8 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.kernels.engines import cpu
-from equitangents.kernels.plans import merge_cosets
 from equitangents.kernels.plans import plan as plans
+from equitangents.kernels.plans import shorten
 from equitangents.kernels.plans.plan import FibrePlan
 from kernels.comparison import check_cpu
 
@@ -70,4 +70,4 @@ def test_windows_whose_weights_differ_keep_every_element():
     layers = (nn.Lift(on, 1, window=[0, 1], weights=[1, 2]), nn.Relu(), nn.GroupPool(), nn.Dense(1))
     found = plans.plan(nn.Sequential(*layers).lower((4, 2))[1])
     assert found.levels.levels[-1].positions == 4
-    assert merge_cosets.merge_cosets(found.field, found.levels) is None
+    assert shorten.merge_cosets(found.field, found.levels) is None

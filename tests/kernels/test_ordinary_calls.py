@@ -7,8 +7,7 @@ import pytest
 
 from equitangents.errors import NotFiniteError
 from equitangents.kernels.engines import engine_of
-from equitangents.kernels.plans.offsets import in_bands
-from equitangents.kernels.plans.stages import StagedPlan, staged
+from equitangents.kernels.plans.stages import StagedPlan, in_bands, staged
 from equitangents.kernels.scales import are_ordinary, law_of, scales_of
 from equitangents.nn import AvgPool, Conv, Dense, Erf, Flatten, GlobalAvgPool, Monomial, Relu, Sequential
 

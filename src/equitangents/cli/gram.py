@@ -13,7 +13,7 @@ from equitangents.cli import networks
 from equitangents.cli.common import PLACE, announced, part
 
 if TYPE_CHECKING:
-    from equitangents.kernels.cost import CostedKernel
+    from equitangents.kernels.cost.forecast import CostedKernel
     from equitangents.scale import GramStore
 
 

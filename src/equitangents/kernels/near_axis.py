@@ -20,9 +20,9 @@ from equitangents._types import DType
 from equitangents.kernels.duals import precise
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
-from equitangents.kernels.program import Affine, Dual, Program
+from equitangents.kernels.program import Affine, Dual, Program, flat
 from equitangents.kernels.twofold import Twofold, twofold
-from equitangents.kernels.units import flat, has_bias, unit_bias
+from equitangents.kernels.units import has_bias, unit_bias
 
 Pairs = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 

@@ -20,10 +20,10 @@ from numpy.typing import DTypeLike
 from equitangents._types import ArrayLike
 from equitangents.actions import Action, check_finite_group
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype, repeated
+from equitangents.kernels.cost.forecast import CostedKernel, KernelCost, check_dtype, repeated
+from equitangents.kernels.fields.size import check_result, result_bytes
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.result import KernelFunction, Kernels
-from equitangents.kernels.size import check_result, result_bytes
 from equitangents.kernels.translations import translation_mean
 from equitangents.precision import is_traced, scope, working_dtype
 

@@ -8,7 +8,8 @@ engine; engines execute it and know no layer.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -72,14 +73,48 @@ class DualActivation(Protocol):
         """(E[φ(u)²], E[φ(u)]) for q = E[u²]."""
 
 
-class Operation:
-    """What an operation says of itself, for planners and costs that walk over programs.
+class NoFibresError(Exception):
+    """The program mixes fibres: only all pairs of positions will do."""
 
-    An operation that says nothing acts at each position alone.
+
+class Operation:
+    """What an operation says of itself, for planners, costs and engines that walk over programs.
+
+    One that says nothing mixes fibres, reads one position at a time, and holds no other operations.
     """
+
+    said: ClassVar[str]  # how messages name it, where that is not its class
 
     is_positional: ClassVar[bool] = False  # it reads several positions, or tells them apart, without pooling them
     needs_variances: ClassVar[bool] = False  # K alone does not say what it does
+    stays: ClassVar[bool] = False  # it moves no position and reads no other, so that K(p, p') stays at p and p'
+    is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
+    has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
+    is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
+
+    @property
+    def name(self) -> str:
+        """How messages name it."""
+        return getattr(self, "said", type(self).__name__)
+
+    @property
+    def span(self) -> int:
+        """How many positions each position reads."""
+        return 1
+
+    @property
+    def held(self) -> tuple[tuple[Any, ...], ...]:
+        """The lists of operations that it holds, one for each branch."""
+        return ()
+
+    def with_held(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
+        """The operation with every list that it holds changed."""
+        return replace(self, branches=tuple(map(change, self.held))) if self.held else self  # type: ignore[type-var]
+
+    @property
+    def moves_no_weight(self) -> bool:
+        """Whether it has rates of its own, and weights of variance 0, which they cannot be set against."""
+        return False
 
     @property
     def tables(self) -> dict[str, np.ndarray]:
@@ -94,12 +129,40 @@ class Operation:
         """Multiply-adds of a pair of inputs in its sums over positions, of K and of Θ."""
         return 0
 
+    def grid_after(self, shape: tuple[int, ...], torus: bool) -> tuple[tuple[int, ...], bool]:
+        """(the grid after it, whether that is a torus) along a fibre; raises NoFibresError where it mixes fibres."""
+        if not self.stays:
+            raise NoFibresError("pooling before a later layer mixes fibres")
+        return shape, torus
+
+    def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
+        """The offset before it that a fibre's partners have whose offset after it is `step`."""
+        return step
+
+    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+        """Where a group has moved positions after it: on `level` as before, or on the elements, `lifted`.
+
+        `folded`: these stand on the grid. Raises NoFibresError where it mixes fibres.
+        """
+        raise NoFibresError("a convolution before the lift, or pooling before a later layer, mixes fibres")
+
+
+class Pointwise(Operation):
+    """An operation that does the same at each position."""
+
+    stays: ClassVar[bool] = True
+
+    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+        """Where they were, since it acts at each position alone."""
+        return level
+
 
 @dataclass(frozen=True)
 class Box(Operation):
     """Mean over a box window on a grid: out(p) = (1/|S|) Σ_u in(stride·p - low + u), wrapped or zero outside."""
 
     is_positional: ClassVar[bool] = True
+    is_window: ClassVar[bool] = True
     in_shape: tuple[int, ...]
     out_shape: tuple[int, ...]
     window: tuple[int, ...]
@@ -108,9 +171,33 @@ class Box(Operation):
     high: tuple[int, ...]
     wrap: bool
 
+    @property
+    def span(self) -> int:
+        """The positions of a window that lie on the grid, at most."""
+        return math.prod(map(min, self.window, self.in_shape))
+
+    @property
+    def keeps_torus(self) -> bool:
+        """Whether what follows is a torus, if it stands on one."""
+        return self.wrap and all(n % s == 0 for n, s in zip(self.in_shape, self.stride, strict=True))
+
     def positions_after(self, positions: int) -> int:
         """One for each window."""
         return int(np.prod(self.out_shape, dtype=np.int64))
+
+    def grid_after(self, shape: tuple[int, ...], torus: bool) -> tuple[tuple[int, ...], bool]:
+        """The grid of windows; raises NoFibresError where these read around a torus that is none any more."""
+        if self.wrap and not torus:
+            raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
+        return self.out_shape, self.keeps_torus
+
+    def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
+        """A stride of s multiplies the offsets below it by s."""
+        return tuple(m * s for m, s in zip(step, self.stride, strict=True))
+
+    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+        """Where they were, if the elements of a folded group stand on the grid."""
+        return level if folded else super().elements_after(level, lifted, folded)
 
 
 @dataclass(frozen=True)
@@ -118,6 +205,7 @@ class Table(Operation):
     """Weighted mean over a window given by an index table: out(g) = Σ_s weights[s] in(index[g, s])."""
 
     is_positional: ClassVar[bool] = True
+    is_window: ClassVar[bool] = True
     index: FrozenArray  # int32 (positions_out, |S|)
     weights: FrozenArray  # float64 (|S|,), summing to 1
 
@@ -126,13 +214,22 @@ class Table(Operation):
         """Which positions each window reads, by key."""
         return {self.index.key: self.index.array}
 
+    @property
+    def span(self) -> int:
+        """The positions of a window."""
+        return int(self.index.array.shape[1])
+
     def positions_after(self, positions: int) -> int:
         """One for each window."""
         return len(self.index.array)
 
+    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+        """The elements, on which the first table lifts."""
+        return lifted
+
 
 @dataclass(frozen=True)
-class Affine(Operation):
+class Affine(Pointwise):
     """A linear layer's weights and bias: K ← W²K + b², Θ ← K + W²Θ (with the new K)."""
 
     W_var: float
@@ -148,6 +245,7 @@ class Affine(Operation):
 class RatedAffine(Affine):
     """An affine map in another parametrisation: Θ ← w K + b + W²Θ with the old K, `weight_rate` w, `bias_rate` b."""
 
+    has_rates: ClassVar[bool] = True
     weight_rate: float
     bias_rate: float
 
@@ -156,9 +254,14 @@ class RatedAffine(Affine):
         """The rates of the weights and of the bias, in this order."""
         return self.weight_rate, self.bias_rate
 
+    @property
+    def moves_no_weight(self) -> bool:
+        """Whether the weights have variance 0."""
+        return not self.W_var
+
 
 @dataclass(frozen=True)
-class Dual(Operation):
+class Dual(Pointwise):
     """A nonlinearity: K ← E[φ(u)φ(v)], Θ ← Θ·E[φ'(u)φ'(v)]."""
 
     needs_variances: ClassVar[bool] = True
@@ -170,6 +273,7 @@ class Decouple(Operation):
     """Different positions share no weights: K and Θ vanish where p ≠ p'."""
 
     is_positional: ClassVar[bool] = True
+    stays: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -179,6 +283,7 @@ class Pool(Operation):
     `box` are the windows on a grid that the blocks are, if they are any.
     """
 
+    is_pool: ClassVar[bool] = True
     labels: FrozenArray  # int32 (positions,), block number or -1
     blocks: int
     box: Box | None = None
@@ -202,6 +307,7 @@ class WindowPool(Operation):
     """Average over windows that overlap, leave gaps or are padded: K'(p,p') = mean over u, u' of K(s·p+u, s·p'+u')."""
 
     is_positional: ClassVar[bool] = True
+    is_pool: ClassVar[bool] = True
     box: Box
 
     @property
@@ -217,6 +323,8 @@ class WindowPool(Operation):
 @dataclass(frozen=True)
 class Flatten(Operation):
     """Positions become channels: K = mean over p of K(p,p)."""
+
+    is_pool: ClassVar[bool] = True
 
     def positions_after(self, positions: int) -> int:
         """One position is left."""
@@ -236,6 +344,11 @@ class Parallel(Operation):
     shares: tuple[float, ...] | None = None
 
     @property
+    def held(self) -> tuple[tuple[Op, ...], ...]:
+        """The branches, of which each begins with the same field."""
+        return self.branches
+
+    @property
     def residual(self) -> tuple[Op, ...] | None:
         """The operations whose result is added to the field itself; None where that is not all."""
         alone = self.shares is None and len(self.branches) == 2 and not self.branches[0]
@@ -248,7 +361,7 @@ def residual(ops: tuple[Any, ...]) -> Parallel:
 
 
 @dataclass(frozen=True)
-class Standardise(Operation):
+class Standardise(Pointwise):
     """Division by σ, σ² = eps + the mean of q over positions, of a Gaussian field: K' = K/(σσ'), Θ' = Θ/(σσ')."""
 
     is_positional: ClassVar[bool] = True
@@ -259,14 +372,12 @@ class Standardise(Operation):
 Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Parallel | Standardise
 
 
-def inside(op: Any) -> tuple[tuple[Any, ...], ...]:
-    """The lists of operations that an operation holds."""
-    return op.branches if isinstance(op, Parallel) else ()
-
-
-def with_inside(op: Any, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
-    """The operation with every list that it holds changed."""
-    return replace(op, branches=tuple(map(change, op.branches))) if isinstance(op, Parallel) else op
+def flat(ops: Iterable[Any]) -> Iterator[Any]:
+    """All operations, those inside branches behind the one that holds them."""
+    for op in ops:
+        yield op
+        for held in op.held:
+            yield from flat(held)
 
 
 @dataclass(frozen=True)
@@ -303,15 +414,7 @@ class Program(HashedOnce):
 
 def arrays_of(program: Program) -> dict[str, np.ndarray]:
     """Every table of the program, by key: engines take them as run-time arguments rather than as constants."""
-    found: dict[str, np.ndarray] = {}
-
-    def visit(ops: tuple[Op, ...]) -> None:
-        for op in ops:
-            found.update(op.tables)
-            for held in inside(op):
-                visit(held)
-
-    visit(program.ops)
+    found = {key: table for op in flat(program.ops) for key, table in op.tables.items()}
     if program.lift is not None:
         found[program.lift.points.key] = program.lift.points.array
         found[program.lift.elements.key] = program.lift.elements.array

@@ -1,4 +1,4 @@
-"""What a kernel computation returns."""
+"""What a kernel computation returns: kernels, or the kernel field of a network that ends on positions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from equitangents import notebook, precision
 from equitangents._types import ArrayLike
-from equitangents.errors import NetworkError
+from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.formatting import memory_size
 
 
 @jax.tree_util.register_dataclass
@@ -83,3 +84,113 @@ class KernelFunction(Protocol):
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """The kernels between `x1` and `x2` (`x1` with itself if None)."""
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What both kinds of results say about themselves."""
+
+    positions: str = field(default="all", kw_only=True, metadata={"static": True})
+    grid: tuple[int, ...] = field(default=(), kw_only=True, metadata={"static": True})
+    engine: str = field(default="reference", kw_only=True, metadata={"static": True})
+    form: str = field(default="fibre", kw_only=True, metadata={"static": True})
+    notes: tuple[str, ...] = field(default=(), kw_only=True, metadata={"static": True})
+    memory: int = field(default=0, kw_only=True, metadata={"static": True})
+
+    @property
+    def precision(self) -> str:
+        """The precision of the numbers, "float32" or "float64"."""
+        return np.dtype(self._first.dtype).name
+
+    @property
+    def _first(self) -> Any:
+        return self.nngp  # type: ignore[attr-defined]
+
+    def _table(self) -> str:
+        if precision.is_traced(self._first):
+            return notebook.table("Kernel field", [("shape", self._first.shape), ("traced", "inside a JAX program")])
+        facts: list[tuple[str, object]] = [
+            ("shape", self._first.shape),
+            ("positions", f"{self.positions}, on a grid of shape {self.grid}"),
+            ("precision", self.precision),
+            ("engine", self.engine),
+            ("form", self.form),
+            ("memory", memory_size(self.memory)),
+        ]
+        return notebook.table("Kernel field", facts + [("note", note) for note in self.notes])
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class KernelField(_Facts):
+    """NNGP and NTK between positions of two sets of inputs, of one output channel.
+
+    `nngp[i, p, j, q] = E[N(x1_i)(p) N(x2_j)(q)]` and `ntk[i, p, j, q] = E[Σ_μ ∂_μ N(x1_i)(p) ∂_μ N(x2_j)(q)]`, where
+    p and q number the positions of the output, `grid`, row by row. `positions` says which pairs there are: "all",
+    (N1, P, N2, P'); "same", p = q, (N1, N2, P); "pairs", as they were given, (N1, N2, M). Of inputs with themselves
+    (`kernel_field_diagonal`) the inputs have one axis, (N, P, P'), (N, P) or (N, M).
+    `engine`, `form` and `notes` are as in `Kernels`; `memory` is what was planned beyond the inputs, in bytes.
+    """
+
+    nngp: ArrayLike
+    ntk: ArrayLike
+
+    def matrix(self) -> Kernels:
+        """Kernels between all outputs, (N1 P, N2 P'): inputs first, then positions; of a field of all positions."""
+        return Kernels(_matrix(self, self.nngp), _matrix(self, self.ntk), self.engine, self.form, self.notes)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: shapes, and how the field was computed."""
+        return self._table()
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class NngpKernelField(_Facts):
+    """The NNGP field of a network without neural tangent kernel: asking for `ntk` raises NetworkError, which says why.
+
+    All else is as in `KernelField`.
+    """
+
+    nngp: ArrayLike
+    reason: str = field(default="", metadata={"static": True})
+
+    @property
+    def ntk(self) -> Any:
+        """Raises NetworkError with the reason why there is no tangent kernel."""
+        raise NetworkError(self.reason)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: shapes, and how the field was computed."""
+        return self._table()
+
+    @staticmethod
+    def of(found: KernelField, reason: str) -> NngpKernelField:
+        """The NNGP alone of what was computed."""
+        return NngpKernelField(
+            found.nngp,
+            reason,
+            positions=found.positions,
+            grid=found.grid,
+            engine=found.engine,
+            form=found.form,
+            notes=found.notes,
+            memory=found.memory,
+        )
+
+
+class FieldFunction(Protocol):
+    """Anything that has kernel fields: a network that ends on positions, or a user's own object."""
+
+    def kernel_field(self, x1: ArrayLike, x2: ArrayLike | None = None) -> KernelField:
+        """The kernels between all positions of the outputs at `x1` and at `x2` (at `x1` if None)."""
+
+
+def _matrix(found: KernelField, values: ArrayLike) -> ArrayLike:
+    if found.positions != "all" or values.ndim != 4:
+        raise InvalidArgumentError(
+            f"a field of {values.shape} numbers is not a matrix between all outputs; ask kernel_field for "
+            "positions='all'"
+        )
+    n1, p, n2, q = values.shape
+    return values.reshape(n1 * p, n2 * q)

@@ -20,7 +20,7 @@ from equitangents._types import DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.program import Affine, Dual, Parallel, Standardise, inside
+from equitangents.kernels.program import Affine, Dual, Parallel, Standardise, flat
 
 BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
 _SPREAD = 4  # of logarithms of norms, up to which all pairs are near
@@ -44,7 +44,7 @@ class Law(NamedTuple):
 @lru_cache(maxsize=256)
 def law_of(program: Any) -> Law:
     """How kernels of a field program, or of one on rotations, follow the scale of inputs."""
-    ops = list(_operations(program))
+    ops = list(flat(_top(program)))
     activations = [op.activation for op in ops if isinstance(op, Dual)]
     linear = [op for op in ops if isinstance(op, Affine)]
     standardised = any(isinstance(op, Standardise) for op in ops)
@@ -83,26 +83,15 @@ def _top(program: Any) -> Iterator[Any]:
         yield from getattr(program, part)
 
 
-def _operations(program: Any) -> Iterator[Any]:
-    yield from _flat(tuple(_top(program)))
-
-
-def _flat(ops: tuple[Any, ...]) -> Iterator[Any]:
-    for op in ops:
-        yield op
-        for held in inside(op):
-            yield from _flat(held)
-
-
 def norms(x: Float[np.ndarray, " N *inputs"]) -> Float[np.ndarray, " N"]:
     """log2 of each input's root mean square, (N,); -inf for zeros."""
-    flat = x.reshape(len(x), -1)
+    rows = x.reshape(len(x), -1)
     with np.errstate(all="ignore"):
-        squares = np.einsum("ni,ni->n", flat, flat).astype(np.float64) / max(1, flat.shape[1])
+        squares = np.einsum("ni,ni->n", rows, rows).astype(np.float64) / max(1, rows.shape[1])
         found = np.log2(squares) / 2
         unsure = np.nonzero(~(np.abs(found) < (50 if x.dtype == np.float32 else 400)))[0]
         for i in unsure:
-            row = flat[i].astype(np.float64)
+            row = rows[i].astype(np.float64)
             most = np.abs(row).max(initial=0)
             if most > 0 and np.isfinite(most):
                 exponent = np.frexp(most)[1]

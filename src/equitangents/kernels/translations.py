@@ -20,18 +20,18 @@ from scipy import fft
 
 from equitangents import precision
 from equitangents.actions import Action
-from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.cost.calibration import Rate, timed, uncertainty
+from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose
-from equitangents.kernels.engines.reference import means
 from equitangents.kernels.engines.reference.carry import COVARIANCE
+from equitangents.kernels.engines.reference.tile import means
+from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.runs import by_scale, wide_norms
 from equitangents.kernels.scales import law_of
-from equitangents.kernels.size import check_result
 from equitangents.kernels.threads import threads
 
 _TILE_ELEMENTS = 1 << 18  # distances at a time
@@ -176,7 +176,7 @@ def _tiles(
     steps: FibrePlan, torus: tuple[int, ...], engine: Engine | None, v1: np.ndarray, v2: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     side, dtype = _tile_side(torus), v1.dtype
-    average = partial(means.means, carry=COVARIANCE) if engine is None else engine.means_of_distances
+    average = partial(means, carry=COVARIANCE) if engine is None else engine.means_of_distances
     pairs = _covariances if engine is None else _distances
     centre = np.zeros(1) if engine is None else _centre(torus, v1, v2)
     inputs1 = _Inputs(torus, v1, centre, side)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.program import Affine, Dual, Op, RatedAffine, Standardise, inside, with_inside
+from equitangents.kernels.program import Affine, Dual, Op, RatedAffine, Standardise, flat
 
 P = TypeVar("P")
 
@@ -65,14 +65,6 @@ def has_bias(op: Any) -> bool:
     return isinstance(op, Affine) and not (isinstance(op.b_var, float | int) and op.b_var == 0)
 
 
-def flat(ops: Iterable[Any]) -> Iterable[Any]:
-    """All operations, and those inside them, each behind what holds it."""
-    for op in ops:
-        yield op
-        for held in inside(op):
-            yield from flat(held)
-
-
 def with_biases(program: P, factor: Any) -> P:
     """A program, or a plan, whose biases have `factor` times the standard deviation, up to where units are left."""
     left = False
@@ -97,7 +89,7 @@ def _changed(program: P, change: Callable[[Op], Op]) -> P:
     """With all operations changed, in order, and then those inside them."""
 
     def changed(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-        return tuple(with_inside(change(op), changed) for op in ops)
+        return tuple(change(op).with_held(changed) for op in ops)
 
     parts = [part for part in ("ops", "sphere", "field", "vector") if hasattr(program, part)]
     return replace(program, **{part: changed(getattr(program, part)) for part in parts})  # type: ignore[type-var]

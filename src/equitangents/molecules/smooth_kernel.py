@@ -28,11 +28,12 @@ from equitangents.kernels.duals.erf import Erf
 from equitangents.kernels.duals.gelu import Gelu
 from equitangents.kernels.duals.trigonometric import Cos, Sin
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
-from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run
-from equitangents.kernels.program import Affine, Dual, Op, inside
+from equitangents.kernels.engines.reference.rotations.recursion import Variances, after, moments, run
+from equitangents.kernels.program import Affine, Dual, Op
+from equitangents.kernels.program import flat as every_operation
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations import RotationProgram
-from equitangents.kernels.rotations.closed_nodes import closed_nodes
+from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.rings import closed_nodes
 from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs, signals_for
 from equitangents.molecules.molecules import Molecules
@@ -286,9 +287,7 @@ def _linear(program: RotationProgram, values: ArrayLike, constant: bool) -> Arra
 
 
 def _check_smooth(ops: tuple[Op, ...]) -> None:
-    for op in ops:
-        for held in inside(op):
-            _check_smooth(held)
+    for op in every_operation(ops):
         if isinstance(op, Dual) and not isinstance(op.activation, SMOOTH):
             raise NetworkError(
                 f"forces need the kernel's second derivatives, which that of {type(op.activation).__name__} does not "

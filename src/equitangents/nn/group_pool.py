@@ -16,7 +16,7 @@ from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.subgroup import Subgroup
 from equitangents.groups.translation_group import TranslationGroup
 from equitangents.kernels.program import FrozenArray, Op, Pool
-from equitangents.kernels.rotations import HaarMean, RotationOp
+from equitangents.kernels.rotations.program import HaarMean, RotationOp
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import check_sizes, per_dimension
 from equitangents.nn.signal import Blocks, Grid, OnGroup, OnRotations, Positions, Signal

@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import DTypeLike
 
-from equitangents.kernels.cost import KernelCost
-from equitangents.kernels.dispatch import compute_field, compute_field_diagonal, field_cost
+from equitangents.kernels.cost.forecast import KernelCost
+from equitangents.kernels.dispatch import compute, compute_diagonal, kernel_cost
 from equitangents.kernels.fields.part import Part, part_of
-from equitangents.kernels.fields.result import KernelField, NngpKernelField
-from equitangents.kernels.steerable import SteerableProgram
+from equitangents.kernels.result import KernelField, NngpKernelField
+from equitangents.kernels.steerable.program import SteerableProgram
 from equitangents.kernels.store.key import described
 from equitangents.nn.layer import Layer
-from equitangents.nn.lowering import lower_field
-from equitangents.nn.rotation_fields import ends_on_rotations, rotation_field, rotation_field_of_each
+from equitangents.nn.lowering import ends_on_rotations, lower_between_rotations, lower_field
 from equitangents.nn.signal import Signal
 from equitangents.structured import is_structured
 
@@ -41,25 +40,19 @@ class _Network(Protocol):
 
 def field_between(net: _Network, x1: Any, x2: Any, positions: Any, engine: str | None) -> KernelField:
     """`Sequential.kernel_field` of inputs that are checked."""
-    if ends_on_rotations(net.layers, signals := net.signals(x1.shape[1:])):
-        part = part_of(positions, signals[-1].positions.count)
-        return _named(net, rotation_field(net.layers, signals, x1, x2, part, engine), x1)
-    given, program, part = _asked(net, x1, positions)
-    if part.count == 1 and not isinstance(program, SteerableProgram):
+    given, program, part, alone = _asked(net, x1, positions)
+    if alone:
         return _of_one_position(net.kernel(x1, x2, engine), net, x1, part)
     after = net.after_given(given, x1), None if x2 is None else net.after_given(given, x2)
-    return _named(net, compute_field(program, *after, part, engine), x1)
+    return _named(net, compute(program, *after, engine, part), x1)
 
 
 def field_of_each(net: _Network, x: Any, positions: Any, engine: str | None) -> KernelField:
     """`Sequential.kernel_field_diagonal` of inputs that are checked."""
-    if ends_on_rotations(net.layers, signals := net.signals(x.shape[1:])):
-        part = part_of(positions, signals[-1].positions.count)
-        return _named(net, rotation_field_of_each(net.layers, signals, x, part, engine), x)
-    given, program, part = _asked(net, x, positions)
-    if part.count == 1 and not isinstance(program, SteerableProgram):
+    given, program, part, alone = _asked(net, x, positions)
+    if alone:
         return _of_one_position(net.kernel_diagonal(x, engine), net, x, part)
-    return _named(net, compute_field_diagonal(program, net.after_given(given, x), part, engine), x)
+    return _named(net, compute_diagonal(program, net.after_given(given, x), engine, part), x)
 
 
 def cost_of_field(
@@ -75,7 +68,7 @@ def cost_of_field(
     signals = net.signals(shape)
     given, program = lower_field(net.layers, signals)
     part = part_of(positions, signals[-1].positions.count)
-    return field_cost(program, signals[given].channels, n1, n2, part, dtype, engine)
+    return kernel_cost(program, signals[given].channels, n1, n2, dtype, engine, part)
 
 
 def described_field(net: _Network, shape: tuple[int, ...]) -> str:
@@ -85,10 +78,14 @@ def described_field(net: _Network, shape: tuple[int, ...]) -> str:
     return f"{described(np.asarray(net.after_given(given, probe)))}{described(program)}"
 
 
-def _asked(net: _Network, x: Any, positions: Any) -> tuple[int, Any, Part]:
+def _asked(net: _Network, x: Any, positions: Any) -> tuple[int, Any, Part, bool]:
+    """(layers that are functions of the input, the program of the rest, pairs of positions, whether there is one)."""
     signals = net.signals(x.shape[1:])
+    part = part_of(positions, signals[-1].positions.count)
+    if ends_on_rotations(net.layers, signals):
+        return *lower_between_rotations(net.layers, signals), part, False
     given, program = lower_field(net.layers, signals, x.convention if is_structured(x) else None)
-    return given, program, part_of(positions, signals[-1].positions.count)
+    return given, program, part, part.count == 1 and not isinstance(program, SteerableProgram)
 
 
 def _of_one_position(kernels: Any, net: _Network, x: Any, part: Part) -> Any:

@@ -15,7 +15,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.program import Affine, GroupFibres, Op, RatedAffine
-from equitangents.kernels.rotations import RotationFibres
+from equitangents.kernels.rotations.program import RotationFibres
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure, anywhere

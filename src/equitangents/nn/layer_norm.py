@@ -14,7 +14,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group
 from equitangents.kernels.duals import Normalised
 from equitangents.kernels.program import Dual, FrozenArray
-from equitangents.kernels.structured import Normalise
+from equitangents.kernels.structured.program import Normalise
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure

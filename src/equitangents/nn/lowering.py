@@ -6,14 +6,15 @@ from functools import lru_cache
 from typing import Any
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.plans.lone_windows import with_fitting_padding
-from equitangents.kernels.program import GroupFibres, Op, Program
-from equitangents.kernels.rotations import RotationFibres, RotationProgram
-from equitangents.kernels.steerable import SteerableProgram
-from equitangents.kernels.structured import StructuredProgram, in_fields, is_structured, simplified
+from equitangents.kernels.program import Program
+from equitangents.kernels.rotations.program import RotationFibres, RotationProgram
+from equitangents.kernels.simplify import program_of as of_operations
+from equitangents.kernels.steerable.program import SteerableProgram
+from equitangents.kernels.structured.program import StructuredProgram
 from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
-from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
+from equitangents.nn.pooling import Flatten
+from equitangents.nn.signal import Blocks, Grid, OnGroup, OnRotations, Signal
 from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER
@@ -82,6 +83,22 @@ def lower_field(
     return given, structured_program_of(layers[given:], signals[given:], masks)
 
 
+def ends_on_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> bool:
+    """Whether a network lifts signals on the sphere, and its output has a value at every rotation."""
+    if not isinstance(signals[-1].positions, OnGroup | OnRotations):
+        return False
+    return any(isinstance(layer.fibres(s), RotationFibres) for layer, s in zip(layers, signals, strict=False))
+
+
+def lower_between_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, AnyProgram]:
+    """As `lower_field`, of a network that ends on rotations: the program of the one that ends in Flatten."""
+    flatten = Flatten()
+    whole = (*layers, flatten), (*signals, flatten.signal(signals[-1]))
+    if count_given(*whole):
+        raise NetworkError("the first layer is to be the SphereLift")
+    return 0, program_of(*whole)
+
+
 def _given_of_vector(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
     """How many leading layers are functions of the input alone; NetworkError unless one position is left."""
     if signals[-1].positions.count != 1 or isinstance(layers[-1], PointFeatures):
@@ -103,21 +120,9 @@ def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
 
 def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Program | RotationProgram | StructuredProgram:
     """The program of layers as they are; `signals[i]` goes into layer i, as is."""
-    ops: list[Op] = []
-    lift: GroupFibres | RotationFibres | None = None
-    for layer, signal in zip(layers, signals, strict=False):
-        ops.extend(layer.lower(signal))
-        lift = lift or layer.fibres(signal)
-    shape = signals[0].positions.shape
-    if is_structured(tuple(ops)):
-        ops = list(simplified(tuple(ops)))
-        if not isinstance(lift, RotationFibres) and not is_structured(in_fields(tuple(ops))):
-            ops = list(in_fields(tuple(ops)))
-    if is_structured(tuple(ops)):
-        if isinstance(lift, RotationFibres):
-            raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {_held(tuple(ops))}")
-        return StructuredProgram(shape, tuple(ops))
-    return Program(shape, with_fitting_padding(tuple(ops))) if lift is None else lift.program(shape, tuple(ops))
+    pairs = tuple(zip(layers, signals, strict=False))
+    lift = next((found for layer, signal in pairs if (found := layer.fibres(signal)) is not None), None)
+    return of_operations(signals[0].positions.shape, lowered(layers, signals, masked=False), lift)
 
 
 def structured_program_of(
@@ -146,7 +151,3 @@ def steerable_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...])
     ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
     whole, field = isinstance(begin, OnWhole), isinstance(end, OnPoints)
     return SteerableProgram(begin.count, begin.features, ops, end.features, whole=whole, field=field)
-
-
-def _held(ops: tuple[Any, ...]) -> str:
-    return StructuredProgram((), ops).why.removeprefix("it holds ")

@@ -16,12 +16,12 @@ import jax.numpy as jnp
 
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels import structured
+from equitangents.kernels.structured import program as structured
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.lowering import lowered
 from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal, Signals
-from equitangents.nn.steerable.sums import check_passed_on, check_summands, shape_of, summed
+from equitangents.nn.steerable.signal import check_passed_on, check_summands, shape_of, summed
 from equitangents.nn.structure import Structure
 from equitangents.steerable.positions import OnPoints, OnWhole
 

@@ -14,7 +14,8 @@ from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.program import Box, FrozenArray, Op, Pool, WindowPool
 from equitangents.kernels.program import Flatten as FlattenOp
-from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, is_padded, keeps_windows
+from equitangents.kernels.structured.masks import averages, deciding, is_padded, keeps_windows
+from equitangents.kernels.structured.program import BlockSums, Fitted
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, per_dimension
 from equitangents.nn.signal import Grid, Signal

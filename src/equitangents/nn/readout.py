@@ -18,8 +18,8 @@ from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.program import FrozenArray, GroupFibres
-from equitangents.kernels.projected import PositionMoves, ProjectedProgram, RotationMoves
-from equitangents.kernels.rotations import RotationFibres
+from equitangents.kernels.projected.program import PositionMoves, ProjectedProgram, RotationMoves
+from equitangents.kernels.rotations.program import RotationFibres
 from equitangents.nn.dense import Dense
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.pooling import Flatten

@@ -17,7 +17,7 @@ from equitangents._types import DType, Params
 from equitangents.errors import NetworkError
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.program import Affine
-from equitangents.kernels.rotations import RotationOp
+from equitangents.kernels.rotations.program import RotationOp
 from equitangents.nn.group_windows import ConvolutionSettings, Elements
 from equitangents.nn.layer import Weights
 from equitangents.nn.rotation_filters import blocks, rotation_root, wigner_basis

@@ -13,10 +13,9 @@ from numpy.typing import DTypeLike
 from equitangents import precision
 from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
-from equitangents.kernels.cost import KernelCost
+from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
-from equitangents.kernels.fields.result import KernelField
-from equitangents.kernels.result import Kernels, NngpKernels
+from equitangents.kernels.result import KernelField, Kernels, NngpKernels
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.kernel_fields import PositionPairs, cost_of_field, field_between, field_of_each
 from equitangents.nn.layer import Layer

@@ -13,7 +13,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.program import Affine
-from equitangents.kernels.rotations import Accuracy, RotationFibres, RotationOp
+from equitangents.kernels.rotations.program import Accuracy, RotationFibres, RotationOp
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.rotation_filters import sphere_root, wigner_basis
 from equitangents.nn.signal import Grid, OnGroup, OnRotations, Signal

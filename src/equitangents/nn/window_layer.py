@@ -12,7 +12,8 @@ import numpy as np
 
 from equitangents._types import Params
 from equitangents.kernels.program import Box
-from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
+from equitangents.kernels.structured.masks import deciding, fitted_windows, keeps_windows
+from equitangents.kernels.structured.program import Fitted
 from equitangents.nn.layer import Layer, Weights, check_parametrisation, check_scale, described
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape
 from equitangents.nn.signal import Grid, Signal

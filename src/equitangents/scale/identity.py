@@ -19,13 +19,13 @@ from equitangents.errors import InvalidTypeError
 from equitangents.kernels.engines import choose
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.program import Program
-from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.runs.rotations import choose_engine
 from equitangents.kernels.runs.structured import choice_of
 from equitangents.kernels.store import KeptKernel
 from equitangents.kernels.store.kept import LoweredNetwork
 from equitangents.kernels.store.key import described
-from equitangents.kernels.structured import StructuredProgram
+from equitangents.kernels.structured.program import StructuredProgram
 from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once

@@ -17,9 +17,9 @@ from equitangents import precision
 from equitangents._types import ArrayLike, Tree
 from equitangents.errors import NetworkError, ShapeError
 from equitangents.kernels.engines.reference.structured.execute import Context, execute, tables_of
-from equitangents.kernels.engines.reference.structured.fields import State
-from equitangents.kernels.engines.reference.structured.states import (
+from equitangents.kernels.engines.reference.structured.fields import (
     FieldKernels,
+    State,
     kernels_of_state,
     state_of_inputs,
     state_of_kernels,

@@ -18,7 +18,7 @@ from equitangents.errors import NetworkError
 from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.program import DualActivation, FrozenArray, Operation, Pool
-from equitangents.kernels.structured import Mix
+from equitangents.kernels.structured.program import Mix
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.nonlinearities import Nonlinearity
 from equitangents.nn.patches import Window, grid_shape

@@ -20,9 +20,8 @@ from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.kernels import KernelFunction, Kernels
-from equitangents.kernels.fields.result import FieldFunction
 from equitangents.kernels.invariance import moving_sample, sampled_elements, tolerance
-from equitangents.kernels.result import NngpKernels
+from equitangents.kernels.result import FieldFunction, NngpKernels
 from equitangents.solvers import KernelMatrix
 from equitangents.solvers.matrices import spans
 

@@ -18,7 +18,7 @@ from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.groups.group_maps import GroupMap
 from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.fields.result import FieldFunction
+from equitangents.kernels.result import FieldFunction
 from equitangents.nn import Sequential
 
 

@@ -24,7 +24,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import Momentum
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.fields.result import FieldFunction
+from equitangents.kernels.result import FieldFunction
 from equitangents.solvers.choosing import as_method
 from equitangents.solvers.method import Method
 from equitangents.solvers.solution import Report

@@ -36,7 +36,7 @@ from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference import Momentum, argmax_probabilities
 from equitangents.inference.dynamics import as_times
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.fields.result import FieldFunction
+from equitangents.kernels.result import FieldFunction
 from equitangents.solvers.method import Method
 
 logger = logging.getLogger("equitangents")

@@ -37,9 +37,9 @@ from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
 from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.fields.result import FieldFunction
 from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
 from equitangents.kernels.random_features import FeatureMap
+from equitangents.kernels.result import FieldFunction
 from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")

@@ -19,11 +19,11 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration, memory_size
 from equitangents.kernels.cost.calibration import layer_rate, product_rate, uncertainty
 from equitangents.kernels.engines import Engine, choose
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields.size import result_bytes
 from equitangents.kernels.plans.counting import Work, count
-from equitangents.kernels.plans.plan import PairPlan
 from equitangents.kernels.program import Program
-from equitangents.kernels.runs.programs import check_memory
-from equitangents.kernels.size import result_bytes
+from equitangents.kernels.runs.programs import check_memory, choice_of, notes_of
 from equitangents.precision import is_traced, working_dtype
 from equitangents.validation import check_whole
 
@@ -98,12 +98,16 @@ class KernelCost:
 
 @dataclass(frozen=True)
 class Asked:
-    """Kernels between `rows` and `columns` inputs in precision `dtype`; `pairs` of them are computed."""
+    """Kernels between `rows` and `columns` inputs in precision `dtype`; `pairs` of them are computed.
+
+    `part`: of a kernel field, or None.
+    """
 
     rows: int
     columns: int
     pairs: int
     dtype: str
+    part: Part | None
 
     @property
     def itemsize(self) -> int:
@@ -112,17 +116,19 @@ class Asked:
 
     @property
     def result_bytes(self) -> int:
-        """Bytes of NNGP and NTK with one number for each pair."""
-        return result_bytes(self.rows, self.columns, self.itemsize)
+        """Bytes of NNGP and NTK, with one number for each pair or those of the part of a field."""
+        numbers = 1 if self.part is None else self.part.layout.numbers
+        return numbers * result_bytes(self.rows, self.columns, self.itemsize)
 
 
-def asked(n1: int, n2: int | None, dtype: npt.DTypeLike, mirrors: bool = True) -> Asked:
+def asked(n1: int, n2: int | None, dtype: npt.DTypeLike, part: Part | None = None) -> Asked:
     """What is asked for, checked; n2 None: n1 inputs with themselves, half of the pairs if these are mirrored."""
     n1 = check_whole("n1", n1, 1)
     n2 = None if n2 is None else check_whole("n2", n2, 1)
     columns = n1 if n2 is None else n2
+    mirrors = part is None or part.mirrors
     pairs = n1 * (n1 + 1) // 2 if n2 is None and mirrors else n1 * columns
-    return Asked(n1, columns, pairs, check_dtype(dtype))
+    return Asked(n1, columns, pairs, check_dtype(dtype), part)
 
 
 def kernel_cost(
@@ -132,42 +138,24 @@ def kernel_cost(
     n2: int | None = None,
     dtype: npt.DTypeLike = "float32",
     engine: str | None = None,
+    part: Part | None = None,
 ) -> KernelCost:
     """The cost of the kernels of `program` between n1 and n2 inputs (None: n1 with themselves, at half the cost).
 
+    With `part` that of its kernel field at these pairs of positions.
     The first call for a kind of layer times small programs, for a fraction of a second (longer where an engine has to
     compile them first); later ones remember.
     """
-    wanted = asked(n1, n2, dtype)
-    chosen, note = choose(program, engine, wanted.dtype)
-    steps = chosen.steps(program)
-    notes = (f"all pairs of positions: {steps.why}",) if isinstance(steps, PairPlan) else ()
-    return cost_of_steps(
-        steps,
-        channels,
-        wanted,
-        chosen,
-        chosen.computed_in(program, channels, wanted.dtype),
-        output_bytes=wanted.result_bytes,
-        working_bytes=chosen.working_bytes(program, channels, wanted.rows, wanted.columns, wanted.itemsize),
-        notes=notes if note is None else (*notes, note),
-    )
-
-
-def cost_of_steps(
-    steps: Any,
-    channels: int,
-    wanted: Asked,
-    engine: Engine,
-    computed_in: str,
-    *,
-    output_bytes: int,
-    working_bytes: int,
-    notes: tuple[str, ...],
-) -> KernelCost:
-    """The cost of running `steps` for every pair by an engine, in the precision that it computes in."""
+    wanted = asked(n1, n2, dtype, part)
+    choice, steps = choice_of(program, engine, np.dtype(wanted.dtype), part)
+    chosen, sizes = choice.engine, (channels, wanted.rows, wanted.columns, wanted.itemsize)
+    if part is None:
+        working = chosen.working_bytes(program, *sizes)
+    else:
+        working = chosen.field_working_bytes(program, part, *sizes)
     work = count(steps)
-    seconds, factor = forecast(work, channels, wanted.pairs, engine, computed_in)
+    computed_in = chosen.computed_in(program, channels, wanted.dtype)
+    seconds, factor = forecast(work, channels, wanted.pairs, chosen, computed_in)
     return KernelCost(
         fibres=work.fibres,
         field_size=work.field,
@@ -177,12 +165,12 @@ def cost_of_steps(
         multiply_adds=wanted.pairs * work.products * channels,
         seconds=seconds,
         uncertainty=factor,
-        output_bytes=output_bytes,
-        working_bytes=working_bytes,
-        engine=engine.name,
-        form="pairs" if isinstance(steps, PairPlan) else "fibre",
+        output_bytes=wanted.result_bytes,
+        working_bytes=working,
+        engine=chosen.name,
+        form=steps.form,
         dtype=wanted.dtype,
-        notes=notes,
+        notes=notes_of(choice, steps, part),
     )
 
 

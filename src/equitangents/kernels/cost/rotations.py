@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from equitangents import precision
+from equitangents.errors import NetworkError
 from equitangents.kernels.cost.calibration import Rate, timed, uncertainty
 from equitangents.kernels.cost.forecast import KernelCost, asked
-from equitangents.kernels.program import Dual, inside
-from equitangents.kernels.rotations.points import field_points, nodes
-from equitangents.kernels.rotations.program import RotationProgram, Zonal
+from equitangents.kernels.engines.protocol import RotationRules
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.program import Dual
+from equitangents.kernels.rotations.program import RotationProgram, Zonal, field_points, nodes
 from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
-from equitangents.kernels.rotations.rules import RotationRules
 from equitangents.kernels.runs.rotations import choose_engine, find_resolution, rules_of
 from equitangents.kernels.threads import threads
 
@@ -35,12 +36,15 @@ def kernel_cost(
     n2: int | None = None,
     dtype: npt.DTypeLike = "float32",
     engine: str | None = None,
+    part: Part | None = None,
 ) -> KernelCost:
     """The cost of kernels between n1 and n2 signals with `channels` channels (None: n1 with themselves).
 
     The first call for a network runs a tile, and on the reference engine compiles what the kernels themselves will
     run; later calls remember.
     """
+    if part is not None:
+        raise NetworkError("the cost of kernel fields between rotations is not known")
     chosen, note = choose_engine(program, engine)
     rules = rules_of(chosen)
     wanted = asked(n1, n2, dtype)
@@ -98,7 +102,7 @@ def _layers(ops: tuple[Any, ...]) -> int:
     """Window means, nonlinearities, or the two together."""
     found, window = 0, False
     for op in ops:
-        found += sum(map(_layers, inside(op)))
+        found += sum(map(_layers, op.held))
         if isinstance(op, Dual):
             found, window = found + 1, False
         elif isinstance(op, Zonal):

@@ -1,4 +1,4 @@
-"""What executes field programs: engines, chosen by `select` among those that `registry` lists.
+"""What executes field programs: engines, listed and chosen by `select`.
 
 `reference` is pure JAX: every program, differentiable, on any device. `cpu` is C++, `gpu` CUDA C++: programs along
 fibres, much faster. What an engine has to do is in `protocol`.
@@ -6,8 +6,18 @@ fibres, much faster. What an engine has to do is in `protocol`.
 
 from equitangents.kernels.engines.findings import Finding, finding
 from equitangents.kernels.engines.protocol import Engine
-from equitangents.kernels.engines.registry import REFERENCE, engine_of, engines, register, unregister
-from equitangents.kernels.engines.select import Choice, choose, choose_where, engine_description, engine_name
+from equitangents.kernels.engines.select import (
+    REFERENCE,
+    Choice,
+    choose,
+    choose_where,
+    engine_description,
+    engine_name,
+    engine_of,
+    engines,
+    register,
+    unregister,
+)
 
 __all__ = [
     "REFERENCE",

@@ -106,7 +106,7 @@ def _compare(engine: Engine, reference: Engine, program: Program, dtype: str, al
 def main(module: str, name: str) -> None:
     """Test a new instance of a class of engines, and print what was found."""
     from equitangents import precision
-    from equitangents.kernels.engines.registry import REFERENCE
+    from equitangents.kernels.engines.select import REFERENCE
 
     with precision.scope(np.float64):
         found = fault(getattr(importlib.import_module(module), name)(), REFERENCE)

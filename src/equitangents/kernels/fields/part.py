@@ -1,4 +1,8 @@
-"""Which pairs of positions of a kernel field are wanted: all, the same position on both sides, or a list of pairs."""
+"""Which pairs of positions of a kernel field are wanted, and how their numbers lie in memory.
+
+All pairs, the same position on both sides, or a list. Inside, results are (N1, N2, *tail). A field over all pairs of
+positions is (N1, P, N2, P') in memory and in public, so that inside it is a view with its axes moved.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,52 @@ from typing import Any, Literal
 
 import numpy as np
 
+from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.kernels.layout import Layout
 from equitangents.kernels.program import FrozenArray
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`tail` are the axes of a pair of inputs; `crossed` if they are (P, P'), of the first input and of the second."""
+
+    tail: tuple[int, ...] = ()
+    crossed: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers belong to a pair of inputs."""
+        return int(np.prod(self.tail, dtype=np.int64))
+
+    def zeros(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+        """Zeros (N1, N2, *tail) in the memory order of the public result."""
+        if not self.crossed:
+            return np.zeros((*shape, *self.tail), dtype)
+        return np.zeros((shape[0], self.tail[0], shape[1], self.tail[1]), dtype).transpose(0, 2, 1, 3)
+
+    def public(self, values: Any) -> Any:
+        """What a user sees: (N1, P, N2, P') where `crossed`, else (N1, N2, *tail)."""
+        return values.transpose(0, 2, 1, 3) if self.crossed else values
+
+    def mirrored(self, values: Any) -> Any:
+        """Kernels of x2 with x1 from those of x1 with x2."""
+        return values.transpose(1, 0, 3, 2) if self.crossed else values.swapaxes(0, 1)
+
+    def write(self, out: np.ndarray, rows: slice, columns: slice, values: Any, symmetric: bool) -> None:
+        """Write a tile, cut to size; of a symmetric result the other half too, and its diagonal exactly symmetric."""
+        found = np.asarray(values)[: rows.stop - rows.start, : columns.stop - columns.start]
+        if symmetric and rows == columns:
+            found = (found + self.mirrored(found)) / 2
+        out[rows, columns] = found
+        if symmetric and rows != columns:
+            out[columns, rows] = self.mirrored(found)
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """What is known of inputs or pairs of them, brought beside arrays with the axes `tail` after these."""
+        return values.reshape(values.shape + (1,) * len(self.tail))
+
+
+MATRIX = Layout()
 
 
 @dataclass(frozen=True)

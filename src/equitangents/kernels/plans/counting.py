@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.plans.collapse_total_windows import is_total
 from equitangents.kernels.plans.levels import GridLevel, Level, Levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
+from equitangents.kernels.plans.shorten import is_total
 from equitangents.kernels.plans.stages import Stage, StagedPlan
 from equitangents.kernels.plans.steps import AddSaved, Fork, Step
-from equitangents.kernels.program import Box, Dual, Op, Parallel, Table
+from equitangents.kernels.program import Box, Dual, Op, Table
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[tuple
     """(kind, number of the operation after which the layer ends, operations of branches in its place)."""
     window: tuple[LayerKind, int] | None = None
     for at, op in enumerate(ops):
-        if not isinstance(op, Box | Table | Dual | Parallel | Fork | AddSaved):
+        if not (op.is_window or op.held or isinstance(op, Dual | Fork | AddSaved)):
             continue
         if isinstance(op, Dual):
             kind = LayerKind() if window is None else window[0]
@@ -138,8 +138,8 @@ def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[tuple
             window = LayerKind(op.window), at
         elif isinstance(op, Table):
             # One sum over all positions serves every window: hardly more than the first product.
-            window = LayerKind() if is_total(op) else LayerKind((op.index.array.shape[1],), indexed=True), at
-        elif isinstance(op, Parallel):
-            yield LayerKind(), at, op.branches
+            window = LayerKind() if is_total(op) else LayerKind((op.span,), indexed=True), at
+        elif op.held:
+            yield LayerKind(), at, op.held
     if window is not None:
         yield *window, None

@@ -9,25 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from equitangents.kernels.program import (
-    Affine,
-    Box,
-    Decouple,
-    Dual,
-    FrozenArray,
-    GroupFibres,
-    Op,
-    Parallel,
-    Standardise,
-    Table,
-    inside,
-)
+import numpy as np
+
+from equitangents.kernels.program import FrozenArray, GroupFibres, NoFibresError, Op, Operation, Parallel
 
 
 @dataclass(frozen=True)
 class GridLevel:
     """A grid of positions; `step` turns a fibre's label into an offset on this grid."""
+
+    on_grid: ClassVar[bool] = True
+    tables: ClassVar[dict[str, np.ndarray]] = {}
 
     shape: tuple[int, ...]
     wrap: bool
@@ -41,12 +35,24 @@ class GridLevel:
             count *= side
         return count
 
+    def after(self, op: Operation) -> GridLevel:
+        """The level after an operation; raises NoFibresError where that mixes fibres."""
+        return GridLevel(*op.grid_after(self.shape, self.wrap))
+
 
 @dataclass(frozen=True)
 class TableLevel:
     """Positions moved by a group; row q of the table holds the partners of all positions."""
 
+    on_grid: ClassVar[bool] = False
+    shape: ClassVar[tuple[int, ...]] = ()
+
     table: FrozenArray
+
+    @property
+    def tables(self) -> dict[str, np.ndarray]:
+        """Where the group moves positions, by key."""
+        return {self.table.key: self.table.array}
 
     @property
     def positions(self) -> int:
@@ -68,10 +74,6 @@ class Levels:
     branches: tuple[Levels | None, ...]
 
 
-class NoFibresError(Exception):
-    """The program mixes fibres: only all pairs of positions will do."""
-
-
 def grid_levels(ops: tuple[Op, ...], shape: tuple[int, ...]) -> Levels:
     """Levels of a program on grids; raises NoFibresError where a layer mixes fibres."""
     forward = _forward(ops, GridLevel(shape, wrap=True))
@@ -83,21 +85,19 @@ def _forward(ops: tuple[Op, ...], level: GridLevel) -> Levels:
     branches: list[Levels | None] = []
     for op in ops:
         inner = None
-        if isinstance(op, Box):
-            level = after_box(op, level)
-        elif isinstance(op, Parallel):
+        if op.held:
             inner, level = _forward_each(op, level)
-        elif not isinstance(op, Affine | Dual | Decouple | Standardise):
-            raise NoFibresError("pooling before a later layer mixes fibres")
+        else:
+            level = level.after(op)
         levels.append(level)
         branches.append(inner)
     return Levels(tuple(levels), tuple(branches))
 
 
-def _forward_each(op: Parallel, level: GridLevel) -> tuple[Levels, GridLevel]:
+def _forward_each(op: Op, level: GridLevel) -> tuple[Levels, GridLevel]:
     """Once a branch breaks the torus, the others begin on the broken one: fields are kept where all have them."""
     found: list[Levels] = []
-    for branch in op.branches:
+    for branch in op.held:
         found.append(_forward(branch, level))
         last = _last_grid(found[-1])
         if _last_grid(found[0]).shape != last.shape:
@@ -118,21 +118,12 @@ def _first_grid(levels: Levels) -> GridLevel:
     return level
 
 
-def after_box(op: Box, level: GridLevel) -> GridLevel:
-    """The level after a window; raises NoFibresError where it reads around a torus that is none any more."""
-    if op.wrap and not level.wrap:
-        raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
-    closed = op.wrap and all(n % s == 0 for n, s in zip(op.in_shape, op.stride, strict=True))
-    return GridLevel(op.out_shape, wrap=closed)
-
-
 def _with_steps(ops: tuple[Op, ...], levels: Levels, step: tuple[int, ...]) -> Levels:
     """Fill in the steps, from the readout backwards: a stride of s multiplies the offsets below it by s."""
     found = [_set_step(levels.levels[-1], step)]
     branches: list[Levels | None] = []
     for op, level, inner in zip(reversed(ops), reversed(levels.levels[:-1]), reversed(levels.branches), strict=True):
-        if isinstance(op, Box):
-            step = tuple(m * s for m, s in zip(step, op.stride, strict=True))
+        step = op.offset_before(step)
         if isinstance(op, Parallel) and inner is not None:
             each = [_with_steps(b, held, step) for b, held in zip(op.branches, inner.branches, strict=True) if held]
             firsts = {_first_grid(held).step for held in each}
@@ -161,15 +152,13 @@ def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel, folded: 
     branches: list[Levels | None] = []
     for op in ops:
         inner = None
-        if isinstance(op, Table):
-            level = lifted
-        elif isinstance(op, Parallel):
-            each = [_lifted(branch, level, lifted, folded) for branch in op.branches]
+        if op.held:
+            each = [_lifted(branch, level, lifted, folded) for branch in op.held]
             if any(after != each[0][1] for _, after in each):
                 raise NoFibresError("branches that end on different positions mix fibres")
             inner, level = Levels((), tuple(held for held, _ in each)), each[0][1]
-        elif not (isinstance(op, Affine | Dual | Standardise) or (folded and isinstance(op, Box))):
-            raise NoFibresError("a convolution before the lift, or pooling before a later layer, mixes fibres")
+        else:
+            level = op.elements_after(level, lifted, folded)
         levels.append(level)
         branches.append(inner)
     return Levels(tuple(levels), tuple(branches)), level
@@ -177,7 +166,5 @@ def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel, folded: 
 
 def still(ops: Iterable[Op], level: Level) -> Levels:
     """Levels of operations that leave all positions where they are."""
-    branches = tuple(
-        Levels((), tuple(still(held, level) for held in inside(op))) if isinstance(op, Parallel) else None for op in ops
-    )
+    branches = tuple(Levels((), tuple(still(held, level) for held in op.held)) if op.held else None for op in ops)
     return Levels((level,) * (len(branches) + 1), branches)

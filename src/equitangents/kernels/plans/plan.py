@@ -7,23 +7,27 @@ needs one fibre, a global pool all of them, pooling in blocks those that join tw
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 
-from equitangents.kernels.plans.collapse_total_windows import collapse_total_windows
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels, NoFibresError, grid_levels, lifted_levels
-from equitangents.kernels.plans.merge_cosets import merge_cosets
+from equitangents.kernels.plans.levels import GridLevel, Level, Levels, grid_levels, lifted_levels
+from equitangents.kernels.plans.shorten import collapse_total_windows, merge_cosets
 from equitangents.kernels.program import (
     Affine,
     Flatten,
     FrozenArray,
     HashedOnce,
+    NoFibresError,
     Op,
+    Operation,
     Pool,
     Program,
-    inside,
+    arrays_of,
+    flat,
 )
 
 
@@ -38,6 +42,8 @@ class FibrePlan(HashedOnce):
     block_weight: float  # the weight of one pair of positions
     vector: tuple[Op, ...]
 
+    form: ClassVar[str] = "fibre"  # as results say it
+    notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 
     @property
@@ -50,6 +56,16 @@ class FibrePlan(HashedOnce):
         """The largest field that one fibre needs."""
         return max(level.positions for level in self.levels.levels)
 
+    @property
+    def numbers(self) -> int:
+        """Of the largest field, between two inputs."""
+        return self.positions
+
+    @property
+    def parts(self) -> tuple[tuple[Op, ...], ...]:
+        """All operations, of the field and on vectors."""
+        return self.field, self.vector
+
 
 @dataclass(frozen=True)
 class PairPlan:
@@ -60,6 +76,23 @@ class PairPlan:
     positions: int  # the largest number on the way
     why: str
 
+    form: ClassVar[str] = "pairs"
+
+    @property
+    def numbers(self) -> int:
+        """Of the largest field, between two inputs."""
+        return self.positions**2
+
+    @property
+    def parts(self) -> tuple[tuple[Op, ...], ...]:
+        """All operations, over pairs of positions to the end."""
+        return (self.ops,)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of results should know of it."""
+        return (f"all pairs of positions: {self.why}",)
+
 
 @lru_cache(maxsize=256)
 def plan(program: Program) -> FibrePlan | PairPlan:
@@ -68,7 +101,7 @@ def plan(program: Program) -> FibrePlan | PairPlan:
         return over_all_pairs(program, "asked for")
     field, readout, vector = split(program.ops)
     try:
-        if any(map(inside, readout)):
+        if any(op.held for op in readout):
             raise NoFibresError("a branch after partial pooling mixes fibres")
         lift = program.lift
         levels = grid_levels(field, program.shape) if lift is None else lifted_levels(field, lift)
@@ -104,7 +137,7 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
 
     It starts after the last operation that pooling would not commute with. A program without positions is all vector.
     """
-    first = max((i + 1 for i, op in enumerate(ops) if _is_positional(op)), default=0)
+    first = max((i + 1 for i, op in enumerate(ops) if any(within.is_positional for within in flat((op,)))), default=0)
     end = first
     for i, op in enumerate(ops):
         if isinstance(op, Flatten) or (isinstance(op, Pool) and op.blocks == 1 and i >= first):
@@ -119,11 +152,6 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
     while start < end and isinstance(ops[start], Affine):
         start += 1
     return ops[:start], ops[start:end], vector
-
-
-def _is_positional(op: Op) -> bool:
-    """Whether the operation reads several positions, or tells them apart, without pooling them."""
-    return op.is_positional or any(_is_positional(within) for held in inside(op) for within in held)
 
 
 def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
@@ -194,7 +222,7 @@ def over_all_pairs(program: Program, why: str) -> PairPlan:
 def _largest(ops: tuple[Op, ...], positions: int) -> int:
     largest = positions
     for op in ops:
-        inner = (_largest(held, positions) for held in inside(op))
+        inner = (_largest(held, positions) for held in op.held)
         positions = op.positions_after(positions)
         largest = max(largest, positions, *inner)
     return largest
@@ -203,3 +231,18 @@ def _largest(ops: tuple[Op, ...], positions: int) -> int:
 def has_dual(ops: tuple[Op, ...]) -> bool:
     """Whether any operation needs the variances, i.e. is a nonlinearity or a residual sum."""
     return any(op.needs_variances for op in ops)
+
+
+def index_tables(ops: Iterable[Operation], levels: Iterable[Level]) -> dict[str, np.ndarray]:
+    """The tables of operations that hold no others, and of levels, by key."""
+    return {key: table for thing in (*ops, *levels) for key, table in thing.tables.items()}
+
+
+def tables_of(steps: FibrePlan | PairPlan, program: Program) -> dict[str, Any]:
+    """All index tables that running the plan needs."""
+    tables = arrays_of(program)
+    if isinstance(steps, FibrePlan):
+        tables[steps.labels.key] = steps.labels.array
+        tables[steps.fibres.key] = steps.fibres.array
+        tables |= index_tables(steps.field, steps.levels.levels)
+    return tables

@@ -9,42 +9,31 @@ add after it is held in the same way.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from equitangents.kernels.plans.levels import (
-    GridLevel,
-    Level,
-    NoFibresError,
-    TableLevel,
-    after_box,
-    grid_levels,
-    lifted_levels,
-)
-from equitangents.kernels.plans.offsets import begins_on_torus, differences, finer, in_bands
+from equitangents.kernels.plans.levels import GridLevel, Level, TableLevel, grid_levels, lifted_levels
 from equitangents.kernels.plans.plan import FibrePlan, compose_readout, needed_fibres, split
-from equitangents.kernels.plans.steps import AddSaved, Fork, Step, is_parallel, unrolled
+from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, unrolled
 from equitangents.kernels.program import (
-    Affine,
     Box,
-    Decouple,
-    Dual,
     FrozenArray,
     HashedOnce,
+    NoFibresError,
     Op,
     Pool,
     Program,
-    Standardise,
     WindowPool,
-    inside,
 )
 
 AnyPool = Pool | WindowPool
+_BAND = 8  # fibres of the first stage along the last axis but one
 
 
 @dataclass(frozen=True)
@@ -84,6 +73,8 @@ class StagedPlan(HashedOnce):
     block_weight: float  # the weight of one pair of positions
     vector: tuple[Op, ...]
 
+    form: ClassVar[str] = "fibre"  # as results say it
+    notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 
     @property
@@ -127,7 +118,7 @@ class _Part:
 def staged(program: Program) -> StagedPlan:
     """The stages of a program that pools before a later layer; raises NoFibresError if these are no remedy."""
     field, readout, vector = split(program.ops)
-    if any(map(inside, readout)):
+    if any(op.held for op in readout):
         raise NoFibresError("a branch after partial pooling mixes fibres")
     parts = _lifted(field, program) if program.lift is not None else _on_grids(field, program.shape)
     labels, affine = compose_readout(readout, parts[-1].levels[-1].positions)
@@ -211,7 +202,7 @@ def _on_grids(field: tuple[Op, ...], shape: tuple[int, ...]) -> list[_Part]:
     forks: dict[int, int] = {}  # open ones: in which slot, and at which level of the part
     carried: tuple[tuple[int, int], ...] = ()
     for step in steps:
-        if is_parallel(step):
+        if isinstance(step, Restore):
             raise NoFibresError("parallel branches and pools between layers mix fibres")
         if isinstance(step, Pool | WindowPool):
             parts.append(_with_offsets(now, levels, pool, carried))
@@ -226,10 +217,7 @@ def _on_grids(field: tuple[Op, ...], shape: tuple[int, ...]) -> list[_Part]:
             forks[step.slot] = len(now)
         elif isinstance(step, AddSaved):
             del forks[step.slot]
-        elif isinstance(step, Box):
-            level = after_box(step, level)
-        elif not isinstance(step, Affine | Dual | Decouple | Standardise):
-            raise NoFibresError("pooling before a later layer mixes fibres")
+        level = level.after(step)
         now.append(step)
         levels.append(level)
     if not parts:
@@ -263,9 +251,8 @@ def _with_offsets(
     joined = dict.fromkeys(open_now, one)  # those that a later part joins
     for step, level in zip(reversed(steps), reversed(levels[:-1]), strict=True):
         offset = found[0].step
-        if isinstance(step, Box):
-            offset = tuple(m * s for m, s in zip(offset, step.stride, strict=True))
-        elif isinstance(step, AddSaved):
+        offset = step.offset_before(offset)
+        if isinstance(step, AddSaved):
             joined[step.slot] = offset
         elif isinstance(step, Fork) and joined.pop(step.slot) != offset:
             raise NoFibresError("a strided branch mixes fibres")
@@ -273,3 +260,68 @@ def _with_offsets(
     if any(offset != found[0].step for offset in joined.values()):
         raise NoFibresError("a strided branch mixes fibres")
     return _Part(tuple(steps), tuple(found), pool, carried)
+
+
+def begins_on_torus(steps: tuple[Step, ...]) -> bool:
+    """Whether a stage's first window reads on around the torus; a stage without windows may as well."""
+    first = next((op for op in steps if op.is_window), None)
+    return first is None or (isinstance(first, Box) and first.wrap)
+
+
+def differences(steps: tuple[Step, ...], start: GridLevel, fibres: np.ndarray) -> np.ndarray:
+    """(K, d): second less first position of the pairs that a stage's fibres begin with."""
+    shape = np.array(start.shape, np.int64)
+    offsets = np.unique(fibres.astype(np.int64) * np.array(start.step, np.int64), axis=0)
+    if begins_on_torus(steps):
+        offsets = np.unique(offsets % shape, axis=0)
+        turns = np.array(list(itertools.product((0, 1), repeat=len(shape))), np.int64)
+        offsets = (offsets[:, None] - turns * shape).reshape(-1, len(shape))
+    return offsets[(np.abs(offsets) < shape).all(axis=1)]
+
+
+def finer(pool: Pool | WindowPool, level: Level, apart: np.ndarray) -> np.ndarray:
+    """The fibres, on the level before the pool, whose pairs of positions fall into windows that are `apart`."""
+    if isinstance(level, TableLevel):
+        assert isinstance(pool, Pool)
+        return _joining(pool, level, apart)
+    box = pool.box
+    assert box is not None
+    assert isinstance(level, GridLevel)
+    along = [np.unique(column) for column in apart.T]
+    if len(apart) == np.prod([len(column) for column in along], dtype=np.int64):  # all combinations: axis by axis
+        each = [_finer(column[:, None], box, level, slice(a, a + 1))[:, 0] for a, column in enumerate(along)]
+        offsets = np.stack(np.meshgrid(*each, indexing="ij"), axis=-1).reshape(-1, len(each))
+    else:
+        offsets = _finer(apart, box, level, slice(None))
+    return offsets.astype(np.int32)
+
+
+def in_bands(fibres: np.ndarray, strides: int) -> np.ndarray:
+    """Fibres in bands of the last axis but one, from one end of the last axis to the other.
+
+    A pool adds few neighbours to one coarse fibre. The bands of a stage that follows pools of `strides` together are
+    those of the first: coarse fibres are complete, and still in the cache, when it is their turn.
+    """
+    if fibres.ndim < 2 or fibres.shape[1] < 2:
+        return fibres
+    *before, row, column = fibres.T
+    return fibres[np.lexsort([row, column, row // max(1, _BAND // strides), *reversed(before)])]
+
+
+def _finer(apart: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:
+    """The finer fibres' offsets along some axes, in any order."""
+    shape, stride = np.array(level.shape, np.int64)[axes], np.array(box.stride, np.int64)[axes]
+    inside = np.array(list(itertools.product(*(range(1 - w, w) for w in box.window[axes]))), np.int64)
+    offsets = (apart[:, None] * stride + inside).reshape(-1, len(shape))
+    offsets = offsets if box.wrap else offsets[(np.abs(offsets) < shape).all(axis=1)]
+    return np.unique(offsets % shape if level.wrap else offsets, axis=0)
+
+
+def _joining(pool: Pool, level: TableLevel, apart: np.ndarray) -> np.ndarray:
+    """The elements of a group that join positions of two blocks whose numbers are `apart`."""
+    labels = pool.labels.array
+    wanted = np.zeros(2 * pool.blocks - 1, bool)
+    wanted[apart[:, 0] + pool.blocks - 1] = True
+    seconds = labels[level.table.array]
+    joined = wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & (seconds >= 0) & (labels >= 0)
+    return np.flatnonzero(joined.any(axis=1)).astype(np.int32)

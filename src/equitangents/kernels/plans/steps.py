@@ -5,21 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels
-from equitangents.kernels.program import Box, Op, Parallel, Table
+from equitangents.kernels.plans.levels import Level, Levels
+from equitangents.kernels.program import Box, Op, Operation, Parallel
+
+
+class Kept(Operation):
+    """A step between branches, which leaves all positions where they are."""
+
+    stays: ClassVar[bool] = True
+    slot: int
 
 
 @dataclass(frozen=True)
-class Fork:
+class Fork(Kept):
     """The field is kept in `slot`, and the branch goes on with it."""
 
     slot: int
 
 
 @dataclass(frozen=True)
-class Restore:
+class Restore(Kept):
     """The next of several branches begins: the field is again what was kept in `slot`, and stays there.
 
     `moves`: the positions are others than those of the branch before.
@@ -31,7 +38,7 @@ class Restore:
 
 
 @dataclass(frozen=True)
-class AddSaved:
+class AddSaved(Kept):
     """What operation number `fork` kept in `slot` is added.
 
     With `shares` (w of what was kept, w' of the other) channels are put side by side, so that no means are multiplied.
@@ -43,16 +50,6 @@ class AddSaved:
 
 
 Step = Op | Fork | Restore | AddSaved
-
-
-def name_of(step: Any) -> str:
-    """How messages name a step."""
-    return str(getattr(step, "said", type(step).__name__))
-
-
-def is_parallel(step: Step) -> bool:
-    """Whether the step is one of several branches side by side."""
-    return isinstance(step, Restore)
 
 
 def unrolled(ops: tuple[Op, ...], levels: Levels | None = None) -> tuple[list[Step], list[Level]]:
@@ -117,24 +114,22 @@ def _side_by_side(op: Parallel, inner: Levels | None, slot: int, steps: list[Ste
 
 
 def _differ(before: Level, after: Level) -> bool:
-    if isinstance(before, GridLevel) and isinstance(after, GridLevel):
-        return before.shape != after.shape
-    return before != after
+    return before.shape != after.shape if before.on_grid and after.on_grid else before != after
 
 
 def fits_windows(op: Step, before: Level, after: Level) -> bool:
     """Whether an operation is a mean over windows that compiled engines have between these levels."""
     if isinstance(op, Box):
-        lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
+        lifted = not (before.on_grid or after.on_grid)
         return not lifted or (op.wrap and math.prod(op.in_shape) == math.prod(op.out_shape) == before.positions)
-    return isinstance(op, Table) and not isinstance(after, GridLevel)
+    return op.is_window and not after.on_grid
 
 
 def window_grid(steps: Sequence[Step], levels: Sequence[Level], i: int) -> tuple[int, ...]:
     """The grid on which the windows around level i of a lifted program work; without windows, one row."""
     row = (levels[i].positions,)
-    for op in steps[i:]:
-        if isinstance(op, Box | Table):
-            return op.in_shape if isinstance(op, Box) else row
-    before = [op for op in steps[:i] if isinstance(op, Box | Table)]
-    return before[-1].out_shape if before and isinstance(before[-1], Box) else row
+    after = next((op for op in steps[i:] if op.is_window), None)
+    if after is not None:
+        return after.in_shape if isinstance(after, Box) else row
+    before = next((op for op in reversed(steps[:i]) if op.is_window), None)
+    return before.out_shape if isinstance(before, Box) else row

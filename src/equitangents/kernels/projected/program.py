@@ -14,8 +14,8 @@ from equitangents.groups import MatrixGroup
 from equitangents.groups.representations import Representation
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.program import FrozenArray, Program
-from equitangents.kernels.rotations import Accuracy, RotationProgram
-from equitangents.kernels.structured import StructuredProgram
+from equitangents.kernels.rotations.program import Accuracy, RotationProgram
+from equitangents.kernels.structured.program import StructuredProgram
 
 
 @dataclass(frozen=True)

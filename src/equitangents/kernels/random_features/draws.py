@@ -24,7 +24,6 @@ from equitangents.kernels.program import (
     Standardise,
     Table,
     WindowPool,
-    inside,
 )
 
 _KNOWN = (Pool, WindowPool, Dual, Standardise)
@@ -65,26 +64,17 @@ def _of_ops(ops: tuple[Op, ...], positions: int, width: int, rng: np.random.Gene
         elif isinstance(op, Box):
             # signs of rows times signs of columns are still uncorrelated, and windows go one dimension at a time
             drawn = [(_signs(rng, w, width), _signs(rng, w, width)) for w in op.window]
-            positions = int(np.prod(op.out_shape))
         elif isinstance(op, Table):
-            drawn = [_signs(rng, op.index.array.shape[1], width) for _ in range(2)]
-            positions = len(op.index.array)
+            drawn = [_signs(rng, op.span, width) for _ in range(2)]
         elif isinstance(op, Flatten | Decouple):
             drawn = [_signs(rng, positions, width) for _ in range(2)]
-            positions = 1 if isinstance(op, Flatten) else positions
-        elif inside(op):
-            drawn = []
-            for branch in inside(op):
-                made, after = _of_ops(branch, positions, width, rng)
-                drawn.append(made)
-            positions = after
+        elif op.held:
+            each = [_of_ops(branch, positions, width, rng) for branch in op.held]
+            drawn, positions = [made for made, _ in each], each[-1][1]
             if isinstance(op, Parallel) and op.shares is not None:
                 drawn = {"branches": drawn, "signs": [_signs(rng, 2, width) for _ in op.branches]}
-        elif isinstance(op, _KNOWN):
-            positions = {Pool: getattr(op, "blocks", 0), WindowPool: int(np.prod(getattr(op, "out_shape", ())))}.get(
-                type(op), positions
-            )
-        else:
+        elif not isinstance(op, _KNOWN):
             raise NetworkError(f"random features do not know the operation {type(op).__name__}; use the exact kernel")
+        positions = op.positions_after(positions)
         found.append(drawn)
     return found, positions

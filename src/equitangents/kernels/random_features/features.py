@@ -13,12 +13,12 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.orbit import OrbitAverage
-from equitangents.kernels.program import Box, Dual, Op, Program, Table, inside
+from equitangents.kernels.program import Dual, Op, Program, flat
 from equitangents.kernels.random_features.draws import draws
 from equitangents.kernels.random_features.forward import run, start
 from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels
-from equitangents.kernels.size import check_result
 from equitangents.memory import check_fits
 from equitangents.structured import is_structured
 from equitangents.validation import check_array, check_whole
@@ -107,7 +107,7 @@ class RandomFeatures:
 
     def _no_ntk(self, x: Any) -> str | None:
         _, program = _lowered(self._base(), x)
-        return next((found for op in _flat(program.ops) if (found := _without_slope(op)) is not None), None)
+        return next((found for op in flat(program.ops) if (found := _without_slope(op)) is not None), None)
 
     def _both(self, x: Any) -> tuple[Any, Any]:
         """Features of K and of Θ, both (N, features)."""
@@ -235,20 +235,11 @@ def _features(program: Program, count: int, x: Any, turns: Any, embedding: Any, 
     return nngp / scale, ntk / scale
 
 
-def _flat(ops: tuple[Op, ...]) -> list[Op]:
-    return [found for op in ops for found in (op, *(f for held in inside(op) for f in _flat(held)))]
-
-
 def _without_slope(op: Op) -> str | None:
     return getattr(op.activation, "no_ntk", None) if isinstance(op, Dual) else None
 
 
 def _most_positions(program: Program) -> int:
     """The largest number of positions between two operations."""
-    counts = [int(np.prod(program.shape))]
-    for op in _flat(program.ops):
-        if isinstance(op, Table):
-            counts.append(len(op.index.array))
-        elif isinstance(op, Box):
-            counts.append(int(np.prod(op.out_shape)))
-    return max(counts)
+    begin = int(np.prod(program.shape))
+    return max([begin, *(op.positions_after(begin) for op in flat(program.ops) if op.is_window)])

@@ -6,15 +6,26 @@ W t_j ± f_π(j), windows are sums with random signs, pools means. No pair of in
 Sources: Zandieh et al. 2021 (arXiv 2106.07880: features of the NTK by its recursion); there with sketches of tensor
 products, here with products of independent channels.
 Up to the first pool the diagonals K(p, p) and Θ(p, p) are known exactly, and features are scaled to them.
+
+Weights cost little: y = (A ⊗ B) D x with random signs D and cosine transforms A, B stands in for a dense matrix. It is
+orthogonal, so that |y| = |x|, each entry of y a sum of all entries of x with random signs, nearly Gaussian; 2(a + b)
+operations an entry where a dense matrix takes 2ab. Sources: Le, Sarlos & Smola 2013 (Fastfood); Yu et al. 2016
+(structured orthogonal random features).
 """
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
+import scipy.fft
+from jax import lax
 
-from equitangents.kernels.engines.reference.moments import deviation
+from equitangents.kernels.engines.reference.execute import deviation
+from equitangents.kernels.engines.reference.windows import pad_grid
 from equitangents.kernels.program import (
     Affine,
     Box,
@@ -29,8 +40,76 @@ from equitangents.kernels.program import (
     Table,
     WindowPool,
 )
-from equitangents.kernels.random_features import mixing
 from equitangents.kernels.random_features.activations import value_and_slope
+
+
+@lru_cache
+def factors(width: int) -> tuple[int, int]:
+    """Two numbers with the product `width`, as near to each other as can be."""
+    small = next(d for d in range(math.isqrt(width), 0, -1) if width % d == 0)
+    return small, width // small
+
+
+@lru_cache(maxsize=16)
+def cosines(size: int) -> np.ndarray:
+    """The orthogonal matrix of the discrete cosine transform."""
+    return np.asarray(scipy.fft.dct(np.eye(size), axis=0, norm="ortho"))
+
+
+def mix(x: Any, signs: Any) -> Any:
+    """(A ⊗ B) D x along the last axis."""
+    a, b = factors(x.shape[-1])
+    y = (x * signs.astype(x.dtype)).reshape((-1, a, b))
+    one, other = (jnp.asarray(cosines(n), x.dtype) for n in (a, b))
+    y = jnp.matmul(y.reshape((-1, b)), other, precision="highest").reshape(y.shape)
+    y = jnp.einsum("nab,ac->ncb", y, one, precision="highest")
+    return y.reshape(x.shape)
+
+
+def box_sum(x: Any, op: Box, signs: Any = None) -> Any:
+    """Σ_u d_u x(s·p + u) / √|S| of x (B, P, m), with signs d_u a channel; without signs the mean over the window."""
+    batch, width = x.shape[0], x.shape[-1]
+    y: Any = pad_grid(x.reshape((batch, *op.in_shape, width)), op, tuple((i + 1,) for i in range(len(op.in_shape))))
+    for axis, (n, w, s) in enumerate(zip(op.out_shape, op.window, op.stride, strict=True), start=1):
+        pieces = (lax.slice_in_dim(y, u, u + (n - 1) * s + 1, s, axis) for u in range(w))
+        if signs is None:
+            y = sum(pieces) / w
+        else:
+            y = sum(piece * d.astype(x.dtype) for piece, d in zip(pieces, signs[axis - 1], strict=True)) / math.sqrt(w)
+    return y.reshape((batch, -1, width))
+
+
+def table_sum(x: Any, op: Table, signs: Any) -> Any:
+    """Σ_s √weights[s] d_s x(index[:, s])."""
+    roots = jnp.asarray(np.sqrt(op.weights.array), x.dtype)
+    index = jnp.asarray(op.index.array.T)
+
+    def add(total: Any, part: Any) -> tuple[Any, None]:
+        rows, root, d = part
+        return total + root * d.astype(x.dtype) * x[:, rows], None
+
+    first = jnp.zeros((x.shape[0], op.index.array.shape[0], x.shape[-1]), x.dtype)
+    return lax.scan(add, first, (index, roots, signs))[0]
+
+
+def table_mean(q: Any, op: Table) -> Any:
+    """Σ_s weights[s] q(index[:, s]) of numbers (B, P)."""
+    weights = jnp.asarray(op.weights.array, q.dtype)
+    add = lambda total, part: (total + part[1] * q[:, part[0]], None)
+    first = jnp.zeros((q.shape[0], op.index.array.shape[0]), q.dtype)
+    return lax.scan(add, first, (jnp.asarray(op.index.array.T), weights))[0]
+
+
+def block_means(x: Any, labels: np.ndarray, blocks: int) -> Any:
+    """Means over the positions of each block, of x (B, P, m); those with label -1 are dropped."""
+    kept = np.flatnonzero(labels >= 0)
+    order = kept[np.argsort(labels[kept], kind="stable")]
+    counts = np.bincount(labels[kept], minlength=blocks)
+    if (counts == counts[0]).all():
+        y = x if len(kept) == x.shape[1] and (order == kept).all() else x[:, order]
+        return y.reshape((x.shape[0], blocks, counts[0], x.shape[-1])).mean(axis=2)
+    weights = (labels[None, :] == np.arange(blocks)[:, None]) / counts[:, None]
+    return jnp.einsum("kp,bpm->bkm", jnp.asarray(weights, x.dtype), x, precision="highest")
 
 
 class Field(NamedTuple):
@@ -61,7 +140,7 @@ def _affine(op: Any, x: Field, own: Any) -> Field:
     """K ← W²K + b², Θ ← K + W²Θ, or in another parametrisation w K + b + W²Θ with the old K."""
     dtype = x.f.dtype
     gain, bias = op.W_var**0.5, op.b_var**0.5
-    f = gain * mixing.mix(x.f, own["signs"])
+    f = gain * mix(x.f, own["signs"])
     if op.b_var:
         f = f + bias * own["bias"].astype(dtype)
     q = op.W_var * x.q + op.b_var
@@ -93,14 +172,14 @@ def _dual(op: Dual, x: Field, own: Any) -> Field:
 
 
 def _box(op: Box, x: Field, own: Any) -> Field:
-    f, t = (mixing.box_sum(v, op, [pair[i] for pair in own]) for i, v in enumerate((x.f, x.t)))
-    q, theta = (mixing.box_sum(v[..., None], op)[..., 0] for v in (x.q, x.theta))
+    f, t = (box_sum(v, op, [pair[i] for pair in own]) for i, v in enumerate((x.f, x.t)))
+    q, theta = (box_sum(v[..., None], op)[..., 0] for v in (x.q, x.theta))
     return Field(f, t, q, theta, jnp.zeros_like(q))
 
 
 def _table(op: Table, x: Field, own: Any) -> Field:
-    f, t = (mixing.table_sum(v, op, signs) for v, signs in zip((x.f, x.t), own, strict=True))
-    q, theta = mixing.table_mean(x.q, op), mixing.table_mean(x.theta, op)
+    f, t = (table_sum(v, op, signs) for v, signs in zip((x.f, x.t), own, strict=True))
+    q, theta = table_mean(x.q, op), table_mean(x.theta, op)
     return Field(f, t, q, theta, jnp.zeros_like(q))
 
 
@@ -110,13 +189,13 @@ def _measured(f: Any, t: Any, mean: Any) -> Field:
 
 
 def _pool(op: Pool, x: Field, own: Any) -> Field:
-    means = (mixing.block_means(v, op.labels.array, op.blocks) for v in (x.f, x.t, x.mean[..., None]))
+    means = (block_means(v, op.labels.array, op.blocks) for v in (x.f, x.t, x.mean[..., None]))
     f, t, mean = means
     return _measured(f, t, mean[..., 0])
 
 
 def _window_pool(op: WindowPool, x: Field, own: Any) -> Field:
-    f, t, mean = (mixing.window_means(v, op) for v in (x.f, x.t, x.mean[..., None]))
+    f, t, mean = (box_sum(v, op.box) for v in (x.f, x.t, x.mean[..., None]))
     return _measured(f, t, mean[..., 0])
 
 

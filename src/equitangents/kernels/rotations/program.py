@@ -8,20 +8,21 @@ Averages over windows keep Q, nonlinearities act at each (Q, y), pooling average
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.program import Affine, Dual, Flatten, FrozenArray, Op, Parallel, Pool, Table, with_inside
+from equitangents.kernels.program import Affine, Dual, Flatten, FrozenArray, Op, Operation, Parallel, Pool
 
 
 @dataclass(frozen=True)
-class Zonal:
+class Zonal(Operation):
     """Mean over a zonal window: multiplies degree l of a field on the sphere by coefficients[l]; just 1 is the mean."""
 
+    is_window: ClassVar[bool] = True
     coefficients: FrozenArray  # float64 (degrees,), the first of them 1
 
     @property
@@ -34,8 +35,10 @@ FULL = Zonal(FrozenArray(np.ones(1)))
 
 
 @dataclass(frozen=True)
-class HaarMean:
+class HaarMean(Operation):
     """Average over the group: the mean over all relative rotations Q and all points y."""
+
+    is_pool: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,12 @@ class RotationFibres:
 
     def program(self, shape: tuple[int, ...], ops: tuple[Any, ...]) -> RotationProgram:
         """The program of the lowered layers `ops`."""
-        end = next((i for i, op in enumerate(ops) if isinstance(op, HaarMean | Flatten | Pool)), len(ops))
+        end = next((i for i, op in enumerate(ops) if op.is_pool), len(ops))
         if end == len(ops):
             raise NetworkError(
                 "the network ends on rotations, so its kernel is a field; end it with GroupPool or Flatten"
             )
-        if any(isinstance(op, Affine) and op.rates is not None for op in ops):
+        if any(op.has_rates for op in ops):
             raise NetworkError("after a SphereLift layers have the NTK parametrisation alone")
         before, readout, after = ops[:end], ops[end], ops[end + 1 :]
         full = next(i for i, op in enumerate((*before, FULL)) if isinstance(op, Zonal) and op.is_full)
@@ -113,8 +116,7 @@ class RotationFibres:
 
 
 def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    kept = (op for op in ops if not isinstance(op, Zonal | Table | HaarMean | Flatten | Pool))
-    return tuple(with_inside(op, _without_windows) for op in kept)
+    return tuple(op.with_held(_without_windows) for op in ops if not (op.is_window or op.is_pool))
 
 
 def _checked(ops: tuple[Any, ...], known: tuple[type, ...]) -> tuple[Any, ...]:
@@ -122,3 +124,28 @@ def _checked(ops: tuple[Any, ...], known: tuple[type, ...]) -> tuple[Any, ...]:
         if not isinstance(op, known):
             raise NetworkError(f"{type(op).__name__} has no rule on rotations with windows narrower than the sphere")
     return ops
+
+
+def nodes(program: RotationProgram, resolution: int) -> int:
+    """Relative rotations at which the recursion runs."""
+    if program.readout == "flatten":
+        return 1
+    if not resolution:
+        return program.group.order
+    return resolution * (2 * resolution - 1) ** 2 * (2 if getattr(program.group, "reflections", False) else 1)
+
+
+def field_points(program: RotationProgram, resolution: int) -> int:
+    """Points of the sphere that a field has at each of them."""
+    if not program.sphere:
+        return 1
+    s = sphere_resolution(program.bandlimit, resolution)
+    return s * (2 * s - 1)
+
+
+def sphere_resolution(bandlimit: int, resolution: int) -> int:
+    """Degrees that the sphere's grid resolves: a product of signals at least, and more at every finer resolution.
+
+    Else two resolutions would share a grid on the sphere, and their difference would not show its error.
+    """
+    return 2 * bandlimit - 1 + max(0, resolution - (bandlimit + 1) // 2)

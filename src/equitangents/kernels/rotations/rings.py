@@ -3,6 +3,8 @@
 With Euler angles Q = R_z(α) R_y(β) R_z(γ) the azimuths separate: for each β, K is a trigonometric polynomial in α and γ
 whose coefficients are sums over l of d^l(β) times products of coefficients; two small Fourier transforms evaluate it. A
 ring is what shares one β. Cost per pair: about 4 B⁴ + nodes × B multiplications, for any number of channels.
+
+Means over the group that are to keep kernels symmetric are over rotations closed under inversion (`closed_nodes`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike
 from equitangents.groups import MatrixGroup
@@ -147,3 +150,28 @@ def node_values(rings: Rings, a: np.ndarray, b: np.ndarray, bandlimit: int) -> t
     t = rings.fixed["azimuths"]
     mixed = mixed.reshape(-1, 2 * L + 1, 2 * L + 1, pairs)
     return np.einsum("ak,gj,rkjp->ragp", t, t, mixed, optimize=True).reshape(-1, pairs), weights
+
+
+class ClosedNodes(NamedTuple):
+    """Rotations, their weights, which sum to 1, and the number of each one's inverse."""
+
+    turns: Float[np.ndarray, "nodes 3 3"]
+    weights: Float[np.ndarray, " nodes"]
+    inverses: Int[np.ndarray, " nodes"]
+
+
+@lru_cache(maxsize=16)
+def closed_nodes(group: RotationGroup | MatrixGroup, resolution: int) -> ClosedNodes:
+    """All elements of a finite group; of SO(3) and O(3) the Euler grid with γ = π − α for the nodes of α."""
+    if isinstance(group, MatrixGroup):
+        turns, weights = np.asarray(group.matrices, np.float64), np.asarray(group.weights, np.float64)
+        return ClosedNodes(turns, weights, group.inverses)
+    azimuth, cosine, weight = euler_grid(resolution)
+    alpha, beta, gamma = np.meshgrid(azimuth, np.arccos(cosine), np.pi - azimuth, indexing="ij")
+    turns = from_euler_angles(np.stack([alpha, beta, gamma], axis=-1).reshape(-1, 3))
+    weights = np.broadcast_to(weight[:, None] / len(azimuth) ** 2, alpha.shape).ravel()
+    inverses = np.arange(len(turns)).reshape(alpha.shape).transpose(2, 1, 0).ravel()
+    if group.reflections:
+        turns, weights = np.concatenate([turns, -turns]), np.concatenate([weights, weights]) / 2
+        inverses = np.concatenate([inverses, len(inverses) + inverses])
+    return ClosedNodes(turns, weights, inverses)

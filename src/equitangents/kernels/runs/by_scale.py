@@ -10,7 +10,7 @@ import numpy as np
 
 from equitangents._types import DType
 from equitangents.kernels.engines import Engine
-from equitangents.kernels.layout import MATRIX, Layout
+from equitangents.kernels.fields.part import MATRIX, Layout
 from equitangents.kernels.scales import (
     Law,
     Scales,

@@ -1,6 +1,6 @@
-"""Kernels of field programs: an engine is chosen, inputs are prepared for it, and the result says who computed it.
+"""Kernels of field programs, or their kernel fields: an engine is chosen, memory is checked, inputs are prepared.
 
-Pairs of inputs of very different norm go where they keep their digits (`by_scale`); memory is checked beforehand.
+Pairs of inputs of very different norm go where they keep their digits (`by_scale`).
 """
 
 from __future__ import annotations
@@ -10,61 +10,130 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels import near_axis
-from equitangents.kernels.engines import Engine, choose
+from equitangents.kernels.engines import Choice, Engine, choose, choose_where
+from equitangents.kernels.engines.protocol import Steps
+from equitangents.kernels.engines.reference import fields as fields_by_reference
 from equitangents.kernels.engines.reference import run as by_reference
-from equitangents.kernels.engines.reference.carry import COVARIANCE
-from equitangents.kernels.engines.reference.sizes import tile_sides
-from equitangents.kernels.plans.plan import PairPlan, plan
-from equitangents.kernels.plans.tables import tables_of
+from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
+from equitangents.kernels.engines.reference.tile import tile_sides
+from equitangents.kernels.engines.select import REFERENCE
+from equitangents.kernels.fields.part import MATRIX, Part
+from equitangents.kernels.fields.plan import field_plan
+from equitangents.kernels.fields.size import check_field, check_result
+from equitangents.kernels.plans.plan import plan, tables_of
 from equitangents.kernels.program import Program
-from equitangents.kernels.result import Kernels
 from equitangents.kernels.runs import by_scale, traced_scales, wide_norms
+from equitangents.kernels.runs.results import result
 from equitangents.kernels.scales import law_of
-from equitangents.kernels.size import check_result
 from equitangents.kernels.units import with_biases
 
 logger = logging.getLogger("equitangents")
 
 
-def compute(program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None) -> Kernels:
-    """Kernels of `program` between inputs x1, (N1, *positions, C), and x2 (None: x1 with itself).
+def compute(
+    program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None, part: Part | None = None
+) -> Any:
+    """`Kernels` of `program` between inputs x1, (N1, *positions, C), and x2 (None: x1 with itself).
 
-    NumPy arrays give NumPy arrays in their own precision. JAX arrays, also traced ones, give JAX arrays, and are
-    differentiable. Raises MemoryLimitError where the result cannot fit in memory.
+    With `part` the `KernelField` at these pairs of positions. NumPy arrays give NumPy arrays in their own precision.
+    JAX arrays, also traced ones, give JAX arrays, and are differentiable. Raises MemoryLimitError where the result
+    cannot fit in memory.
     """
     dtype = precision.working_dtype(x1, x2)
-    chosen, note = choose(program, engine, dtype)
-    steps = chosen.steps(program)
-    form, notes = "fibre", tuple[str, ...]()
-    if isinstance(steps, PairPlan):
-        form = "pairs"
-        notes = (f"all pairs of positions: {steps.why}",)
-        logger.debug("kernel over all pairs of positions: %s", steps.why)
-    if note is not None:
-        notes = (*notes, note)
-    check_memory(program, chosen, x1, x2)
+    traced = any(precision.is_traced(x) for x in (x1, x2))
+    if part is not None:
+        if traced:
+            return _traced_field(program, x1, x2, part, dtype)
+        check_field(part, len(x1), len(x1 if x2 is None else x2), dtype, 0)
+    choice, steps = choice_of(program, engine, dtype, part)
+    chosen, notes = choice.engine, notes_of(choice, steps, part)
+    memory = check_memory(program, chosen, x1, x2, part)
+    if x2 is None and part is not None and not part.mirrors:
+        x2 = x1
     with precision.scope(dtype):
-        if any(precision.is_traced(x) for x in (x1, x2)):
+        if traced:
             nngp, ntk = _traced(chosen, program, x1, x2, dtype)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk, told = by_scale.all_pairs(law_of(program), _ways(program, chosen), chosen, *arrays)
+            layout = MATRIX if part is None else part.layout
+            ways = _ways(program, chosen, part)
+            nngp, ntk, told = by_scale.all_pairs(law_of(program), ways, chosen, *arrays, layout)
             notes = (*notes, *told)
-            doubt = _doubt(chosen, program, arrays[0])
-            if doubt is not None:
+            if part is not None:
+                nngp, ntk = layout.public(nngp), layout.public(ntk)
+            elif (doubt := _doubt(chosen, program, arrays[0])) is not None:
                 nngp, ntk, mended = near_axis.mend(doubt, partial(_of_pairs, program, *arrays), *arrays, nngp, ntk)
                 if mended:
                     how = "by the reference engine" if doubt.steps is None else "in numbers of 106 bits"
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs {how}")
-        if any(isinstance(x, jax.Array) for x in (x1, x2)):
-            nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
-    return Kernels(nngp, ntk, engine=chosen.name, form=form, notes=notes)
+        return result((x1, x2), nngp, ntk, part, memory, engine=chosen.name, form=steps.form, notes=notes)
+
+
+def compute_diagonal(program: Program, x: ArrayLike, engine: str | None = None, part: Part | None = None) -> Any:
+    """Kernels of each input x, (N, *positions, C), with itself: NNGP and NTK of shape (N,), at the cost of N pairs.
+
+    With `part` their field, (N, *part.layout.tail).
+    """
+    dtype = precision.working_dtype(x)
+    if precision.is_traced(x):
+        if part is None:
+            # one input after another
+            run = partial(compute, program, engine=engine)
+            return jax.tree.map(lambda k: k[:, 0, 0], jax.lax.map(lambda one: run(one[None]), x))
+        steps = field_plan(program, part)
+        with precision.scope(dtype):
+            nngp, ntk = fields_by_reference.traced_field_diagonal(steps, program, x.astype(dtype))
+        return result((x,), nngp, ntk, part, 0, form=steps.steps.form)
+    memory = 0 if part is None else check_field(part, len(x), 1, dtype, 0)
+    choice, how = choice_of(program, engine, dtype, part)
+    chosen = choice.engine
+    if part is not None:
+        working = chosen.field_working_bytes(program, part, x.shape[-1], len(x), 1, dtype.itemsize)
+        memory = check_field(part, len(x), 1, dtype, working, isinstance(x, jax.Array))
+    with precision.scope(dtype):
+        own = partial(_own, chosen, part)
+        nngp, ntk, told = by_scale.diagonal(
+            law_of(program),
+            partial(own, program),
+            lambda y, factor: own(with_biases(program, factor), y),
+            np.asarray(x, dtype),
+            MATRIX if part is None else part.layout,
+        )
+        first = choice.notes if part is None else notes_of(choice, how, part)
+        return result((x,), nngp, ntk, part, memory, engine=chosen.name, form=how.form, notes=(*first, *told))
+
+
+def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> tuple[Choice, Steps]:
+    """The engine for `program`, or for a part of its field, and how it runs that."""
+    if part is None:
+        choice = choose(program, engine, dtype)
+        return choice, choice.engine.steps(program)
+    choice = choose_where(lambda candidate: candidate.field_obstacle(program, part, dtype), engine)
+    return choice, choice.engine.field_steps(program, part).steps
+
+
+def notes_of(choice: Choice, steps: Steps, part: Part | None = None) -> tuple[str, ...]:
+    """What a reader should know of the choice."""
+    for why in steps.notes:
+        logger.debug("kernel %sover %s", "" if part is None else "field ", why)
+    return (*steps.notes, *choice.notes)
+
+
+def check_memory(program: Program, engine: Engine, x1: Any, x2: Any, part: Part | None = None) -> int:
+    """Bytes of a kernel field with what is held beside it, 0 of kernels; raises MemoryLimitError if they cannot fit."""
+    dtype = precision.working_dtype(x1, x2)
+    n1, n2 = len(x1), len(x1 if x2 is None else x2)
+    sizes = x1.shape[-1], n1, n2, dtype.itemsize
+    if part is None:
+        check_result(x1, x2, dtype, engine.working_bytes(program, *sizes))
+        return 0
+    working = engine.field_working_bytes(program, part, *sizes)
+    return check_field(part, n1, n2, dtype, working, any(isinstance(x, jax.Array) for x in (x1, x2)))
 
 
 def _doubt(engine: Engine, program: Program, x: np.ndarray) -> near_axis.Doubt | None:
@@ -92,34 +161,40 @@ def _of_pairs(
     return nngp, ntk
 
 
-def check_memory(program: Program, engine: Engine, x1: Any, x2: Any) -> None:
-    """Raise MemoryLimitError where the kernels of x1 and x2 (None: x1 with itself) cannot fit in memory."""
-    dtype = precision.working_dtype(x1, x2)
-    n1, n2 = len(x1), len(x1 if x2 is None else x2)
-    check_result(x1, x2, dtype, engine.working_bytes(program, x1.shape[-1], n1, n2, dtype.itemsize))
-
-
-def _ways(program: Program, engine: Engine) -> by_scale.Ways:
+def _ways(program: Program, engine: Engine, part: Part | None) -> by_scale.Ways:
     """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
-    steps = plan(program)
-
-    def apart_of(x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None) -> Any:
-        sides = tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
-        return wide_norms.kernels(steps, tables_of(steps, program), x1, x2, sides, scales)
-
+    run = partial(_concrete, engine, part)
     return by_scale.Ways(
-        engine=partial(_concrete, engine, program),
-        common=lambda x1, x2, factor: _concrete(engine, with_biases(program, factor), x1, x2),
-        apart=apart_of,
+        engine=partial(run, program),
+        common=lambda x1, x2, factor: run(with_biases(program, factor), x1, x2),
+        apart=partial(_apart, program, part),
         compiled=engine.compiles_shapes,
-        checked=engine.checks_kernels,
+        checked=engine.checks_kernels if part is None else engine.checks_fields,
     )
 
 
-def _concrete(engine: Engine, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[Any, Any]:
+def _apart(
+    program: Program, part: Part | None, x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None
+) -> Any:
+    if part is not None:
+        return wide_norms.field_kernels(field_plan(program, part), program, x1, x2, scales)
+    steps = plan(program)
+    sides = tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
+    return wide_norms.kernels(steps, tables_of(steps, program), x1, x2, sides, scales)
+
+
+def _concrete(
+    engine: Engine, part: Part | None, program: Program, x1: np.ndarray, x2: np.ndarray | None
+) -> tuple[Any, Any]:
     """Kernels by an engine of inputs that are near to each other in norm."""
     with precision.scope(x1.dtype):
-        return engine.kernels(program, x1, x2)
+        return engine.kernels(program, x1, x2) if part is None else engine.field_kernels(program, part, x1, x2)
+
+
+def _own(engine: Engine, part: Part | None, program: Program, x: np.ndarray) -> tuple[Any, Any]:
+    """Kernels of each of some NumPy arrays with itself by an engine, in their precision."""
+    with precision.scope(x.dtype):
+        return engine.diagonal(program, x) if part is None else engine.field_diagonal(program, part, x)
 
 
 def _traced(engine: Engine, program: Program, x1: Any, x2: Any, dtype: DType) -> Any:
@@ -152,33 +227,15 @@ def _differentiable(engine: Engine, program: Program, x1: Any, x2: Any, dtype: D
     return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
 
 
-def compute_diagonal(program: Program, x: ArrayLike, engine: str | None = None) -> Kernels:
-    """Kernels of each input x, (N, *positions, C), with itself: NNGP and NTK of shape (N,), at the cost of N pairs."""
-    if precision.is_traced(x):
-        return _traced_diagonal(program, x, engine)
-    dtype = precision.working_dtype(x)
-    chosen, note = choose(program, engine, dtype)
-    form = "pairs" if isinstance(chosen.steps(program), PairPlan) else "fibre"
+def _traced_field(program: Program, x1: Any, x2: Any, part: Part, dtype: DType) -> Any:
+    """Fields of traced inputs, which are the reference engine's, so that they have derivatives."""
+    steps = field_plan(program, part)
+
+    def run(carry: Carry, a: Any, b: Any) -> Any:
+        return fields_by_reference.traced_fields(steps, program, a, a if b is None else b, carry)
+
     with precision.scope(dtype):
-        run = partial(_concrete_diagonal, chosen)
-        nngp, ntk, told = by_scale.diagonal(
-            law_of(program),
-            partial(run, program),
-            lambda y, factor: run(with_biases(program, factor), y),
-            np.asarray(x, dtype),
-        )
-        if isinstance(x, jax.Array):
-            nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
-    return Kernels(nngp, ntk, engine=chosen.name, form=form, notes=(*(() if note is None else (note,)), *told))
-
-
-def _concrete_diagonal(engine: Engine, program: Program, x: np.ndarray) -> tuple[Any, Any]:
-    """Kernels of each of some NumPy arrays with itself by an engine, in their precision."""
-    with precision.scope(x.dtype):
-        return engine.diagonal(program, x)
-
-
-def _traced_diagonal(program: Program, x: Any, engine: str | None) -> Kernels:
-    """Kernels with themselves inside a JAX program, one input after another."""
-    run = partial(compute, program, engine=engine)
-    return jax.tree.map(lambda k: k[:, 0, 0], jax.lax.map(lambda one: run(one[None]), x))
+        inputs = x1.astype(dtype), None if x2 is None else x2.astype(dtype)
+        near, far = partial(run, DISTANCE), partial(run, COVARIANCE)
+        nngp, ntk = map(part.layout.public, traced_scales.all_pairs(law_of(program), near, far, *inputs))
+    return result((x1, x2), nngp, ntk, part, 0, engine=REFERENCE.name, form=steps.steps.form)

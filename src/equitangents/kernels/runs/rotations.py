@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,31 +13,44 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike
+from equitangents.errors import NetworkError
 from equitangents.kernels.engines import Choice, Engine, choose_where
+from equitangents.kernels.engines.protocol import RotationRules
 from equitangents.kernels.engines.reference.carry import COVARIANCE
 from equitangents.kernels.engines.reference.rotations import measured, reference, tiling
-from equitangents.kernels.result import Kernels
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields.size import check_result
+from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.resolution import Resolution
-from equitangents.kernels.rotations.rules import RotationRules
 from equitangents.kernels.runs import by_scale, traced_scales
+from equitangents.kernels.runs.results import any_traced, result
 from equitangents.kernels.scales import Treatment, law_of
-from equitangents.kernels.size import check_result
 from equitangents.kernels.units import with_biases
+from equitangents.sphere import rotate
 
 
-def compute(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None) -> Kernels:
-    """Kernels between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2).
+def compute(
+    program: RotationProgram,
+    x1: ArrayLike,
+    x2: ArrayLike | None = None,
+    engine: str | None = None,
+    part: Part | None = None,
+) -> Any:
+    """`Kernels` between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2).
 
-    Raises MemoryLimitError where they cannot fit in memory.
+    With `part`, of a program that ends in Flatten, the `KernelField` at these pairs of rotations before it. Raises
+    MemoryLimitError where they cannot fit in memory.
     """
+    if part is not None:
+        return _field(program, x1, x2, engine, part)
     choice = choose_engine(program, engine)
     rules = rules_of(choice.engine)
     dtype = precision.working_dtype(x1, x2)
     check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
     found = find_resolution(program, x1, x2, rules)
     with precision.scope(dtype):
-        if any(precision.is_traced(x) for x in (x1, x2)):
+        if any_traced(x1, x2):
             inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
             run: Any = partial(rules.traced, program, found.value)
             far = partial(reference.traced, program, found.value, carry=COVARIANCE)
@@ -75,8 +89,48 @@ def _ways(program: RotationProgram, resolution: int, engine: Engine) -> by_scale
     )
 
 
-def compute_diagonal(program: RotationProgram, x: ArrayLike, engine: str | None = None) -> Kernels:
-    """Kernels of each signal with itself, (N,)."""
+def _field(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part) -> Any:
+    """N(f)(R) = N(ρ(R⁻¹)f)(1): the kernel between R and R' is that between the turned signals at 1.
+
+    Behind a full window it depends on the relative rotation alone, and the network that ends in Flatten has it.
+    """
+    if program.sphere and not getattr(program.sphere[-1], "is_full", False):
+        raise NetworkError(
+            "the kernel between rotations is there for networks with at least one full window, after which it depends "
+            "on the relative rotation alone"
+        )
+    turns = np.asarray(program.group.matrices, np.float64)
+    found = compute(program, _turned_back(x1, turns), None if x2 is None else _turned_back(x2, turns), engine)
+    n1, n2, count = len(x1), len(x1 if x2 is None else x2), len(turns)
+    first, second = part.positions()
+
+    def at(values: Any) -> Any:
+        field = values.reshape(n1, count, n2, count)
+        return field if part.kind == "all" else field[:, first, :, second].transpose(1, 2, 0)  # from (M, N1, N2)
+
+    memory, nngp, ntk = 2 * found.nngp.size * found.nngp.dtype.itemsize, at(found.nngp), at(found.ntk)
+    facts: Any = {"engine": found.engine, "form": "rotations", "notes": found.notes, "memory": memory}
+    return KernelField(nngp, ntk, positions=part.kind, **facts)
+
+
+def _turned_back(x: Any, turns: np.ndarray) -> Any:
+    """ρ(R⁻¹) f for every signal and rotation, (N·rotations, B², C)."""
+    moved = rotate(x, turns.swapaxes(1, 2).astype(x.dtype))
+    return moved.swapaxes(0, 1).reshape((-1, *x.shape[1:]))
+
+
+def compute_diagonal(
+    program: RotationProgram, x: ArrayLike, engine: str | None = None, part: Part | None = None
+) -> Any:
+    """Kernels of each signal with itself, (N,), or their field, one signal after another."""
+    if part is not None:
+        each = [_field(program, x[i : i + 1], None, engine, part) for i in range(len(x))]
+        join = jnp.concatenate if any_traced(x) else np.concatenate
+        nngp, ntk = (
+            join([v[:, :, 0] if part.kind == "all" else v[:, 0] for v in values])
+            for values in zip(*((k.nngp, k.ntk) for k in each), strict=True)
+        )
+        return replace(each[0], nngp=nngp, ntk=ntk, memory=sum(k.memory for k in each))
     return compute_pairs(program, x, x, np.arange(len(x)), np.arange(len(x)), engine)
 
 
@@ -89,7 +143,7 @@ def compute_pairs(
     dtype = precision.working_dtype(x1, x2)
     found = find_resolution(program, x1, x2, rules)
     with precision.scope(dtype):
-        if any(precision.is_traced(x) for x in (x1, x2)):
+        if any_traced(x1, x2):
             notes: list[str] = []
             run: Any = lambda a, b: rules.traced_listed(program, found.value, a, b, first, second)
             if not rules.differentiable:
@@ -161,8 +215,7 @@ def _differentiable(
     return run
 
 
-def _result(nngp: Any, ntk: Any, found: Resolution, choice: Choice, told: list[str], *inputs: Any) -> Kernels:
-    if any(isinstance(x, jax.Array) for x in inputs):
-        nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
-    notes = (*(note for note in (found.note, choice.note) if note is not None), *told)
-    return Kernels(nngp, ntk, choice.engine.name, "rotations", notes, found.error, found.value or None)
+def _result(nngp: Any, ntk: Any, found: Resolution, choice: Choice, told: list[str], *inputs: Any) -> Any:
+    facts = {"error_estimate": found.error, "resolution": found.value or None}
+    notes = (*(() if found.note is None else (found.note,)), *choice.notes, *told)
+    return result(inputs, nngp, ntk, None, 0, engine=choice.engine.name, form="rotations", notes=notes, **facts)

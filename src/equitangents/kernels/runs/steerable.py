@@ -1,12 +1,12 @@
 """Kernels of steerable programs: in batches of pairs of inputs, on the reference engine alone, in double precision.
 
 Where all outputs are numbers that do not move, kernels are (N1, N2), of one of them; otherwise (N1, N2, D, D) of all D
-outputs, with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ.
+outputs, with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ. Of programs that end on points they are fields, between components at
+points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,17 +18,17 @@ from equitangents import precision
 from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
-from equitangents.kernels.engines import choose_where
-from equitangents.kernels.program import Parallel
-from equitangents.kernels.result import Kernels
-from equitangents.kernels.scales import check_representable
-from equitangents.kernels.size import check_result
+from equitangents.kernels.engines import REFERENCE, choose_where
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields.size import check_field, check_result, field_bytes
+from equitangents.kernels.program import Parallel, flat
+from equitangents.kernels.runs.results import any_traced, cast, result
 from equitangents.kernels.steerable.execute import own as own_fields
 from equitangents.kernels.steerable.execute import pair
 from equitangents.kernels.steerable.fields import Fields
 from equitangents.kernels.steerable.linear import filter_kernels
 from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
-from equitangents.kernels.structured.program import Split, flat
+from equitangents.kernels.structured.program import Split
 from equitangents.steerable import samples
 from equitangents.steerable.irrep import trivial
 from equitangents.structured import Inputs
@@ -40,58 +40,83 @@ _MOST = 64  # pairs at once
 _DEVIATIONS = 5.0  # how many root mean square norms of a vector a fitted function has to hold for
 
 
-def compute(program: SteerableProgram, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
-    """Kernels between x1 and x2 (None: x1 with itself), arrays (N, P, channels) or Masked."""
+def compute(
+    program: SteerableProgram,
+    x1: Inputs,
+    x2: Inputs | None = None,
+    engine: str | None = None,
+    part: Part | None = None,
+) -> Any:
+    """`Kernels` between x1 and x2 (None: x1 with itself), arrays (N, P, channels) or Masked.
+
+    With `part` the `KernelField` at these pairs of components at points.
+    """
     notes, dtype = notes_of(engine), precision.working_dtype(x1, x2)
-    x1, x2 = (on_points(program, x) for x in (x1, x2))
+    x1, x2 = (_on_points(program, x) for x in (x1, x2))
+    if x2 is None and part is not None and not part.mirrors:
+        x2 = x1
     inputs = (x1,) if x2 is None else (x1, x2)
-    if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(inputs)):
+    if any_traced(*inputs):
         with precision.scope(dtype):
-            return _result(inputs, traced_blocks(program, [typed(x, dtype) for x in inputs]), notes)
-    size = outputs(program)
-    check_result(x1, x2, dtype, working_bytes(program, max(x.shape[1] for x in inputs)) + _square(inputs, size))
+            values = _traced_blocks(program, [_typed(x, dtype) for x in inputs])
+            return _result(inputs, (_picked(part, v) for v in values), part, 0, notes, public=True)
+    memory = _check_memory(program, inputs, x2, part, dtype)
     with precision.scope(np.float64):
-        sides = [typed(x, np.float64) for x in inputs]
-        known = [known_variances(program, *side) for side in sides]
+        sides = [_typed(x, np.float64) for x in inputs]
+        known = [_known_variances(program, *side) for side in sides]
         n1, n2 = len(sides[0][0]), len(sides[-1][0])
-        first, second = np.triu_indices(n1) if x2 is None else every_pair(n1, n2)
-        blocks = of_pairs(program, (sides[0], sides[-1]), (known[0], known[-1]), first, second)
+        first, second = np.triu_indices(n1) if x2 is None else np.indices((n1, n2)).reshape(2, -1)
+        blocks = _of_pairs(program, (sides[0], sides[-1]), (known[0], known[-1]), first, second, part)
     found = np.empty((2, n1, n2, *blocks.shape[2:]))
     found[:, first, second] = blocks
     if x2 is None:
-        found[:, second, first] = transposed(blocks, found.ndim)
+        found[:, second, first] = _transposed(blocks)
         diagonal = np.arange(n1)
         own = found[:, diagonal, diagonal]
-        found[:, diagonal, diagonal] = (own + transposed(own, found.ndim)) / 2
-    return _result(inputs, cast_to(found, dtype, inputs), notes)
+        found[:, diagonal, diagonal] = (own + _transposed(own)) / 2
+    return _result(inputs, _cast(found, dtype, inputs), part, memory, notes, public=True)
 
 
-def compute_diagonal(program: SteerableProgram, x: Inputs, engine: str | None = None) -> Kernels:
-    """Kernels of each input with itself, (N,) or (N, D, D)."""
+def compute_diagonal(program: SteerableProgram, x: Inputs, engine: str | None = None, part: Part | None = None) -> Any:
+    """Kernels of each input with itself, (N,) or (N, D, D), or their field, (N, *part.layout.tail)."""
     notes, dtype = notes_of(engine), precision.working_dtype(x)
-    x = on_points(program, x)
-    if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(x)):
+    x = _on_points(program, x)
+    if any_traced(x):
         with precision.scope(dtype):
-            values, there = typed(x, dtype)
-            return _result(
-                (x,), jax.vmap(lambda a, m: block(program, own_fields(program, a, m)[1]), 0, 1)(values, there), notes
-            )
+            values, there = _typed(x, dtype)
+            blocks = jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)(values, there)
+            return _result((x,), (_picked(part, v) for v in blocks), part, 0, notes)
+    memory = 0 if part is None else _check_memory(program, (x, x[:1]), x, part, dtype)
     with precision.scope(np.float64):
-        side = typed(x, np.float64)
+        side = _typed(x, np.float64)
         every = np.arange(len(side[0]))
-        known = known_variances(program, *side)
-        blocks = of_pairs(program, (side, side), (known, known), every, every)
-    return _result((x,), cast_to(blocks, dtype, (x,)), notes)
+        known = _known_variances(program, *side)
+        blocks = _of_pairs(program, (side, side), (known, known), every, every, part)
+    return _result((x,), _cast(blocks, dtype, (x,)), part, memory, notes)
 
 
-def on_points(program: SteerableProgram, x: Any) -> Any:
+def _check_memory(program: SteerableProgram, inputs: Any, x2: Any, part: Part | None, dtype: DType) -> int:
+    """How many bytes a field takes, 0 of kernels; raises MemoryLimitError where that is more than there is."""
+    n1, n2, working = len(inputs[0]), len(inputs[-1]), working_bytes(program, max(x.shape[1] for x in inputs))
+    if part is not None:
+        return check_field(part, n1, n2, dtype, working + 2 * field_bytes(part, n1, n2, 8), copied=True)
+    check_result(inputs[0], x2, dtype, working + 4 * 8 * n1 * n2 * outputs(program) ** 2)
+    return 0
+
+
+def _on_points(program: SteerableProgram, x: Any) -> Any:
     """Inputs (N, P, channels); features of whole inputs, (N, channels), as those of one point."""
     return x[:, None] if program.whole and x is not None else x
 
 
-def transposed(blocks: np.ndarray, rank: int) -> np.ndarray:
-    """K(x', x) of K(x, x'), (2, pairs) for kernels of rank 3 with their two parts, (2, pairs, D, D) for others."""
-    return blocks if rank == 3 else np.swapaxes(blocks, -1, -2)
+def _transposed(blocks: np.ndarray) -> np.ndarray:
+    """K(x', x) of K(x, x'), of numbers (2, pairs) and (2, pairs, M), or of matrices (2, pairs, D, D)."""
+    return blocks if blocks.ndim < 4 else np.swapaxes(blocks, -1, -2)
+
+
+def _picked(part: Part | None, blocks: Any) -> Any:
+    """The wanted pairs of blocks (…, P, P'): (…, *tail)."""
+    return blocks if part is None or part.kind == "all" else blocks[(..., *part.positions())]
 
 
 def outputs(program: SteerableProgram) -> int:
@@ -128,28 +153,17 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
 
 def notes_of(engine: str | None) -> tuple[str, ...]:
     """What a reader should know of the engine, where `engine` is asked for."""
-    note = choose_where(lambda e: None if e.over_all_pairs else WHY, engine).note
-    return (WHY,) if note is None else (note,)
+    return choose_where(lambda e: None if e.over_all_pairs else WHY, engine).notes or (WHY,)
 
 
-def _square(inputs: tuple[Any, ...], size: int) -> int:
-    return 4 * 8 * len(inputs[0]) * len(inputs[-1]) * size**2
-
-
-def every_pair(n1: int, n2: int) -> tuple[np.ndarray, np.ndarray]:
-    """First and second numbers of all pairs of inputs."""
-    first, second = np.indices((n1, n2)).reshape(2, -1)
-    return first, second
-
-
-def typed(x: Any, dtype: DType) -> tuple[Any, Any]:
+def _typed(x: Any, dtype: DType) -> tuple[Any, Any]:
     """(x (N, P, channels), which points exist (N, P))."""
     values = jnp.asarray(getattr(x, "x", x)).astype(dtype)
     mask = getattr(x, "mask", None)
     return values, jnp.ones(values.shape[:2], dtype) if mask is None else jnp.asarray(mask).astype(dtype)
 
 
-def known_variances(program: SteerableProgram, x: Any, there: Any) -> Any:
+def _known_variances(program: SteerableProgram, x: Any, there: Any) -> Any:
     """Variances before every nonlinearity, of every input."""
     step = _at_once(program, x.shape[1], len(x))
     parts = [_compiled_own(program, *_filled(rows, step, x, there)) for rows in _batches(len(x), step)]
@@ -174,15 +188,10 @@ def _check_norms(program: SteerableProgram, known: Any) -> None:
                 )
 
 
-def of_pairs(
-    program: SteerableProgram,
-    sides: Any,
-    known: Any,
-    first: np.ndarray,
-    second: np.ndarray,
-    part: Callable[[np.ndarray], np.ndarray] = lambda blocks: blocks,
+def _of_pairs(
+    program: SteerableProgram, sides: Any, known: Any, first: np.ndarray, second: np.ndarray, part: Part | None
 ) -> np.ndarray:
-    """NNGP and NTK of the pairs (x1[first], x2[second]), (2, pairs) or a `part` of (2, pairs, D, D)."""
+    """NNGP and NTK of the pairs (x1[first], x2[second]), (2, pairs), or a part of (2, pairs, D, D)."""
     step = _at_once(program, max(side[0].shape[1] for side in sides), len(first))
     parts = []
     for rows in _batches(len(first), step):
@@ -190,7 +199,7 @@ def of_pairs(
         chosen = [
             jax.tree.map(lambda v, i=i: v[i], side) for side, i in zip(zip(sides, known, strict=True), at, strict=True)
         ]
-        parts.append(part(np.asarray(_compiled_pairs(program, *chosen))[:, : len(rows)]))
+        parts.append(_picked(part, np.asarray(_compiled_pairs(program, *chosen))[:, : len(rows)]))
     return np.concatenate(parts, axis=1)
 
 
@@ -217,23 +226,23 @@ def _compiled_own(program: SteerableProgram, x: Any, there: Any) -> Any:
 @partial(jax.jit, static_argnums=0)
 def _compiled_pairs(program: SteerableProgram, one: Any, other: Any) -> Any:
     def run(a: Any, b: Any) -> Any:
-        return block(program, pair(program, a[0], b[0], a[1], b[1]))
+        return _block(program, pair(program, a[0], b[0], a[1], b[1]))
 
     return jax.vmap(run, in_axes=0, out_axes=1)(one, other)
 
 
-def traced_blocks(program: SteerableProgram, sides: list[Any]) -> Any:
+def _traced_blocks(program: SteerableProgram, sides: list[Any]) -> Any:
     """(2, N1, N2) or (2, N1, N2, D, D) inside a JAX program."""
     known = [jax.vmap(lambda a, m: own_fields(program, a, m)[0])(*side) for side in sides]
     a, b = (sides[0], known[0]), (sides[-1], known[-1])
 
     def one(first: Any) -> Any:
-        return jax.vmap(lambda other: block(program, pair(program, first[0], other[0], first[1], other[1])), 0, 1)(b)
+        return jax.vmap(lambda other: _block(program, pair(program, first[0], other[0], first[1], other[1])), 0, 1)(b)
 
     return jax.vmap(one, 0, 1)(a)
 
 
-def block(program: SteerableProgram, fields: Fields) -> Any:
+def _block(program: SteerableProgram, fields: Fields) -> Any:
     """NNGP and NTK of one pair, (2,) or (2, D, D): every copy of an irrep has the same block, others are zero.
 
     Of a field (2, P, P) or (2, P D, P D), point by point.
@@ -264,16 +273,15 @@ def _at_points(program: SteerableProgram, fields: Fields, part: int) -> Any:
     return found.reshape((first.shape[0] * size, first.shape[2] * size))
 
 
-def cast_to(found: np.ndarray, dtype: DType, inputs: tuple[Any, ...]) -> np.ndarray:
-    """Kernels in the precision of the inputs; an error where that cannot hold them."""
-    with np.errstate(over="ignore", under="ignore"):
-        cast = found.astype(dtype)
-    check_representable(dtype, (cast[0], cast[1]), tuple(np.asarray(getattr(x, "x", x)) for x in inputs))
-    return cast
+def _cast(found: np.ndarray, dtype: DType, inputs: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray]:
+    nngp, ntk = found
+    return cast(dtype, nngp, ntk, (getattr(x, "x", x) for x in inputs))
 
 
-def _result(inputs: tuple[Any, ...], found: Any, notes: tuple[str, ...]) -> Kernels:
-    if isinstance(found, np.ndarray) and any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(inputs)):
-        with precision.scope(found.dtype):
-            found = jnp.asarray(found)
-    return Kernels(found[0], found[1], form="pairs", notes=notes)
+def _result(
+    inputs: Any, found: Any, part: Part | None, memory: int, notes: tuple[str, ...], *, public: bool = False
+) -> Any:
+    """`public`: between two sets of inputs, of which a field shows its axes in another order."""
+    nngp, ntk = map(part.layout.public, found) if part is not None and public else found
+    leaves = jax.tree.leaves(inputs)
+    return result(leaves, nngp, ntk, part, memory, engine=REFERENCE.name, form="pairs", notes=notes)

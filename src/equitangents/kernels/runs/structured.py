@@ -1,5 +1,6 @@
 """Kernels of structured programs: by a compiled engine, or in tiles of pairs of inputs in JAX; in double precision.
 
+Their kernel fields are the pairs of positions at their end, by the reference engine, one pair of inputs after another.
 Pairs of inputs of very different norm carry the covariance in place of the distance, as in field programs: in JAX.
 """
 
@@ -14,18 +15,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import DType
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.engines import Choice, Engine, choose_where
+from equitangents.kernels.engines import REFERENCE, Engine, choose_where
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
-from equitangents.kernels.engines.reference.sizes import TILE_ELEMENTS
 from equitangents.kernels.engines.reference.structured.execute import Context, execute, tables_of
-from equitangents.kernels.engines.reference.structured.fields import State
-from equitangents.kernels.engines.reference.structured.states import start, state_of_inputs
-from equitangents.kernels.result import Kernels
-from equitangents.kernels.scales import check_representable, norms
-from equitangents.kernels.size import check_result
+from equitangents.kernels.engines.reference.structured.fields import State, start, state_of_inputs
+from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields.size import check_field, check_result
+from equitangents.kernels.program import flat
+from equitangents.kernels.runs.results import any_traced, cast, result
+from equitangents.kernels.scales import norms
 from equitangents.kernels.structured.batch import Batch, batch_of, check_alike, typed
-from equitangents.kernels.structured.program import StructuredProgram, flat
+from equitangents.kernels.structured.program import StructuredProgram
 from equitangents.structured import Inputs
 
 logger = logging.getLogger("equitangents")
@@ -35,10 +38,19 @@ _MEMORY_LIMIT = 4 << 30  # bytes for one tile
 _FAR = 10.0  # of log2 of norms, beyond which the covariance is carried
 
 
-def compute(program: StructuredProgram, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
-    """Kernels between x1 and x2 (None: x1 with itself), each (N1, N2); arrays, Masked or Graphs."""
-    traced = _traced(x1, x2)
-    chosen, notes = choice_of(program, engine, traced)
+def compute(
+    program: StructuredProgram,
+    x1: Inputs,
+    x2: Inputs | None = None,
+    engine: str | None = None,
+    part: Part | None = None,
+) -> Any:
+    """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); arrays, Masked or Graphs.
+
+    With `part` the `KernelField` at these pairs of positions, by the reference engine.
+    """
+    traced = any_traced(x1, x2)
+    chosen, notes = choice_of(program, engine, traced, part)
     dtype = precision.working_dtype(x1, x2)
     one = batch_of(program, x1)
     other = one if x2 is None else batch_of(program, x2)
@@ -46,70 +58,68 @@ def compute(program: StructuredProgram, x1: Inputs, x2: Inputs | None = None, en
     if traced:
         same = jnp.eye(len(one.x), dtype=bool) if x2 is None else None
         with precision.scope(dtype):
-            nngp, ntk = _tile(program, typed(one, dtype), typed(other, dtype), same, DISTANCE)
-        return Kernels(nngp, ntk, form="pairs", notes=notes)
-    sizes = one.x.shape[-1], len(one.x), len(other.x), np.dtype(dtype).itemsize
-    check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program, chosen, *sizes))
+            found = _tile(program, part, typed(one, dtype), typed(other, dtype), same, DISTANCE)
+        return _result((x1, x2), found, REFERENCE, part, 0, notes, public=True)
+    if part is None:
+        memory, sizes = 0, (one.x.shape[-1], len(one.x), len(other.x), np.dtype(dtype).itemsize)
+        check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program, chosen, *sizes))
+    else:
+        memory = check_field(part, len(one.x), len(other.x), dtype, tile_bytes(program))
     far = far_apart(*(norms(np.asarray(b.x, np.float64)) for b in (one, other)))
-    if chosen.structured is None:
+    if part is not None:
+        nngp, ntk = _fields(program, part, one, other, x2 is None, far, dtype)
+    elif chosen.structured is None:
         nngp, ntk = np.empty(far.shape), np.empty(far.shape)
         _fill(program, one, other, x2 is None, DISTANCE, (nngp, ntk), np.ones_like(far))
     else:
         nngp, ntk = chosen.structured.kernels(program, one, None if x2 is None else other)
-    if far.any():
+    if part is None and far.any():
         _fill(program, one, other, x2 is None, COVARIANCE, (nngp, ntk), far)
-    if far.any() and not chosen.over_all_pairs:
-        count = int(far.sum()) // (2 if x2 is None else 1)
-        notes = (*notes, f"{count} pairs of inputs of very different norm by the reference engine")
-        logger.info("%s", notes[-1])
-    with np.errstate(over="ignore", under="ignore"):
-        nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
-    check_representable(dtype, (nngp, ntk), tuple(np.asarray(b.x) for b in (one, other)))
-    return _as_given((x1, x2), nngp, ntk, chosen, notes)
+        if not chosen.over_all_pairs:
+            count = int(far.sum()) // (2 if x2 is None else 1)
+            notes = (*notes, f"{count} pairs of inputs of very different norm by the reference engine")
+            logger.info("%s", notes[-1])
+    found = cast(dtype, nngp, ntk, (one.x, other.x))
+    return _result((x1, x2), found, chosen, part, memory, notes, public=True)
 
 
-def compute_diagonal(program: StructuredProgram, x: Inputs, engine: str | None = None) -> Kernels:
-    """Kernels of each input with itself, each (N,)."""
-    traced = _traced(x)
-    chosen, notes = choice_of(program, engine, traced)
+def compute_diagonal(program: StructuredProgram, x: Inputs, engine: str | None = None, part: Part | None = None) -> Any:
+    """Kernels of each input with itself, each (N,), or their field, (N, *part.layout.tail)."""
+    traced = any_traced(x)
+    chosen, notes = choice_of(program, engine, traced, part)
     dtype = precision.working_dtype(x)
     batch = batch_of(program, x)
-    check_alike(program, batch, batch)
+    if part is None:
+        check_alike(program, batch, batch)
     if traced:
         with precision.scope(dtype):
-            nngp, ntk = _own(program, typed(batch, dtype))
-        return Kernels(nngp, ntk, form="pairs", notes=notes)
-    if chosen.structured is None:
-        nngp, ntk = _own_in_parts(program, batch)
-    else:
+            return _result(x, _own(program, part, typed(batch, dtype)), REFERENCE, part, 0, notes)
+    memory = 0 if part is None else check_field(part, len(batch.x), 1, dtype, tile_bytes(program))
+    if part is None and chosen.structured is not None:
         nngp, ntk = chosen.structured.diagonal(program, batch)
-    with np.errstate(over="ignore", under="ignore"):
-        nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
-    check_representable(dtype, (nngp, ntk), (np.asarray(batch.x),))
-    return _as_given(x, nngp, ntk, chosen, notes)
+    else:
+        nngp, ntk = _own_in_parts(program, part, batch)
+    return _result(x, cast(dtype, nngp, ntk, (batch.x,)), chosen, part, memory, notes)
 
 
-def _own_in_parts(program: StructuredProgram, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-    size = _side(program) ** 2
-    parts = []
+def _own_in_parts(program: StructuredProgram, part: Part | None, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    size = _side(program) ** 2 if part is None else 1
+    found = [np.zeros((2, 0, *(() if part is None else part.layout.tail)))]
     with precision.scope(np.float64):
         for i in range(0, len(batch.x), size):
-            part = _filled(batch.rows(slice(i, i + size)), min(size, len(batch.x)))
-            parts.append([np.asarray(v) for v in _compiled_own(program, *_leaves(part))])
-    nngp, ntk = (np.concatenate([p[n] for p in parts])[: len(batch.x)] for n in range(2))
+            rows = _filled(batch.rows(slice(i, i + size)), min(size, len(batch.x)))
+            found.append(np.stack([np.asarray(v) for v in _compiled_own(program, part, *_leaves(rows))]))
+    nngp, ntk = np.concatenate(found, axis=1)[:, : len(batch.x)]
     return nngp, ntk
 
 
-def _traced(*inputs: Any) -> bool:
-    return any(precision.is_traced(leaf) for leaf in jax.tree.leaves(inputs))
-
-
-def _as_given(inputs: Any, nngp: np.ndarray, ntk: np.ndarray, by: Engine, notes: tuple[str, ...]) -> Kernels:
-    """JAX arrays where any input is one."""
-    if not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(inputs)):
-        return Kernels(nngp, ntk, engine=by.name, form="pairs", notes=notes)
-    with precision.scope(nngp.dtype):
-        return Kernels(jnp.asarray(nngp), jnp.asarray(ntk), engine=by.name, form="pairs", notes=notes)
+def _result(
+    inputs: Any, found: Any, by: Engine, part: Part | None, memory: int, notes: tuple[str, ...], *, public: bool = False
+) -> Any:
+    """`public`: between two sets of inputs, of which a field shows its axes in another order."""
+    by = by if part is None else REFERENCE
+    nngp, ntk = map(part.layout.public, found) if part is not None and public else found
+    return result(jax.tree.leaves(inputs), nngp, ntk, part, memory, engine=by.name, form="pairs", notes=notes)
 
 
 def obstacle(program: StructuredProgram, engine: Engine, traced: bool = False) -> str | None:
@@ -127,20 +137,20 @@ def _not_along(program: StructuredProgram) -> str:
     return f"and this network runs over all pairs of positions, since {program.why}"
 
 
-def choice_of(program: StructuredProgram, engine: str | None, traced: bool = False) -> tuple[Engine, tuple[str, ...]]:
-    """The engine that runs the program, and what a reader of the result should know of who computed it."""
-    return _told(program, choose_where(lambda e: obstacle(program, e, traced), engine))
+def choice_of(
+    program: StructuredProgram, engine: str | None, traced: bool = False, part: Part | None = None
+) -> tuple[Engine, tuple[str, ...]]:
+    """The engine that runs the program, and what a reader of the result should know of who computed it.
 
+    A part of a kernel field is for engines that run every program over all pairs.
+    """
 
-def _told(program: StructuredProgram, choice: Choice) -> tuple[Engine, tuple[str, ...]]:
-    note = choice.note
-    return choice.engine, (f"all pairs of positions: {program.why}",) if note is None else (note,)
+    def of_field(candidate: Engine) -> str | None:
+        fields = f"it has kernel fields along fibres only, {_not_along(program)}"
+        return None if candidate.over_all_pairs else fields
 
-
-def notes_of_field(program: StructuredProgram, engine: str | None) -> tuple[str, ...]:
-    """The notes on a kernel field, which only engines that run every program over all pairs compute."""
-    why = f"it has kernel fields along fibres only, {_not_along(program)}"
-    return _told(program, choose_where(lambda e: None if e.over_all_pairs else why, engine))[1]
+    choice = choose_where((lambda e: obstacle(program, e, traced)) if part is None else of_field, engine)
+    return choice.engine, choice.notes or (f"all pairs of positions: {program.why}",)
 
 
 def working_bytes(program: StructuredProgram, engine: Engine, channels: int, n1: int, n2: int, itemsize: int) -> int:
@@ -229,27 +239,65 @@ def _concrete(
     a, b = (_filled(batch.rows(at), n) for batch, at, n in zip((one, other), here, size, strict=True))
     rows, columns = (len(batch.x[at]) for batch, at in zip((one, other), here, strict=True))
     same = np.eye(size[0], size[1]) > 0 if symmetric and here[0].start == here[1].start else np.zeros(size, bool)
-    nngp, ntk = (np.asarray(v)[:rows, :columns] for v in _compiled(program, _leaves(a), _leaves(b), same, carry))
+    nngp, ntk = (np.asarray(v)[:rows, :columns] for v in _compiled(program, None, _leaves(a), _leaves(b), same, carry))
     return nngp, ntk
 
 
-@partial(jax.jit, static_argnums=(0, 4))
-def _compiled(program: StructuredProgram, one: Any, other: Any, same: Any, carry: Carry) -> tuple[Any, Any]:
-    return _tile(program, Batch(*one), Batch(*other), same, carry)
+def _fields(
+    program: StructuredProgram, part: Part, one: Batch, other: Batch, alone: bool, far: np.ndarray, dtype: DType
+) -> tuple[np.ndarray, np.ndarray]:
+    """A part of the field between all inputs, (N1, N2, *tail), input by input."""
+    layout, (n1, n2), symmetric = part.layout, far.shape, alone and part.mirrors
+    nngp, ntk = layout.zeros((n1, n2), dtype), layout.zeros((n1, n2), dtype)
+    with precision.scope(np.float64), np.errstate(over="ignore", under="ignore"):
+        for i in range(n1):
+            for j in range(i if symmetric else 0, n2):
+                a, b = (_leaves(_filled(batch.rows(slice(k, k + 1)), 1)) for batch, k in ((one, i), (other, j)))
+                carry = COVARIANCE if far[i, j] else DISTANCE
+                found = _compiled(program, part, a, b, np.full((1, 1), alone and i == j), carry)
+                for out, values in zip((nngp, ntk), map(np.asarray, found), strict=True):
+                    mirrored = layout.mirrored(values)
+                    out[i, j] = ((values + mirrored) / 2 if symmetric and i == j else values)[0, 0]
+                    if symmetric and j > i:
+                        out[j, i] = mirrored[0, 0]
+    return nngp, ntk
 
 
-@partial(jax.jit, static_argnums=0)
-def _compiled_own(program: StructuredProgram, x: Any, mask: Any, graphs: Any) -> tuple[Any, Any]:
-    return _own(program, Batch(x, mask, graphs))
+@partial(jax.jit, static_argnums=(0, 1, 5))
+def _compiled(
+    program: StructuredProgram, part: Part | None, one: Any, other: Any, same: Any, carry: Carry
+) -> tuple[Any, Any]:
+    return _tile(program, part, Batch(*one), Batch(*other), same, carry)
 
 
-def _tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, carry: Carry) -> tuple[Any, Any]:
-    """(NNGP, NTK) of a tile, (N1, N2)."""
-    nngp, ntk = field_tile(program, one, other, same, carry)
-    return nngp[0, 0], ntk[0, 0]
+@partial(jax.jit, static_argnums=(0, 1))
+def _compiled_own(program: StructuredProgram, part: Part | None, x: Any, mask: Any, graphs: Any) -> tuple[Any, Any]:
+    return _own(program, part, Batch(x, mask, graphs))
 
 
-def field_tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, carry: Carry) -> tuple[Any, Any]:
+def _tile(
+    program: StructuredProgram, part: Part | None, one: Batch, other: Batch, same: Any, carry: Carry
+) -> tuple[Any, Any]:
+    """(NNGP, NTK) of a tile, (N1, N2), or (N1, N2, *part.layout.tail)."""
+    nngp, ntk = _field_tile(program, one, other, same, carry)
+    return _picked(part, nngp), _picked(part, ntk)
+
+
+def _own(program: StructuredProgram, part: Part | None, batch: Batch) -> tuple[Any, Any]:
+    """(NNGP, NTK) of inputs with themselves, (N,), or (N, *part.layout.tail)."""
+    nngp, ntk = _own_field(program, batch)
+    return _picked(part, nngp), _picked(part, ntk)
+
+
+def _picked(part: Part | None, values: Any) -> Any:
+    """From (P, P', *inputs) the one position that is left, or the wanted pairs of positions: (*inputs, *tail)."""
+    if part is None:
+        return values[0, 0]
+    first, second = part.positions()
+    return jnp.moveaxis(values[first, second], tuple(range(first.ndim)), tuple(range(-first.ndim, 0)))
+
+
+def _field_tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, carry: Carry) -> tuple[Any, Any]:
     """(NNGP, NTK) of a tile at all pairs of positions, (P, P', N1, N2); zero where a mask leaves no position."""
     x1, x2 = (_by_position(b.x) for b in (one, other))
     state = state_of_inputs(x1, x2, one.mask, other.mask, carry)
@@ -265,13 +313,7 @@ def field_tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, 
     return nngp, ntk
 
 
-def _own(program: StructuredProgram, batch: Batch) -> tuple[Any, Any]:
-    """(NNGP, NTK) of inputs with themselves, (N,)."""
-    nngp, ntk = own_field(program, batch)
-    return nngp[0, 0], ntk[0, 0]
-
-
-def own_field(program: StructuredProgram, batch: Batch) -> tuple[Any, Any]:
+def _own_field(program: StructuredProgram, batch: Batch) -> tuple[Any, Any]:
     """(NNGP, NTK) of inputs with themselves at all pairs of positions, (P, P', N)."""
     side, own = start(_by_position(batch.x), batch.mask)
     # One input stands for the second set, which nobody reads.

@@ -16,10 +16,12 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike
-from equitangents.kernels.engines import reference
+from equitangents.kernels.engines.reference import tile as reference
 from equitangents.kernels.engines.reference.carry import COVARIANCE, Distance
+from equitangents.kernels.engines.reference.fields import field_tables, field_tile
+from equitangents.kernels.fields.plan import FieldPlan
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
-from equitangents.kernels.program import Affine
+from equitangents.kernels.program import Affine, Program
 from equitangents.kernels.units import with_affine, with_biases
 
 P = TypeVar("P")
@@ -92,8 +94,37 @@ def tile(
 ) -> tuple[Any, Any]:
     """(NNGP, NTK), (N1, N2), of inputs (positions, N, C); `of_layers` are the (W_var, b_var) that `bare` lacks."""
     steps = _with_scales(bare, of_layers)
+    (p1, p2), carry = _prepared(steps, tables, (a, b), scales)
+    return reference.tile(steps, tables, a, p1, b, p2, carry)
+
+
+def field_kernels(
+    plan: FieldPlan, program: Program, x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `kernels`, of a part of a field: (N1, N2, *tail), one first input after another."""
+    layout = plan.part.layout
+    nngp, ntk = (layout.zeros((len(x1), len(x2)), np.float64) for _ in range(2))
+    with precision.scope(np.float64):
+        arrays = jax.device_put(field_tables(plan, program))
+        for i, a in enumerate(x1):
+            for j, b in enumerate(x2):
+                found = _field_tile(plan, arrays, _filled(a[None], 1), _filled(b[None], 1), scales)
+                for out, value in zip((nngp, ntk), found, strict=True):
+                    out[i, j] = np.asarray(value)[0, 0]
+    return nngp, ntk
+
+
+@partial(jax.jit, static_argnums=0)
+def _field_tile(
+    plan: FieldPlan, tables: dict[str, Any], a: ArrayLike, b: ArrayLike, scales: tuple[Any, Any] | None
+) -> tuple[Any, Any]:
+    (p1, p2), carry = _prepared(plan.steps, tables, (a, b), scales)
+    return field_tile(plan, tables, a, p1, b, p2, carry)
+
+
+def _prepared(steps: Any, tables: dict[str, Any], inputs: tuple[Any, Any], scales: tuple[Any, Any] | None) -> Any:
+    """(what is known of each of two sets of inputs alone, what is carried between them)."""
     if scales is None:
-        p1, p2 = (reference.prepare(steps, tables, x) for x in (a, b))
-        return reference.tile(steps, tables, a, p1, b, p2, COVARIANCE)
-    p1, p2 = (reference.prepare(with_biases(steps, s), tables, x) for x, s in zip((a, b), scales, strict=True))
-    return reference.tile(steps, tables, a, p1, b, p2, Distance(scales))
+        return [reference.prepare(steps, tables, x) for x in inputs], COVARIANCE
+    scaled = (with_biases(steps, s) for s in scales)
+    return [reference.prepare(own, tables, x) for own, x in zip(scaled, inputs, strict=True)], Distance(scales)

@@ -12,12 +12,10 @@ from equitangents.kernels.steerable.fields import Fields, Side, Variances, added
 from equitangents.kernels.steerable.linear import averaged, filtered, mapped
 from equitangents.kernels.steerable.nonlinear import gated, normed, sampled
 from equitangents.kernels.steerable.program import (
-    Branching,
     Filter,
     Gate,
     Nonlinear,
-    Op,
-    PointMap,
+    Norm,
     PointMean,
     Sampled,
     SteerableProgram,
@@ -54,19 +52,22 @@ def _run(ops: tuple[Any, ...], here: _Here, dual: _Dual) -> _Here:
     """Operations in order, those of branches one branch after another."""
     several: tuple[_Here, ...] = (here,)
     for op in ops:
-        several = _branched(op, several, dual) if isinstance(op, Branching) else (_step(op, *several[0], dual),)
+        branching = _BRANCHING.get(type(op))
+        several = (_step(op, *several[0], dual),) if branching is None else branching(op, several, dual)
     (last,) = several
     return last
 
 
-def _branched(op: Branching, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
-    """The fields after branches begin or end."""
-    if isinstance(op, Parallel):
-        return (reduce(_sum, (_run(branch, several[0], dual) for branch in op.branches)),)
-    if isinstance(op, Split):
-        each = several * len(op.branches) if len(several) == 1 else several
-        return tuple(_run(branch, one, dual) for branch, one in zip(op.branches, each, strict=True))
-    assert isinstance(op, Add)
+def _parallel(op: Parallel, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
+    return (reduce(_sum, (_run(branch, several[0], dual) for branch in op.branches)),)
+
+
+def _split(op: Split, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
+    each = several * len(op.branches) if len(several) == 1 else several
+    return tuple(_run(branch, one, dual) for branch, one in zip(op.branches, each, strict=True))
+
+
+def _add(op: Add, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
     return tuple(reduce(_sum, (several[i] for i in group)) for group in op.groups)
 
 
@@ -75,21 +76,20 @@ def _sum(a: _Here, b: _Here) -> _Here:
     return added(a[0], b[0]), a[1], a[2]
 
 
-def _step(op: Op, fields: Fields, one: Side, other: Side, dual: _Dual) -> _Here:
+def _step(op: Any, fields: Fields, one: Side, other: Side, dual: _Dual) -> _Here:
     if isinstance(op, PointMean):
         begin, end = (Side(side.points[:1], side.there[:1] * 0 + 1) for side in (one, other))
         return averaged(fields, one, other), begin, end
-    if isinstance(op, Nonlinear):
+    if op.needs_variances:
         after = dual(op, fields)
-    elif isinstance(op, Filter):
-        after = filtered(op, fields, one, other)
     else:
-        assert isinstance(op, PointMap)
-        after = mapped(op, fields)
+        after = filtered(op, fields, one, other) if isinstance(op, Filter) else mapped(op, fields)
     return restricted(after, one, other), one, other
 
 
+_BRANCHING: dict[type, Any] = {Parallel: _parallel, Split: _split, Add: _add}
+_NONLINEAR: dict[type, Callable[..., Fields]] = {Gate: gated, Sampled: sampled, Norm: normed}
+
+
 def _nonlinear(op: Nonlinear, fields: Fields, v1: Variances, v2: Variances) -> Fields:
-    if isinstance(op, Gate):
-        return gated(op, fields, v1, v2)
-    return sampled(op, fields, v1, v2) if isinstance(op, Sampled) else normed(op, fields, v1, v2)
+    return _NONLINEAR[type(op)](op, fields, v1, v2)

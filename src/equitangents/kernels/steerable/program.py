@@ -7,16 +7,16 @@ of points. Copies are independent, and so are irreps: their weights are apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from equitangents.kernels.program import DualActivation, Parallel
+from equitangents.kernels.program import DualActivation, Operation, Parallel
 from equitangents.kernels.structured.program import Add, Split
 from equitangents.steerable import Features
 from equitangents.steerable.irrep import Irrep
 
 
 @dataclass(frozen=True)
-class Filter:
+class Filter(Operation):
     """Sums over points by kernels of `rings` times angular parts: K' = W²/B Σ κ K κ'ᵀ (+ b² of numbers), B kernels."""
 
     into: Features
@@ -29,7 +29,7 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class PointMap:
+class PointMap(Operation):
     """Equivariant maps at each point: the kernels of a `Filter` that act on the point itself alone."""
 
     into: Features
@@ -39,9 +39,10 @@ class PointMap:
 
 
 @dataclass(frozen=True)
-class Gate:
+class Gate(Operation):
     """Numbers through `scalars` (None: they are gates alone), others times `gate` of a number of their own."""
 
+    needs_variances: ClassVar[bool] = True
     into: Features
     out: Features
     scalars: DualActivation | None
@@ -49,25 +50,27 @@ class Gate:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class Sampled(Operation):
     """`activation` at sampled directions of the signal Σ_l h_l · f_l, and back to its coefficients."""
 
+    needs_variances: ClassVar[bool] = True
     irreps: tuple[Irrep, ...]
     activation: DualActivation
     resolution: int
 
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(Operation):
     """u ↦ u Σ_a c_a exp(-t_a |u|²) for `coefficients` c and `rates` t."""
 
+    needs_variances: ClassVar[bool] = True
     coefficients: tuple[float, ...]
     rates: tuple[float, ...]
     largest: float | None = None
 
 
 @dataclass(frozen=True)
-class PointMean:
+class PointMean(Operation):
     """The mean over all points that exist."""
 
 

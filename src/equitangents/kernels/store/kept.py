@@ -14,14 +14,14 @@ import numpy as np
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.engines import engine_name
+from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelFunction, Kernels
-from equitangents.kernels.rotations import RotationProgram
-from equitangents.kernels.size import check_result
-from equitangents.kernels.steerable import SteerableProgram
+from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.steerable.program import SteerableProgram
 from equitangents.kernels.store.folder import KernelStore
 from equitangents.kernels.store.key import kernel_key
-from equitangents.kernels.structured import StructuredProgram
+from equitangents.kernels.structured.program import StructuredProgram
 from equitangents.precision import is_traced, working_dtype
 from equitangents.tiles.grid import Grid
 

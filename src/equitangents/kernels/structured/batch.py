@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from equitangents import precision
 from equitangents._types import DType
 from equitangents.errors import NetworkError
+from equitangents.kernels.program import flat
 from equitangents.kernels.structured.masks import check_boxes
-from equitangents.kernels.structured.program import Mix, StructuredProgram, flat
+from equitangents.kernels.structured.program import Mix, StructuredProgram
 
 
 @dataclass(frozen=True, eq=False)

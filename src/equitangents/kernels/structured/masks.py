@@ -18,8 +18,8 @@ import numpy as np
 
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import Box, Pool, WindowPool
-from equitangents.kernels.structured.program import BlockSums, Fitted, StructuredProgram, flat
+from equitangents.kernels.program import Box, Pool, WindowPool, flat
+from equitangents.kernels.structured.program import BlockSums, Fitted, StructuredProgram
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
 
 

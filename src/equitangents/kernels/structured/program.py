@@ -6,13 +6,12 @@ some of which read the two inputs by themselves: their masks, their graphs, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from equitangents.kernels.program import Box, FrozenArray, Op, Operation, Parallel
+from equitangents.kernels.program import Box, FrozenArray, Op, Operation, flat
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -23,6 +22,11 @@ class Split(Operation):
 
     said: ClassVar[str] = "parallel branches"
     branches: tuple[tuple[Any, ...], ...]
+
+    @property
+    def held(self) -> tuple[tuple[Any, ...], ...]:
+        """The branches, each with a field of its own or the one that goes into all."""
+        return self.branches
 
 
 @dataclass(frozen=True)
@@ -166,15 +170,6 @@ class StructuredProgram:
         names = dict.fromkeys(op.said for op in flat(self.ops) if isinstance(op, StructuredOp))
         held = ", ".join(names) or "masks"
         return f"it holds {held}"
-
-
-def flat(ops: tuple[Any, ...]) -> Iterator[Any]:
-    """All operations, those inside branches too."""
-    for op in ops:
-        yield op
-        if isinstance(op, Split | Parallel):
-            for branch in op.branches:
-                yield from flat(branch)
 
 
 def is_structured(ops: tuple[Any, ...]) -> bool:

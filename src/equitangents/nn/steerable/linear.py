@@ -13,7 +13,6 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.kernels.steerable import Filter, PointMap
 from equitangents.kernels.steerable.linear import (
     Kernels,
     count,
@@ -23,6 +22,7 @@ from equitangents.kernels.steerable.linear import (
     largest_frequency,
     point_kernels,
 )
+from equitangents.kernels.steerable.program import Filter, PointMap
 from equitangents.nn.layer import Layer, check_number, check_scale
 from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.signal import joined, parted, steerable, with_features

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, Params
 from equitangents.errors import InvalidTypeError, NetworkError
-from equitangents.kernels.steerable import Gate, Sampled
+from equitangents.kernels.steerable.program import Gate, Sampled
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.nonlinearities import Erf, Nonlinearity, Relu
 from equitangents.nn.signal import Signal

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.kernels.steerable import Norm
+from equitangents.kernels.steerable.program import Norm
 from equitangents.nn.layer import check_number
 from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.nonlinearity import SteerableNonlinearity

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from equitangents._types import Params
 from equitangents.errors import NetworkError
-from equitangents.kernels.steerable import PointMean
+from equitangents.kernels.steerable.program import PointMean
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.signal import parted, steerable

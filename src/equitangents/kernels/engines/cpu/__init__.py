@@ -5,7 +5,7 @@ from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.library import description as library_description
 from equitangents.kernels.engines.cpu.library import why_unavailable
 from equitangents.kernels.engines.cpu.memory import sphere_bytes, working_bytes
-from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
+from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
 from equitangents.kernels.engines.cpu.run import (
     diagonal,
     kernels,
@@ -14,7 +14,6 @@ from equitangents.kernels.engines.cpu.run import (
     traced_kernels,
     traced_listed,
 )
-from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, Turns, ZonalMean
 
 __all__ = [
     "Description",

@@ -6,6 +6,7 @@ the other two by position. Grids get leading axes of length 1 up to three.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,15 +16,13 @@ import numpy as np
 from equitangents.kernels.engines.codes import AXES, DEPTH, PLAN_VERSION, DualKind, OpKind
 from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, computed_in_double
-from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
-from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, ZonalMean
-from equitangents.kernels.plans.collapse_total_windows import is_total
+from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.plans.levels import GridLevel, Level
-from equitangents.kernels.plans.plan import PairPlan
+from equitangents.kernels.plans.plan import PairPlan, index_tables
+from equitangents.kernels.plans.shorten import is_total
 from equitangents.kernels.plans.stages import AlongFibres, AnyPool, Stage, stages_of
 from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, depth, fits_windows, unrolled, window_grid
-from equitangents.kernels.plans.steps import name_of as step_name
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, Standardise, Table
+from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, RatedAffine, Standardise, Table
 from equitangents.kernels.units import unit_bias
 
 _LARGEST = 2**31 - 1  # what an index of the engine can count
@@ -49,39 +48,25 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
         if isinstance(op, Dual) and described(op.activation) is None:
             return f"it has no dual of {name_of(op.activation)}"
     steps = (*(op for stage in stages for op in stage.steps), *vector)
-    if any(isinstance(op, Affine) and op.rates is not None and not op.W_var for op in steps):
+    if any(op.moves_no_weight for op in steps):
         return "it has no weights of variance 0 but in the NTK parametrisation"
     for stage in stages:
         for op, before, after in zip(stage.steps, stage.levels[:-1], stage.levels[1:], strict=True):
-            if not _is_known(op, before, after):
-                return f"it has no {step_name(op)} of this kind"
+            if not (op.stays or fits_windows(op, before, after)):
+                return f"it has no {op.name} of this kind"
     for op in vector:
-        if not isinstance(op, Affine | Dual | Standardise | Fork | Restore | AddSaved):
+        if isinstance(op, Decouple) or not op.stays:
             return f"it has no {type(op).__name__} on plain vectors"
     if max(depth(vector), *(depth(stage.steps) for stage in stages)) > DEPTH:
         return f"it has at most {DEPTH} residual branches inside each other"
     levels = [level for stage in stages for level in stage.levels]
-    if any(isinstance(level, GridLevel) and len(level.shape) > AXES for level in levels):
+    if any(len(level.shape) > AXES for level in levels):
         return f"its grids have at most {AXES} dimensions"
-    tables = {t.key: t.array.size for t in _tables(plan)}
-    if sum(tables.values()) > _LARGEST or plan.positions > _LARGEST // 64:
+    tables = index_tables((op for stage in stages for op in stage.steps), levels)
+    tables |= {t.key: t.array for t in (plan.labels, *(t for stage in stages for t in (stage.fibres, *stage.own)))}
+    if sum(table.size for table in tables.values()) > _LARGEST or plan.positions > _LARGEST // 64:
         return "the index tables of the network are too large for it"
     return None
-
-
-def _is_known(op: Step, before: Level, after: Level) -> bool:
-    """Whether the engine's rules for levels cover `op` between these two."""
-    pointwise = isinstance(op, Affine | Dual | Decouple | Standardise | Fork | Restore | AddSaved)
-    return pointwise or fits_windows(op, before, after)
-
-
-def _tables(plan: AlongFibres) -> list[FrozenArray]:
-    found = [plan.labels]
-    for stage in stages_of(plan):
-        found += [op.index for op in stage.steps if isinstance(op, Table)]
-        found += [level.table for level in stage.levels if not isinstance(level, GridLevel)]
-        found += [stage.fibres, *stage.own]
-    return found
 
 
 @lru_cache(maxsize=64)
@@ -201,41 +186,73 @@ class _Writer:
             self.code += [0, *_three(torus, 1), *[1] * AXES, 1, level.positions, self.table(level.table), rows]
 
     def operation(self, op: Step | ZonalMean | SphereMean) -> None:
-        box = [1] * AXES + [1] * AXES + [1] * AXES + [1] * AXES + [0] * AXES + [1]
-        index, weights, count, flag, dual, slot = 0, 0, 0, 0, 0, 0
-        numbers = (0.0, 0.0, 0.0, 0.0)
-        if isinstance(op, Box):
-            kind = OpKind.BOX
-            box = [*_three(op.in_shape, 1), *_three(op.out_shape, 1), *_three(op.window, 1), *_three(op.stride, 1)]
-            box += [*_three(op.low, 0), int(op.wrap)]
-        elif isinstance(op, Table):
-            kind, index, weights = OpKind.TABLE, self.table(op.index), self.real(op.weights.array)
-            count, flag = op.index.array.shape[1], int(is_total(op))
-        elif isinstance(op, Affine):
-            kind, flag = OpKind.AFFINE, int(op.rates is not None)
-            weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
-            numbers = (op.W_var, op.b_var, weight_rate / op.W_var if flag else 1.0, bias_rate)
-        elif isinstance(op, Dual):
-            found = described(op.activation, bent=self.bent)
-            assert found is not None  # see `obstacle`
-            kind, dual = OpKind.DUAL, found.kind
-            numbers = (found.first, found.second, found.offset, 0.0)
-            if found.coefficients:
-                weights, count = self.real(found.coefficients), len(found.coefficients)
-        elif isinstance(op, Fork):
-            kind, slot = OpKind.FORK, op.slot
-        elif isinstance(op, Standardise):
-            kind, dual, numbers = OpKind.DUAL, DualKind.STANDARDISED, (op.eps, 0.0, 0.0, 0.0)
-        elif isinstance(op, AddSaved):
-            kind, slot, flag = OpKind.JOIN, op.slot, int(op.shares is not None)
-            numbers = (*(op.shares or (1.0, 1.0)), 0.0, 0.0)
-        elif isinstance(op, Restore):
-            kind, slot, flag = OpKind.BACK, op.slot, int(op.moves)
-        elif isinstance(op, ZonalMean):
-            kind, weights, count = OpKind.ZONAL, self.real(op.coefficients.array), op.coefficients.array.size
-        elif isinstance(op, SphereMean):
-            kind, weights, count = OpKind.AVERAGE, self.real(op.weights.array), op.weights.array.size
-        else:
-            assert isinstance(op, Decouple)
-            kind = OpKind.DECOUPLE
-        self.code += [int(kind), *box, index, weights, count, flag, int(dual), slot, self.real(numbers)]
+        made = _CODES[type(op)](self, op)
+        self.code += [int(made.kind), *made.box, made.index, made.weights, made.count, int(made.flag), int(made.dual)]
+        self.code += [made.slot, self.real(made.numbers)]
+
+    def dual(self, op: Dual) -> _Code:
+        found = described(op.activation, bent=self.bent)
+        assert found is not None  # see `obstacle`
+        coefficients, numbers = found.coefficients, (found.first, found.second, found.offset, 0.0)
+        weights = self.real(coefficients) if coefficients else 0
+        return _Code(OpKind.DUAL, weights=weights, count=len(coefficients), dual=found.kind, numbers=numbers)
+
+
+_NO_BOX = (*[1] * 4 * AXES, *[0] * AXES, 1)
+
+
+@dataclass(frozen=True)
+class _Code:
+    """An operation in numbers, as `native/src/plan.cpp` reads it."""
+
+    kind: OpKind
+    box: tuple[int, ...] = _NO_BOX
+    index: int = 0
+    weights: int = 0
+    count: int = 0
+    flag: bool = False
+    dual: int = 0
+    slot: int = 0
+    numbers: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+
+
+def _box(to: _Writer, op: Box) -> _Code:
+    sides = (*_three(op.in_shape, 1), *_three(op.out_shape, 1), *_three(op.window, 1), *_three(op.stride, 1))
+    return _Code(OpKind.BOX, box=(*sides, *_three(op.low, 0), int(op.wrap)))
+
+
+def _table(to: _Writer, op: Table) -> _Code:
+    index, weights = to.table(op.index), to.real(op.weights.array)
+    return _Code(OpKind.TABLE, index=index, weights=weights, count=op.span, flag=is_total(op))
+
+
+def _affine(to: _Writer, op: Affine) -> _Code:
+    rated = op.rates is not None
+    weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
+    numbers = (op.W_var, op.b_var, weight_rate / op.W_var if rated else 1.0, bias_rate)
+    return _Code(OpKind.AFFINE, flag=rated, numbers=numbers)
+
+
+def _add_saved(to: _Writer, op: AddSaved) -> _Code:
+    numbers = (*(op.shares or (1.0, 1.0)), 0.0, 0.0)
+    return _Code(OpKind.JOIN, slot=op.slot, flag=op.shares is not None, numbers=numbers)
+
+
+def _weighed(to: _Writer, kind: OpKind, weights: FrozenArray) -> _Code:
+    return _Code(kind, weights=to.real(weights.array), count=weights.array.size)
+
+
+_CODES: dict[type, Callable[[_Writer, Any], _Code]] = {
+    Box: _box,
+    Table: _table,
+    Affine: _affine,
+    RatedAffine: _affine,
+    Dual: _Writer.dual,
+    Standardise: lambda to, op: _Code(OpKind.DUAL, dual=DualKind.STANDARDISED, numbers=(op.eps, 0.0, 0.0, 0.0)),
+    Decouple: lambda to, op: _Code(OpKind.DECOUPLE),
+    Fork: lambda to, op: _Code(OpKind.FORK, slot=op.slot),
+    AddSaved: _add_saved,
+    Restore: lambda to, op: _Code(OpKind.BACK, slot=op.slot, flag=op.moves),
+    ZonalMean: lambda to, op: _weighed(to, OpKind.ZONAL, op.coefficients),
+    SphereMean: lambda to, op: _weighed(to, OpKind.AVERAGE, op.weights),
+}

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from equitangents.kernels.engines import cpu
-from equitangents.kernels.engines.cpu import fields
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.engines.cpu.rotations import CompiledRotations
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.plan import FieldPlan, field_plan, staged_field_plan
-from equitangents.kernels.plans.levels import NoFibresError
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.plans.stages import AlongFibres, staged
-from equitangents.kernels.program import Affine, Program
+from equitangents.kernels.program import Affine, NoFibresError, Program
 
 
 class CpuEngine(Engine):
@@ -63,13 +62,13 @@ class CpuEngine(Engine):
         return found
 
     def field_kernels(self, program: Program, part: Part, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
-        return fields.field_kernels(self.field_steps(program, part), x1, x2)
+        return run.field_kernels(self.field_steps(program, part), x1, x2)
 
     def field_diagonal(self, program: Program, part: Part, x: np.ndarray) -> Pair:
-        return fields.field_diagonal(self.field_steps(program, part), x)
+        return run.field_diagonal(self.field_steps(program, part), x)
 
     def field_working_bytes(self, program: Program, part: Part, channels: int, n1: int, n2: int, itemsize: int) -> int:
-        return fields.working_bytes(self.field_steps(program, part), channels, n1, n2, itemsize)
+        return run.field_working_bytes(self.field_steps(program, part), channels, n1, n2, itemsize)
 
     def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
         return cpu.kernels(self._fibres(program), x1, x2)

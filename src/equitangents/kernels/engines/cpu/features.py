@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.plans.steps import unrolled
-from equitangents.kernels.program import Box, Dual, Table
+from equitangents.kernels.program import Dual
 from equitangents.kernels.units import has_bias, unit_bias
 
 _FEW = 4
@@ -55,7 +54,7 @@ def _bends_behind_a_bias(*parts: Iterable[Any]) -> bool:
 
 
 def _has_windows(*parts: Iterable[Any]) -> bool:
-    return any(isinstance(op, Box | Table) for part in parts for op in part)
+    return any(op.is_window for part in parts for op in part)
 
 
 def features(plan: AlongFibres, channels: int) -> int:
@@ -70,10 +69,7 @@ def features(plan: AlongFibres, channels: int) -> int:
         for op in stage.steps:
             if isinstance(op, Dual):
                 return channels * min(span, positions)
-            if isinstance(op, Box):
-                span *= prod(map(min, op.window, op.in_shape))
-            elif isinstance(op, Table):
-                span *= op.index.array.shape[1]
+            span *= op.span
     if plan.single:  # flattened before the first nonlinearity
         span = positions
     return channels * min(span, positions)

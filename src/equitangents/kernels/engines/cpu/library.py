@@ -1,15 +1,25 @@
-"""Finds and loads the compiled engine, and registers its custom calls with JAX."""
+"""Finds and loads the compiled engine, and registers its custom calls with JAX.
+
+The build puts the library, and the source of the GPU engine, into `_native` in the package's folders.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels.engines.built import native_folders
 from equitangents.kernels.threads import threads
+
+
+def native_folders() -> tuple[Path, ...]:
+    """The folders `_native`, one for each place that holds a part of the package (an editable install has two)."""
+    return tuple(Path(root) / "_native" for root in sys.modules["equitangents"].__path__)
+
 
 _NAMES = ("libequitangents.so", "libequitangents.dylib")
 INSTRUCTIONS = "EQUITANGENTS_INSTRUCTIONS"  # the best instruction set to use, by name

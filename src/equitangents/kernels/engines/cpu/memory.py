@@ -12,7 +12,7 @@ import numpy as np
 from equitangents.kernels.engines.codes import PANEL_BYTES, POOLED_SIDES, TILE_ROWS
 from equitangents.kernels.engines.cpu.activations import described
 from equitangents.kernels.engines.cpu.features import computed_in_double
-from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, ZonalMean
+from equitangents.kernels.engines.cpu.rotation_plans import SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.plans.stages import AlongFibres, StagedPlan, stages_of
 from equitangents.kernels.plans.steps import Fork, Step, depth, unrolled
 from equitangents.kernels.program import Affine, Box, Dual

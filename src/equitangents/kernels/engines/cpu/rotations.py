@@ -1,4 +1,4 @@
-"""Programs on rotations as the CPU engine runs them: correlation and recursion in one loop."""
+"""Programs on rotations as the CPU engine runs them: their plans, their signals, and runs of all pairs or of lists."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents.groups.rotation_group import RotationGroup
+from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.kernels.engines import cpu
-from equitangents.kernels.engines.cpu import RotationPlan, SpherePlan, ZonalMean
-from equitangents.kernels.engines.cpu.sphere import sphere_plan, values
+from equitangents.kernels.engines.cpu import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
+from equitangents.kernels.engines.protocol import RotationRules
 from equitangents.kernels.engines.reference.rotations.measured import turned_pairs
 from equitangents.kernels.engines.reference.rotations.tiling import check_memory
 from equitangents.kernels.plans.levels import grid_levels
 from equitangents.kernels.plans.plan import FibrePlan, has_dual
 from equitangents.kernels.program import FrozenArray, Op
-from equitangents.kernels.rotations.program import RotationProgram, Zonal
+from equitangents.kernels.rotations.program import RotationProgram, Zonal, sphere_resolution
 from equitangents.kernels.rotations.rings import Rings, rings_of
-from equitangents.kernels.rotations.rules import RotationRules
 from equitangents.kernels.threads import threads
+from equitangents.sphere import gauss_legendre
+from equitangents.sphere.harmonics import polynomials
+from equitangents.sphere.wigner import wigner
 
 _GATHERED = 32 << 20  # bytes of signals that are gathered at a time for a list of pairs
 _SIDE, _SIDE_ON_SPHERE = 64, 16  # signals on each side of what is timed
@@ -169,3 +171,72 @@ def _of_list(rings: Rings) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
     matrices, weights = rings.scanned["matrices"], rings.scanned["weights"].ravel()
     kept = weights > 0  # the last ring is filled up with others
     return 0, np.zeros((1, 1)), matrices.reshape(len(weights), matrices.shape[-1])[kept], weights[kept]
+
+
+@lru_cache(maxsize=16)
+def sphere_plan(program: RotationProgram, resolution: int) -> SpherePlan:
+    """What the engine runs for a program on fields over the sphere."""
+    s = sphere_resolution(program.bandlimit, resolution)
+    grid = gauss_legendre(s)
+    ops = tuple(_windowed(op, s) for op in program.sphere if not _is_mean(op))
+    windows = [op.coefficients.array.size for op in ops if isinstance(op, ZonalMean)]
+    degrees = max([program.bandlimit, *windows])
+    northern = (s + 1) // 2
+    return SpherePlan(
+        sphere=(*ops, SphereMean(FrozenArray(grid.weights.ravel() / (4 * np.pi)))),
+        after=program.field,
+        vector=program.vector,
+        bandlimit=program.bandlimit,
+        rings=s,
+        legendre=FrozenArray(_legendre(grid.points[:northern, 0], degrees)),
+        points=FrozenArray(grid.ring_weights[:northern]),
+        turns=_turns(program, resolution, degrees),
+        single=program.readout == "flatten",
+    )
+
+
+def values(program: RotationProgram, resolution: int, x: Any) -> Any:
+    """Signals (N, B², C) at the sphere's points, (N, points, C)."""
+    basis = _basis(program.bandlimit, sphere_resolution(program.bandlimit, resolution)).astype(x.dtype)
+    if isinstance(x, jax.Array):
+        return jnp.einsum("pk,nkc->npc", basis, x, precision=jax.lax.Precision.HIGHEST)
+    return np.matmul(basis, x)
+
+
+@lru_cache(maxsize=4)
+def _basis(bandlimit: int, s: int) -> np.ndarray:
+    return polynomials(gauss_legendre(s).points.reshape(-1, 3), bandlimit)
+
+
+def _is_mean(op: Any) -> bool:
+    return isinstance(op, Zonal) and op.is_full
+
+
+def _windowed(op: Any, s: int) -> Any:
+    return ZonalMean(FrozenArray(op.coefficients.array[:s])) if isinstance(op, Zonal) else op
+
+
+def _legendre(x: np.ndarray, degrees: int) -> np.ndarray:
+    """(degrees, degrees, points): Y_lm for 0 ≤ m ≤ l at points of azimuth 0."""
+    harmonics = polynomials(x, degrees)
+    found = np.zeros((degrees, degrees, len(x)))
+    for l in range(degrees):
+        found[l, : l + 1] = harmonics[:, l * l + l : (l + 1) ** 2].T
+    return found
+
+
+def _turns(program: RotationProgram, resolution: int, degrees: int) -> Turns:
+    """All rotations of the quadrature; for a flattening readout the identity."""
+    azimuths, cosine, weights, signs = np.zeros(1), np.ones(1), np.ones(1), 1
+    if program.readout == "pool":
+        assert isinstance(program.group, RotationGroup)
+        signs = 2 if program.group.reflections else 1
+        azimuths, cosine, weights = euler_grid(resolution)
+        weights = weights / (len(azimuths) ** 2 * signs)
+    back = from_euler_angles(np.stack([0 * cosine, -np.arccos(cosine), 0 * cosine], axis=-1))
+    blocks = []
+    for l, block in enumerate(wigner(back, degrees)):
+        orders = np.arange(l + 1)
+        for kept in (l + orders, l - orders[1:]):
+            blocks.append(block[:, kept][:, :, kept].reshape(len(cosine), -1))
+    return Turns(FrozenArray(azimuths), FrozenArray(np.concatenate(blocks, axis=1)), FrozenArray(weights), signs)

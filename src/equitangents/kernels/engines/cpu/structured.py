@@ -15,10 +15,10 @@ from equitangents.kernels.engines.codes import PANEL_BYTES
 from equitangents.kernels.engines.cpu.library import library, threads
 from equitangents.kernels.engines.cpu.run import Arrays, called, results
 from equitangents.kernels.engines.cpu.structured_plan import Described, describe, why_not
-from equitangents.kernels.program import Table
+from equitangents.kernels.engines.protocol import Pair, StructuredRules
+from equitangents.kernels.program import Table, flat
 from equitangents.kernels.structured.batch import Batch
-from equitangents.kernels.structured.program import StructuredProgram, flat
-from equitangents.kernels.structured.rules import Pair, StructuredRules
+from equitangents.kernels.structured.program import StructuredProgram
 
 _CELL = 128  # bytes of a pair of positions: two vectors, at most
 _MEMORY_LIMIT = 4 << 30  # bytes for the fields of all threads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,7 +15,19 @@ from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.descriptor import Description
 from equitangents.kernels.engines.cpu.structured_steps import Field, Registers
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, Flatten, Parallel, Pool, Table, WindowPool
+from equitangents.kernels.program import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    Flatten,
+    Parallel,
+    Pool,
+    RatedAffine,
+    Table,
+    WindowPool,
+    flat,
+)
 from equitangents.kernels.structured.batch import reads_graphs
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
@@ -28,7 +41,6 @@ from equitangents.kernels.structured.program import (
     Split,
     StructuredProgram,
     Times,
-    flat,
 )
 
 _MECHANISMS = {
@@ -54,13 +66,13 @@ def why_not(program: StructuredProgram) -> str | None:
     for op in flat(program.ops):
         if isinstance(op, Dual) and described(op.activation) is None:
             return f"it has no dual of {name_of(op.activation)}"
-        if isinstance(op, Affine) and op.rates is not None and not op.W_var:
+        if op.moves_no_weight:
             return "it has no weights of variance 0 but in the NTK parametrisation"
         if isinstance(op, Normalise) and op.groups is not None:
             return "it has no normalisation over some dimensions of a grid"
         if isinstance(op, Parallel) and op.residual is None:
             return "it has no parallel branches that are joined at once"
-        if type(op) not in _STEPS and not isinstance(op, Affine | Split | Add | Concatenate | Parallel):
+        if type(op) not in _STEPS and type(op) not in _BRANCHING:
             return f"it has no {type(op).__name__} over all pairs of positions"
     return None
 
@@ -92,18 +104,8 @@ class _Writer:
 
     def run(self, ops: tuple[Any, ...], fields: list[Field]) -> list[Field]:
         for op in ops:
-            if isinstance(op, Split):
-                fields = self.split(op, fields)
-            elif isinstance(op, Add):
-                fields = self.joined(op.groups, [None] * len(op.groups), fields)
-            elif isinstance(op, Concatenate):
-                fields = self.joined(op.groups, op.shares, fields)
-            elif isinstance(op, Parallel):
-                assert op.residual is not None  # see `why_not`
-                fields = [self.residual(op.residual, fields[0])]
-            else:
-                how = self.affine if isinstance(op, Affine) else _STEPS[type(op)].__get__(self)
-                fields = [how(op, fields[0])]
+            several = _BRANCHING.get(type(op))
+            fields = [_STEPS[type(op)](self, op, fields[0])] if several is None else several(self, op, fields)
         return fields
 
     def split(self, op: Split, fields: list[Field]) -> list[Field]:
@@ -111,11 +113,13 @@ class _Writer:
             fields = [self.copied(fields[0]) for _ in op.branches[1:]] + fields
         return [found for branch, field in zip(op.branches, fields, strict=True) for found in self.run(branch, [field])]
 
-    def residual(self, ops: tuple[Any, ...], field: Field) -> Field:
-        branch = self.run(ops, [self.copied(field)])[0]
+    def residual(self, op: Parallel, fields: list[Field]) -> list[Field]:
+        assert op.residual is not None  # see `why_not`
+        field = fields[0]
+        branch = self.run(op.residual, [self.copied(field)])[0]
         self.added(field, branch, _ONES, means=True)
         self.to.give_back(branch)
-        return field
+        return [field]
 
     def joined(self, groups: Any, shares: Any, fields: list[Field]) -> list[Field]:
         """Sums, or with shares channels side by side; a field may be in several."""
@@ -304,10 +308,17 @@ class _Writer:
         return self.masks[key]
 
 
-_STEPS = {
-    Dual: _Writer.dual, Decouple: _Writer.decouple, Times: _Writer.times, Normalise: _Writer.normalise,
-    Drop: _Writer.drop, Box: _Writer.box, Table: _Writer.table, Flatten: _Writer.flatten, Pool: _Writer.pool,
-    BlockSums: _Writer.pool, WindowPool: _Writer.window_pool, Mix: _Writer.mix, Attend: _Writer.attend,
+_BRANCHING: dict[type, Callable[[_Writer, Any, list[Field]], list[Field]]] = {
+    Split: _Writer.split,
+    Parallel: _Writer.residual,
+    Add: lambda to, op, fields: to.joined(op.groups, [None] * len(op.groups), fields),
+    Concatenate: lambda to, op, fields: to.joined(op.groups, op.shares, fields),
+}
+_STEPS: dict[type, Callable[[_Writer, Any, Field], Field]] = {
+    Affine: _Writer.affine, RatedAffine: _Writer.affine, Dual: _Writer.dual, Decouple: _Writer.decouple,
+    Times: _Writer.times, Normalise: _Writer.normalise, Drop: _Writer.drop, Box: _Writer.box, Table: _Writer.table,
+    Flatten: _Writer.flatten, Pool: _Writer.pool, BlockSums: _Writer.pool, WindowPool: _Writer.window_pool,
+    Mix: _Writer.mix, Attend: _Writer.attend,
 }  # fmt: skip
 
 

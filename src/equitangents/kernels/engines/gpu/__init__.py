@@ -11,9 +11,15 @@ which comes with JAX's CUDA wheels: the package builds without CUDA.
 
 from equitangents.kernels.engines.gpu.availability import description, obstacle, why_unavailable
 from equitangents.kernels.engines.gpu.compiler import EMULATE, emulated
-from equitangents.kernels.engines.gpu.run import compiled, jitted_kernels, kernels
+from equitangents.kernels.engines.gpu.run import (
+    compiled,
+    jitted_kernels,
+    kernels,
+    tiled_diagonal,
+    tiled_kernels,
+    working_bytes,
+)
 from equitangents.kernels.engines.gpu.source import source_key
-from equitangents.kernels.engines.gpu.tiles import tiled_diagonal, tiled_kernels, working_bytes
 
 __all__ = [
     "EMULATE",

@@ -14,11 +14,10 @@ from equitangents.kernels.engines.gpu.compiler import EMULATE, emulated, host_co
 from equitangents.kernels.engines.gpu.shape import AXES, shape_of
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES
 from equitangents.kernels.engines.gpu.source import folder
-from equitangents.kernels.plans.levels import GridLevel, Level
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan
+from equitangents.kernels.plans.levels import Level
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, index_tables
 from equitangents.kernels.plans.steps import AddSaved, Fork, Step, fits_windows, unrolled
-from equitangents.kernels.plans.steps import name_of as step_name
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
+from equitangents.kernels.program import Affine, Decouple, Dual
 
 # Shared memory that a block may have, by compute capability; CUDA C++ Programming Guide, technical specifications.
 _SHARED_KB = {"7.0": 96, "7.5": 64, "8.0": 163, "8.6": 99, "8.7": 163, "8.9": 99, "9.0": 227, "10.0": 227, "10.3": 227}
@@ -73,19 +72,20 @@ def obstacle(plan: FibrePlan | PairPlan, dtype: DType = "float64") -> str | None
     if isinstance(plan, PairPlan):
         return f"it runs along fibres only, and here {plan.why}"
     steps, levels = unrolled(plan.field, plan.levels)
-    if not any(isinstance(op, Box | Table) for op in steps):
+    if not any(op.is_window for op in steps):
         return "without windows there are no fibres to carry, and JAX does as well"
     for op in steps:
         if isinstance(op, Dual) and type(op.activation) not in DUAL_SIDES:
             return f"it has no dual of {type(op.activation).__name__}"
-    if any(isinstance(op, Affine) and op.rates is not None for op in steps):
+    if any(op.has_rates for op in steps):
         return "it has the NTK parametrisation alone"
     for op, before, after in zip(steps, levels[:-1], levels[1:], strict=True):
         if not _is_known(op, before, after):
-            return f"it has no {step_name(op)} of this kind"
-    if any(isinstance(level, GridLevel) and len(level.shape) > AXES for level in levels):
+            return f"it has no {op.name} of this kind"
+    if any(len(level.shape) > AXES for level in levels):
         return f"its grids have at most {AXES} dimensions"
-    if sum(_table_sizes(plan).values()) > _LARGEST:
+    tables = {**index_tables(steps, levels), **{t.key: t.array for t in (plan.labels, plan.fibres)}}
+    if sum(table.size for table in tables.values()) > _LARGEST:
         return "the index tables of the network are too large for it"
     needed, limit = shape_of(plan, np.dtype(dtype).itemsize).bytes, _shared_bytes()
     if needed > limit:
@@ -102,11 +102,3 @@ def _shared_bytes() -> int:
 def _is_known(op: Step, before: Level, after: Level) -> bool:
     """Whether the engine's rules for levels cover `op` between these two."""
     return isinstance(op, Affine | Dual | Decouple | Fork | AddSaved) or fits_windows(op, before, after)
-
-
-def _table_sizes(plan: FibrePlan) -> dict[str, int]:
-    found = [plan.labels, plan.fibres]
-    steps, levels = unrolled(plan.field, plan.levels)
-    found += [op.index for op in steps if isinstance(op, Table)]
-    found += [level.table for level in levels if not isinstance(level, GridLevel)]
-    return {table.key: table.array.size for table in found}

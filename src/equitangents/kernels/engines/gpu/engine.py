@@ -9,8 +9,7 @@ import numpy as np
 
 from equitangents.kernels.engines import gpu
 from equitangents.kernels.engines.protocol import Engine, Pair
-from equitangents.kernels.plans.plan import FibrePlan, plan
-from equitangents.kernels.plans.tables import tables_of
+from equitangents.kernels.plans.plan import FibrePlan, plan, tables_of
 from equitangents.kernels.program import Program
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels import duals
-from equitangents.kernels.engines.reference.moments import Moments
+from equitangents.kernels.engines.reference.execute import Moments
 from equitangents.kernels.plans.steps import Step
 from equitangents.kernels.program import Decouple, Dual, Op, Parallel
 

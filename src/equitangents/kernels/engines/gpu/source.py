@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from equitangents.kernels import duals
-from equitangents.kernels.engines.built import native_folders
+from equitangents.kernels.engines.cpu.library import native_folders
 from equitangents.kernels.engines.gpu.shape import Level, Orbit, Shape, shape_of, three
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES, Side, has_mean
-from equitangents.kernels.engines.reference import carries_distance
-from equitangents.kernels.plans.levels import TableLevel
-from equitangents.kernels.plans.plan import FibrePlan
+from equitangents.kernels.engines.reference.tile import carries_distance
+from equitangents.kernels.plans.plan import FibrePlan, index_tables
 from equitangents.kernels.plans.steps import AddSaved, Fork, unrolled
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
 from equitangents.kernels.units import unit_bias
@@ -166,15 +165,14 @@ class _Writer:
     def level(self, level: Level) -> str:
         if isinstance(level, Orbit):
             depth, height, width = level.sides
-            tables = (lv.table for lv in self.levels if isinstance(lv, TableLevel))
-            table = next(table for table in tables if table.key == level.table)
-            return f"Orbit<{depth}, {height}, {width}, {self.table(level.table, table.array)}>"
+            table = index_tables((), self.levels)[level.table]
+            return f"Orbit<{depth}, {height}, {width}, {self.table(level.table, table)}>"
         axes = [f"Axis<{a.side}, {a.cells}, {a.step}, {a.period}, {str(a.paired).lower()}>" for a in level.axes]
         axes = ["Axis<1, 1, 1, 1, true>"] * (3 - len(axes)) + axes
         return f"Grid<{', '.join(axes)}, {str(level.torus).lower()}>"
 
     def stages(self) -> list[str]:
-        spatial = [i for i, op in enumerate(self.steps) if isinstance(op, Box | Table)]
+        spatial = [i for i, op in enumerate(self.steps) if op.is_window]
         begins = [-1, *spatial]
         found = []
         for number, i in enumerate(begins):

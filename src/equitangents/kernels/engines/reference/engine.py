@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from equitangents.kernels.engines.protocol import Engine, Pair
-from equitangents.kernels.engines.reference import fields, means, run, sizes
+from equitangents.kernels.engines.reference import fields, run, tile
 from equitangents.kernels.engines.reference.rotations.reference import TiledRotations
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.plan import field_plan
@@ -44,7 +44,7 @@ class ReferenceEngine(Engine):
         return run.traced(program, x1, x1 if x2 is None else x2)
 
     def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
-        return sizes.working_bytes(plan(program), channels, n1, n2, itemsize)
+        return tile.working_bytes(plan(program), channels, n1, n2, itemsize)
 
     def field_obstacle(self, program: Program, part: Part, dtype: Any) -> str | None:
         return None
@@ -64,4 +64,4 @@ class ReferenceEngine(Engine):
     def means_of_distances(
         self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
     ) -> Pair:
-        return means.means(steps, d, one, other, dtype, side)
+        return tile.means(steps, d, one, other, dtype, side)

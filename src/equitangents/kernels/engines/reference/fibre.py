@@ -11,8 +11,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.engines.reference.execute import State
-from equitangents.kernels.engines.reference.moments import Moments
+from equitangents.kernels.engines.reference.execute import Moments, State
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
 from equitangents.kernels.plans.levels import GridLevel, Level, Levels
 from equitangents.kernels.program import Box, Flatten, Pool, Table, WindowPool

@@ -15,14 +15,19 @@ from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.pairs import PairGeometry
-from equitangents.kernels.engines.reference.run import Blocks, by_position
-from equitangents.kernels.engines.reference.sizes import TILE_ELEMENTS, tile_sides, working_bytes
-from equitangents.kernels.engines.reference.tile import Prepared, aligned, out_of_units, prepare
+from equitangents.kernels.engines.reference.run import Blocks, by_position, tiled
+from equitangents.kernels.engines.reference.tile import (
+    TILE_ELEMENTS,
+    Prepared,
+    aligned,
+    out_of_units,
+    prepare,
+    tile_sides,
+    working_bytes,
+)
 from equitangents.kernels.fields.plan import FieldPlan, places
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan
-from equitangents.kernels.plans.tables import tables_of
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, tables_of
 from equitangents.kernels.program import Program
-from equitangents.kernels.progress import Progress
 
 _PLACES = "places"  # of the wanted pairs, among the tables
 _MEMORY_LIMIT = 4 << 30  # bytes for one pair of inputs
@@ -33,28 +38,9 @@ def field_kernels(
     plan: FieldPlan, program: Program, x1: np.ndarray, x2: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK), each (N1, N2, *tail), between x1, (N1, *positions, C), and x2 (None: x1, at half the cost)."""
-    layout, steps = plan.part.layout, _steps(plan)
-    n1, n2 = len(x1), len(x1 if x2 is None else x2)
-    rows, columns = sides(plan, n1, n2, x1.dtype.itemsize)
-    symmetric = x2 is None and plan.part.mirrors
-    columns = rows if x2 is None else columns
-    tables = _on_device(plan, program)
-    blocks1 = Blocks(steps, tables, x1, rows)
-    blocks2 = blocks1 if x2 is None else Blocks(steps, tables, x2, columns)
-    results = layout.zeros((n1, n2), x1.dtype), layout.zeros((n1, n2), x1.dtype)
-    progress = Progress(len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2))
-    for i in range(len(blocks1)):
-        for j in range(i if symmetric else 0, len(blocks2)):
-            r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
-            for out, values in zip(results, _tile(plan, tables, *blocks1[i], *blocks2[j]), strict=True):
-                found = np.asarray(values)[: r.stop - r.start, : c.stop - c.start]
-                if symmetric and i == j:
-                    found = (found + layout.mirrored(found)) / 2
-                out[r, c] = found
-                if symmetric and j > i:
-                    out[c, r] = layout.mirrored(found)
-            progress.step()
-    return results
+    side = sides(plan, len(x1), len(x1 if x2 is None else x2), x1.dtype.itemsize)
+    tables, part = _on_device(plan, program), plan.part
+    return tiled(_steps(plan), tables, x1, x2, side, partial(_tile, plan), part.layout, part.mirrors)
 
 
 def field_diagonal(plan: FieldPlan, program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,7 @@ from jax import lax
 
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.engines.reference.execute import State, execute
-from equitangents.kernels.engines.reference.moments import Moments, field_moments, joined
+from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments, joined
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean_pairs, window_averages
 from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool
 

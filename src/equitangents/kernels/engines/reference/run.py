@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,11 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents.kernels.engines import reference
-from equitangents.kernels.engines.reference import sizes
+from equitangents.kernels.engines.reference import tile as reference
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
-from equitangents.kernels.plans.tables import tables_of
+from equitangents.kernels.fields.part import MATRIX, Layout
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan, tables_of
 from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
 
@@ -22,28 +22,34 @@ from equitangents.kernels.progress import Progress
 def kernels(program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost)."""
     steps = plan(program)
-    symmetric = x2 is None
-    n1, n2 = len(x1), len(x1) if x2 is None else len(x2)
-    rows, columns = sizes.tile_sides(steps, n1, n2, x1.dtype.itemsize)
-    if symmetric:
-        columns = rows
+    sides = reference.tile_sides(steps, len(x1), len(x1 if x2 is None else x2), x1.dtype.itemsize)
     tables = jax.device_put(tables_of(steps, program))
+    return tiled(steps, tables, x1, x2, sides, partial(_tile, steps), MATRIX)
+
+
+def tiled(
+    steps: FibrePlan | PairPlan,
+    tables: dict[str, Any],
+    x1: np.ndarray,
+    x2: np.ndarray | None,
+    sides: tuple[int, int],
+    tile: Callable[..., tuple[Any, Any]],
+    layout: Layout,
+    mirrors: bool = True,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK), (N1, N2, *layout.tail), by `tile(tables, x1, prepared, x2, prepared)` of so many inputs a side."""
+    n1, n2, rows = len(x1), len(x1 if x2 is None else x2), sides[0]
+    columns, symmetric = rows if x2 is None else sides[1], x2 is None and mirrors
     blocks1 = Blocks(steps, tables, x1, rows)
     blocks2 = blocks1 if x2 is None else Blocks(steps, tables, x2, columns)
-    nngp, ntk = np.empty((n1, n2), x1.dtype), np.empty((n1, n2), x1.dtype)
+    nngp, ntk = layout.zeros((n1, n2), x1.dtype), layout.zeros((n1, n2), x1.dtype)
     progress = Progress(len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2))
     for i in range(len(blocks1)):
-        a, pa = blocks1[i]
+        one = blocks1[i]
         for j in range(i if symmetric else 0, len(blocks2)):
-            b, pb = blocks2[j]
-            for out, values in zip((nngp, ntk), _tile(steps, tables, a, pa, b, pb), strict=True):
-                r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
-                part = np.asarray(values)[: r.stop - r.start, : c.stop - c.start]
-                out[r, c] = part
-                if symmetric and j > i:
-                    out[c, r] = part.T
-                elif symmetric:
-                    out[r, c] = (part + part.T) / 2
+            r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
+            for out, values in zip((nngp, ntk), tile(tables, *one, *blocks2[j]), strict=True):
+                layout.write(out, r, c, values, symmetric)
             progress.step()
     return nngp, ntk
 
@@ -51,7 +57,7 @@ def kernels(program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np
 def diagonal(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
     steps = plan(program)
-    rows, columns = sizes.tile_sides(steps, len(x), len(x), x.dtype.itemsize)
+    rows, columns = reference.tile_sides(steps, len(x), len(x), x.dtype.itemsize)
     tables = jax.device_put(tables_of(steps, program))
     blocks = Blocks(steps, tables, x, rows * columns)
     parts = [_diagonal(steps, tables, *blocks[i]) for i in range(len(blocks))]
@@ -62,7 +68,7 @@ def diagonal(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def traced(program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple[Any, Any]:
     """Kernels inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
     steps = plan(program)
-    rows, columns = sizes.tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
+    rows, columns = reference.tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
     tables = {key: jnp.asarray(table) for key, table in tables_of(steps, program).items()}
 
     def stacked(x: Any, size: int) -> Any:
@@ -107,14 +113,14 @@ def _diagonal(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: An
 class Blocks:
     """Inputs in blocks of equal size, the last filled up with zeros, each with what is known of it alone.
 
-    Blocks are prepared when they are asked for; so many are held as fit into `PANEL`.
+    Blocks are prepared when they are asked for; so many are held as fit into `tile.PANEL`.
     """
 
     def __init__(self, steps: FibrePlan | PairPlan, tables: dict[str, Any], x: np.ndarray, size: int) -> None:
         self._steps, self._tables, self._x, self._size = steps, tables, x, size
         self._held: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
-        each = size * sizes.prepared_numbers(steps, x.shape[-1]) * x.dtype.itemsize
-        self._most = max(1, sizes.PANEL // each)
+        each = size * reference.prepared_numbers(steps, x.shape[-1]) * x.dtype.itemsize
+        self._most = max(1, reference.PANEL // each)
 
     def __len__(self) -> int:
         return -(-len(self._x) // self._size)

@@ -1,6 +1,8 @@
-"""Kernels of one tile of input pairs: the sum over fibres, then the layers on plain vectors.
+"""Kernels of one tile of input pairs: the sum over fibres, then the layers on plain vectors; and how large tiles are.
 
-Inputs are laid out (positions, N, channels), so that the pairs of a tile are contiguous at every position.
+Inputs are laid out (positions, N, channels), so that the pairs of a tile are contiguous at every position. A tile's
+working set is (largest field) × (pairs in the tile) × (about ten fields); tiles are chosen to stay near the cache, so
+that peak memory does not grow with N1·N2·positions².
 """
 
 from __future__ import annotations
@@ -11,21 +13,61 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from equitangents._types import ArrayLike, DType
+from equitangents.errors import MemoryLimitError
 from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry, Distance, EitherDistance
-from equitangents.kernels.engines.reference.execute import State, execute
+from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
-from equitangents.kernels.engines.reference.moments import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
 from equitangents.kernels.plans.levels import GridLevel, Levels, still
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, has_dual
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Op, Standardise, Table
 from equitangents.kernels.units import first_unit_bias, leaves_units, unit_bias, with_biases
 
+TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
+_FIELDS = 12  # fields alive at once, at most, while a tile runs
+_MEMORY_LIMIT = 4 << 30  # bytes for one tile; only networks over all pairs of positions can come near
+PANEL = 64 << 20  # bytes of prepared inputs that are held at a time, on each side
+
+
+def tile_sides(steps: FibrePlan | PairPlan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
+    """Rows and columns of a tile; raises MemoryLimitError if even one pair of inputs is too large."""
+    needed = steps.numbers * _FIELDS * itemsize
+    if needed > _MEMORY_LIMIT:
+        raise MemoryLimitError(
+            f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {steps.positions}² pairs of positions, more "
+            f"than {_MEMORY_LIMIT / 2**30:.0f} GiB; use smaller inputs, a strided first layer, or a network whose "
+            "fibres close (one kind of padding before each pool)"
+        )
+    pairs = max(1, TILE_ELEMENTS // steps.numbers)
+    side = max(1, int(pairs**0.5))
+    rows = min(n1, side)
+    return rows, min(n2, max(1, pairs // rows))
+
+
+def prepared_numbers(steps: FibrePlan | PairPlan, channels: int) -> int:
+    """How many numbers are held of one input: itself, and its moments at every level."""
+    if isinstance(steps, FibrePlan):
+        levels = [level.positions for level in steps.levels.levels]
+        return levels[0] * channels + 2 * sum(levels) + 2 * (len(steps.vector) + 1)
+    return steps.positions * channels + 2 * steps.positions * (len(steps.ops) + 1)
+
+
+def working_bytes(steps: FibrePlan | PairPlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    """Bytes that the reference engine holds beyond inputs and results: two panels of inputs, tables and one tile."""
+    rows, columns = tile_sides(steps, n1, n2, itemsize)
+    each = prepared_numbers(steps, channels) * itemsize
+    panels = sum(min(-(-n // side) * side * each, max(PANEL, side * each)) for n, side in ((n1, rows), (n2, columns)))
+    return panels + rows * columns * steps.numbers * _FIELDS * itemsize
+
+
 _VECTOR = GridLevel((), wrap=True)
+_Alone = tuple[np.ndarray, np.ndarray]
 
 
 class Prepared(NamedTuple):
@@ -51,10 +93,8 @@ def in_units(
     Of `whole` networks alone, or also of those in which units are left. Kernels do not depend on units, so their
     derivatives do not either.
     """
-    if isinstance(plan, PairPlan):
-        added = unit_bias(plan.ops)
-    else:
-        added = (unit_bias if whole else first_unit_bias)(plan.field, plan.vector)
+    whole = whole or isinstance(plan, PairPlan)
+    added = (unit_bias if whole else first_unit_bias)(*plan.parts)
     if added is None:
         return x, None
     square = jax.lax.stop_gradient(jnp.mean(x * x, axis=axes, keepdims=True)) + added
@@ -277,3 +317,36 @@ def _compensated(total: Any, lost: Any, term: Any) -> tuple[Any, Any]:
     y = term - lost
     new = total + y
     return new, (new - total) - y
+
+
+def means(
+    steps: FibrePlan,
+    d: np.ndarray,
+    one: tuple[np.ndarray, np.ndarray],
+    other: tuple[np.ndarray, np.ndarray],
+    dtype: DType,
+    side: int,
+    carry: Carry = DISTANCE,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means over T of NNGP and NTK, (n1, n2), from what is carried of the inputs, d, (T, n1, n2).
+
+    `one` and `other`: their (mean squares, means). Filled up to `side` inputs, so that equal shapes compile once.
+    """
+    n1, n2 = d.shape[1:]
+    filled = np.ones((len(d), side, side), dtype)
+    filled[:, :n1, :n2] = d
+    values = [np.concatenate([v, np.ones(side - len(v))]).astype(dtype) for v in (*one, *other)]
+    nngp, ntk = (np.asarray(value)[:n1, :n2] for value in _average(steps.vector, carry, filled, *values))
+    return nngp, ntk
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _average(
+    ops: tuple[Op, ...], carry: Carry, d: ArrayLike, q1: ArrayLike, mean1: Any, q2: ArrayLike, mean2: Any
+) -> tuple[Any, Any]:
+    m1 = field_moments(ops, q1[None, None, :, None], mean1[None, None, :, None], {})
+    m2 = field_moments(ops, q2[None, None, None, :], mean2[None, None, None, :], {})
+    geometry = FibreGeometry(vector_levels(ops), jnp.zeros((0,), jnp.int32), {}, carry)
+    state = execute(ops, geometry, State(d[None], jnp.zeros_like(d)[None]), m1, m2, carry)
+    k = carry.covariance(state.d, m1.q[-1], m2.q[-1])[0]
+    return sum_in_groups(k) / len(d), sum_in_groups(state.theta[0]) / len(d)

@@ -18,8 +18,7 @@ from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
 from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run
 from equitangents.kernels.program import Affine
-from equitangents.kernels.rotations.points import sphere_resolution
-from equitangents.kernels.rotations.program import RotationProgram, SphereOp, Zonal
+from equitangents.kernels.rotations.program import RotationProgram, SphereOp, Zonal, sphere_resolution
 from equitangents.sphere import degrees, gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.engines.reference.execute import State, execute
-from equitangents.kernels.engines.reference.moments import Moments, field_moments
+from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.program import Op
 
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.kernels.engines.protocol import Pair, RotationRules
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.rotations import measured, tiling
 from equitangents.kernels.engines.reference.rotations.fields import BATCH
-from equitangents.kernels.rotations.points import field_points, nodes, sphere_resolution
-from equitangents.kernels.rotations.program import RotationProgram, Zonal
-from equitangents.kernels.rotations.rules import Pair, RotationRules
+from equitangents.kernels.rotations.program import RotationProgram, Zonal, field_points, nodes, sphere_resolution
 from equitangents.kernels.threads import threads
 
 _FIELDS = 12  # fields alive at once, at most

@@ -22,9 +22,9 @@ from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.rotations import recursion
 from equitangents.kernels.engines.reference.rotations.measured import samples_of
+from equitangents.kernels.fields.part import MATRIX
 from equitangents.kernels.plans.plan import has_dual
-from equitangents.kernels.rotations.points import sphere_resolution
-from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.program import RotationProgram, sphere_resolution
 from equitangents.kernels.threads import threads
 
 _TILE_ELEMENTS = 1 << 15  # numbers in one field of a tile: a ring's rotations (or a sphere's points) times pairs
@@ -104,10 +104,7 @@ def blocks(
     def one(i: int, j: int) -> None:
         r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
         for out, values in zip((nngp, ntk), _block(program, samples, sides1[i], sides2[j], carry), strict=True):
-            part = np.asarray(values)[: r.stop - r.start, : c.stop - c.start]
-            out[r, c] = (part + part.T) / 2 if x2 is None and i == j else part
-            if x2 is None and j > i:
-                out[c, r] = part.T
+            MATRIX.write(out, r, c, values, x2 is None)
 
     _in_parallel(
         one, [(i, j) for i in range(len(sides1)) for j in range(i if x2 is None else 0, len(sides2))], x1.dtype

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from equitangents.kernels.engines.reference import execute as fields
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.engines.reference.moments import Moments, field_moments
+from equitangents.kernels.engines.reference.execute import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, pool_mean, pool_pairs
 from equitangents.kernels.engines.reference.structured import mixing
 from equitangents.kernels.engines.reference.structured.fields import (
@@ -25,7 +25,7 @@ from equitangents.kernels.engines.reference.structured.fields import (
     right,
     thetas,
 )
-from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool
+from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool, flat
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
     Add,
@@ -38,7 +38,6 @@ from equitangents.kernels.structured.program import (
     Normalise,
     Split,
     Times,
-    flat,
 )
 from equitangents.structured import SMALLER
 
@@ -62,15 +61,11 @@ def tables_of(ops: tuple[Any, ...]) -> dict[str, Any]:
 def execute(ops: tuple[Any, ...], states: tuple[State, ...], context: Context) -> tuple[State, ...]:
     """The fields after `ops`; there are several between a `Split` and what joins its branches."""
     for op in ops:
-        if isinstance(op, Split):
-            states = _split(op, states, context)
-        elif isinstance(op, Add):
-            states = tuple(_sum([states[i] for i in group], context.carry) for group in op.groups)
-        elif isinstance(op, Concatenate):
-            groups = zip(op.groups, op.shares, strict=True)
-            states = tuple(_joined([states[i] for i in group], shares, context.carry) for group, shares in groups)
+        several = _BRANCHING.get(type(op))
+        if several is None:
+            states = (_RULES.get(type(op), _plain)(op, states[0], context),)
         else:
-            states = (_one(op, states[0], context),)
+            states = several(op, states, context)
     return states
 
 
@@ -81,30 +76,18 @@ def _split(op: Split, states: tuple[State, ...], context: Context) -> tuple[Stat
     )
 
 
-def _one(op: Any, state: State, context: Context) -> State:
-    carry = context.carry
-    if isinstance(op, Parallel):
-        states = [execute(branch, (state,), context)[0] for branch in op.branches]
-        return _sum(states, carry) if op.shares is None else _joined(states, op.shares, carry)
-    if isinstance(op, Times):
-        return _times(op, state, carry)
-    if isinstance(op, Normalise):
-        return _normalised(op, state, carry)
-    if isinstance(op, Drop):
-        return _dropped(op, state, context)
-    if isinstance(op, Attend):
-        return mixing.attended(op, state, carry)
-    if isinstance(op, Mix):
-        return mixing.aggregated(op, state, context.graphs, carry)
-    if isinstance(op, Fitted):
-        return mixing.fitted_pools(op, state, carry) if op.pools else mixing.fitted_means(op, state, carry)
-    if isinstance(op, Pool | BlockSums | WindowPool) and state.one.mask is not None and op.box is not None:
-        return mixing.window_pooled(op, state, context.masks, carry)
-    if isinstance(op, BlockSums) or (isinstance(op, Pool) and state.one.mask is not None):
-        return mixing.pooled(op, state, context.tables, carry)
-    if isinstance(op, Pool | WindowPool | Flatten):
-        return _pooled(op, state, context)
-    return _plain(op, state, context)
+def _add(op: Add, states: tuple[State, ...], context: Context) -> tuple[State, ...]:
+    return tuple(_sum([states[i] for i in group], context.carry) for group in op.groups)
+
+
+def _concatenate(op: Concatenate, states: tuple[State, ...], context: Context) -> tuple[State, ...]:
+    groups = zip(op.groups, op.shares, strict=True)
+    return tuple(_joined([states[i] for i in group], shares, context.carry) for group, shares in groups)
+
+
+def _parallel(op: Parallel, states: tuple[State, ...], context: Context) -> tuple[State, ...]:
+    each = [execute(branch, states, context)[0] for branch in op.branches]
+    return (_sum(each, context.carry) if op.shares is None else _joined(each, op.shares, context.carry),)
 
 
 def _plain(op: Op, state: State, context: Context) -> State:
@@ -129,6 +112,15 @@ def _mask_after(op: Op, mask: Any, convention: str) -> Any:
         return mask
     assert isinstance(op, Box)  # layers refuse masks on groups
     return mask[deciding(op, convention)]
+
+
+def _pool(op: Pool | BlockSums | WindowPool, state: State, context: Context) -> State:
+    masked = state.one.mask is not None
+    if masked and op.box is not None:
+        return mixing.window_pooled(op, state, context.masks, context.carry)
+    if isinstance(op, BlockSums) or (isinstance(op, Pool) and masked):
+        return mixing.pooled(op, state, context.tables, context.carry)
+    return _pooled(op, state, context)
 
 
 def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
@@ -186,13 +178,15 @@ def _joined(states: list[State], shares: tuple[float, ...], carry: Carry) -> Sta
     return State(side("one"), side("other"), own1, own2, pairs("cross"))
 
 
-def _times(op: Times, state: State, carry: Carry) -> State:
+def _times(op: Times, state: State, context: Context) -> State:
     square = op.factor**2
     one, other = (Side(square * s.q, op.factor * s.mean, s.mask) for s in (state.one, state.other))
-    return pointwise(state, one, other, lambda p, a, b, a2, b2, how: Pairs(square * p.d, square * p.theta), carry)
+    return pointwise(
+        state, one, other, lambda p, a, b, a2, b2, how: Pairs(square * p.d, square * p.theta), context.carry
+    )
 
 
-def _normalised(op: Normalise, state: State, carry: Carry) -> State:
+def _normalised(op: Normalise, state: State, context: Context) -> State:
     """K' = (K - μ m' - m μ' + μ μ')/(σ σ'), with μ and σ² of each position, or of all together."""
 
     def statistics(side: Side) -> tuple[Any, Any]:
@@ -210,6 +204,7 @@ def _normalised(op: Normalise, state: State, carry: Carry) -> State:
         alike = op.groups.array[:, None] == op.groups.array
         return jnp.tensordot(jnp.asarray(alike, values.dtype), values, axes=1, precision="highest")
 
+    carry = context.carry
     sides = state.one, state.other
     found = [statistics(side) for side in sides]
     roots = [jnp.sqrt(jnp.maximum(v, 0) + op.eps) for _, v in found]
@@ -256,3 +251,22 @@ def _dropped(op: Drop, state: State, context: Context) -> State:
     )
     means, masks = (state.one.mean, state.other.mean), (state.one.mask, state.other.mask)
     return of_covariances(ks, ts, means, masks, context.carry)
+
+
+def _fitted(op: Fitted, state: State, context: Context) -> State:
+    return (mixing.fitted_pools if op.pools else mixing.fitted_means)(op, state, context.carry)
+
+
+_BRANCHING: dict[type, Any] = {Split: _split, Add: _add, Concatenate: _concatenate, Parallel: _parallel}
+_RULES: dict[type, Any] = {
+    Times: _times,
+    Normalise: _normalised,
+    Drop: _dropped,
+    Attend: lambda op, state, context: mixing.attended(op, state, context.carry),
+    Mix: lambda op, state, context: mixing.aggregated(op, state, context.graphs, context.carry),
+    Fitted: _fitted,
+    Pool: _pool,
+    BlockSums: _pool,
+    WindowPool: _pool,
+    Flatten: _pooled,
+}

@@ -1,7 +1,9 @@
-"""What the CPU engine runs under windows narrower than the sphere: a field on its points, at every relative rotation.
+"""What the CPU engine runs in place of fibres for programs on rotations: a field at every relative rotation.
 
-Signals are their values at the points of a Gauss–Legendre grid, (N, points, C). The kernel of two signals at two
-points is the mean of products over channels.
+Behind a full window the field has one position, and signals are their harmonic coefficients, one vector (B²·C,) each,
+scaled so that their kernel is the mean of products. Under windows narrower than the sphere it has the points of a
+Gauss–Legendre grid, and signals are their values there, (N, points, C); the kernel of two signals at two points is the
+mean of products over channels.
 """
 
 from __future__ import annotations
@@ -11,19 +13,57 @@ from functools import cached_property
 
 import numpy as np
 
-from equitangents.kernels.plans.levels import Levels, TableLevel, still
-from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.plans.levels import Levels, TableLevel, grid_levels, still
+from equitangents.kernels.program import FrozenArray, Op, Operation
 
 
 @dataclass(frozen=True)
-class ZonalMean:
+class RotationPlan:
+    """Run `field` at every rotation, average with `weights`, then run `vector`.
+
+    Either rings of Euler angles R_z(α) R_y(β) R_z(γ), each of azimuths² rotations of one weight: `waves`,
+    (azimuths // 2 + 1, 2B - 1), hold cos kα for k ≥ 0 and sin |k|α for k < 0, and `mixing`, (rings, 2, entries), the
+    factors that make a ring's spectrum of the products of degrees 1 to B - 1 (see `rotations.hpp`). Or, with
+    azimuths = 0, single rotations, and `mixing` holds their Wigner matrices, degree after degree.
+    """
+
+    field: tuple[Op, ...]
+    vector: tuple[Op, ...]
+    bandlimit: int
+    azimuths: int
+    waves: FrozenArray
+    mixing: FrozenArray
+    weights: FrozenArray
+
+    single = False
+    positions = 1
+    block_weight = 1.0
+
+    @cached_property
+    def levels(self) -> Levels:
+        """One position, at every depth."""
+        return grid_levels(self.field, ())
+
+    @cached_property
+    def fibres(self) -> FrozenArray:
+        """As many as there are rotations."""
+        return FrozenArray(np.zeros((self.weights.array.size * max(1, self.azimuths) ** 2, 0), np.int32))
+
+    @property
+    def labels(self) -> FrozenArray:
+        """One label for all positions: the readout is a mean over all of them."""
+        return FrozenArray(np.zeros(1, np.int32))
+
+
+@dataclass(frozen=True)
+class ZonalMean(Operation):
     """Multiplies degree l of a field on the sphere by coefficients[l]; degrees beyond are dropped."""
 
     coefficients: FrozenArray
 
 
 @dataclass(frozen=True)
-class SphereMean:
+class SphereMean(Operation):
     """The mean over the sphere: the sum with these weights of its points."""
 
     weights: FrozenArray

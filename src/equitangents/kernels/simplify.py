@@ -1,47 +1,81 @@
-"""Structured operations in the words of field programs, wherever these have them, so that all engines run them.
+"""From the operations of layers to a program of the cheapest kind that holds them: one vocabulary of branches.
 
-A sum with an untouched branch is a residual one; sums over blocks of equal size are means times a number; a number
-goes into the weights of the linear layer before or after it: W² (c² K) + b² = (cW)² K + b².
+Structured operations are said in the words of field programs, wherever these have them, so that all engines run them:
+a sum with an untouched branch is a residual one; sums over blocks of equal size are means times a number; a number
+goes into the weights of the linear layer before or after it: W² (c² K) + b² = (cW)² K + b². Windows of one position
+read the same whatever their padding: they keep a torus, and never read around one.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from equitangents.errors import NetworkError
 from equitangents.kernels.program import (
     Affine,
     Box,
     Decouple,
     Flatten,
+    GroupFibres,
+    Op,
     Parallel,
     Pool,
+    Program,
     RatedAffine,
     Standardise,
     Table,
     WindowPool,
     residual,
-    with_inside,
 )
-from equitangents.kernels.structured.program import Add, BlockSums, Concatenate, Normalise, Split, Times
+from equitangents.kernels.rotations.program import RotationFibres, RotationProgram
+from equitangents.kernels.structured.program import (
+    Add,
+    BlockSums,
+    Concatenate,
+    Normalise,
+    Split,
+    StructuredProgram,
+    Times,
+    is_structured,
+)
 
 _COMMUTES = (Box, Table, Pool, WindowPool, Flatten, Decouple, Times)
 
 
-def simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+def program_of(
+    shape: tuple[int, ...], ops: tuple[Any, ...], lift: GroupFibres | RotationFibres | None
+) -> Program | RotationProgram | StructuredProgram:
+    """The program of operations on a grid of positions, some of which lift to a group or to rotations."""
+    on_rotations = isinstance(lift, RotationFibres)
+    if is_structured(ops):
+        ops = _simplified(ops)
+        if not on_rotations and not is_structured(_in_fields(ops)):
+            ops = _in_fields(ops)
+    if is_structured(ops):
+        found = StructuredProgram(shape, ops)
+        if on_rotations:
+            held = found.why.removeprefix("it holds ")
+            raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {held}")
+        return found
+    return Program(shape, with_fitting_padding(ops)) if lift is None else lift.program(shape, ops)
+
+
+def _simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     """Fewer operations that do the same to inputs without masks."""
     return _absorbed(_residual(tuple(found for op in ops for found in _inside(op))))
 
 
-def in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+def _in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     """Operations with branches that are joined again, and normalisation over positions, as field programs have them."""
     found: list[Any] = []
     for op in ops:
         before = found[-1] if found else None
         if isinstance(op, Split):
-            branches = tuple(map(in_fields, op.branches))
+            branches = tuple(map(_in_fields, op.branches))
             if isinstance(before, Split) and len(before.branches) == len(branches):
                 found[-1] = Split(tuple(a + b for a, b in zip(before.branches, branches, strict=True)))
             else:
@@ -51,7 +85,7 @@ def in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
         elif isinstance(op, Normalise) and op.positions and op.centred and op.groups is None:
             found.append(Standardise(op.eps))
         else:
-            found.append(with_inside(op, in_fields))
+            found.append(op.with_held(_in_fields))
     return tuple(found)
 
 
@@ -61,12 +95,12 @@ def _all_of(op: Split) -> tuple[int, ...]:
 
 def _inside(op: Any) -> tuple[Any, ...]:
     if isinstance(op, Split):
-        return (Split(tuple(map(simplified, op.branches))),)
+        return (Split(tuple(map(_simplified, op.branches))),)
     if isinstance(op, BlockSums):
         sizes = np.bincount(op.labels.array[op.labels.array >= 0])
         if (sizes == sizes[0]).all():
             return Pool(op.labels, op.blocks, op.box), Times(float(sizes[0]))
-    return (with_inside(op, simplified),)
+    return (op.with_held(_simplified),)
 
 
 def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -123,3 +157,37 @@ def _scaled(op: Affine, weights: float, bias: float) -> Affine:
     if isinstance(scaled, RatedAffine):
         return replace(scaled, weight_rate=scaled.weight_rate * weights, bias_rate=scaled.bias_rate * bias)
     return scaled
+
+
+def with_fitting_padding(ops: tuple[Op, ...]) -> tuple[Op, ...]:
+    """Operations whose 1×…×1 windows without strides are padded like the layers before them.
+
+    Along fibres, circular padding after zero padding is refused, since offsets no longer close; that is no reason
+    against a window that reads no neighbour.
+    """
+    return _from(ops, True)[0]
+
+
+def _from(ops: tuple[Op, ...], closed: bool) -> tuple[tuple[Op, ...], bool]:
+    """(operations, whether the grid is a torus after them); `closed`: whether it is one before."""
+    found: list[Op] = []
+    for op in ops:
+        if isinstance(op, Box):
+            if op.in_shape == op.out_shape and set(op.window) <= {1}:
+                op = replace(op, wrap=closed)
+            closed = op.keeps_torus
+        elif isinstance(op, Pool | WindowPool):
+            closed = True  # after a pool all pairs of positions are there
+        else:
+            ends: list[bool] = []
+            op = op.with_held(partial(_branch, closed, ends))
+            closed = closed and all(ends)
+        found.append(op)
+    return tuple(found), closed
+
+
+def _branch(closed: bool, ends: list[bool], ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A branch, which begins on a torus where the branches before it left one; `ends` gains whether this one does."""
+    changed, end = _from(ops, closed and all(ends))
+    ends.append(end)
+    return changed

@@ -1,8 +1,13 @@
-"""Where group elements must have equal values of a field, the value is computed once for all of them.
+"""Fewer positions, and other windows, for the same kernels: what plans do to fields that are the same in places.
 
-A window S moved by g and by g' is the same set where g⁻¹g' S = S: along every fibre the field after it is the same at
-g and g', and lives on cosets. Windows that follow read cosets, some of them several times, as weights say: of C4,
-windows of 2 × 2 make fields on the grid, with windows of 3 × 3 and weights 1 2 1 by 1 2 1, in place of 16 elements.
+Total windows: after a window that holds every position alike, a fibre's field is the same everywhere, and one position
+stands for all. Later windows of a group then change nothing, and nonlinearities act once a fibre in place of once a
+position. Source: full windows make group convolutions depend on the relative element alone (arXiv 2406.06504, Thm 5.2).
+
+Cosets: a window S moved by g and by g' is the same set where g⁻¹g' S = S. Along every fibre the field after it is then
+the same at g and g', and lives on cosets. Windows that follow read cosets, some of them several times, as weights say:
+of C4, windows of 2 × 2 make fields on the grid, with windows of 3 × 3 and weights 1 2 1 by 1 2 1, in place of 16
+elements.
 """
 
 from __future__ import annotations
@@ -11,16 +16,50 @@ from dataclasses import replace
 
 import numpy as np
 
-from equitangents.kernels.plans.levels import Level, Levels, TableLevel
-from equitangents.kernels.program import Affine, Dual, FrozenArray, Op, Standardise, Table
+from equitangents.kernels.plans.levels import Level, Levels, TableLevel, still
+from equitangents.kernels.program import Affine, Box, Dual, FrozenArray, Op, Pointwise, Table
 
 _AT_ONCE = 1 << 22  # entries of a table that are looked at together
 _ROUNDING = 1e-14  # of weights that sum to 1
 
 
+def collapse_total_windows(field: tuple[Op, ...], levels: Levels) -> tuple[tuple[Op, ...], Levels] | None:
+    """(operations, levels) with one position after the first total window of a lifted field; None if it has none."""
+    at = next((i for i, op in enumerate(field) if isinstance(op, Table) and is_total(op)), None)
+    last = levels.levels[-1]
+    if at is None or not isinstance(last, TableLevel) or not all(map(_is_plain, field[at + 1 :])):
+        return None
+    total = field[at]
+    assert isinstance(total, Table)
+    rows = len(last.table.array)
+    one = TableLevel(FrozenArray(np.zeros((rows, 1), np.int32)))
+    first = replace(total, index=FrozenArray(total.index.array[:1]))
+    after = _without_windows(field[at + 1 :])
+    inner = still(after, one)
+    found = Levels((*levels.levels[: at + 1], *inner.levels), (*levels.branches[:at], None, *inner.branches))
+    return (*field[:at], first, *after), found
+
+
+def is_total(op: Table) -> bool:
+    """Whether every window holds every position it can read equally often, so that all its means are one."""
+    index, weights = np.sort(op.index.array, axis=1), op.weights.array
+    return bool((index == index[0]).all() and np.ptp(weights) <= 1e-15 * np.abs(weights).max())
+
+
+def _is_plain(op: Op) -> bool:
+    """Whether the operation leaves a field that is the same everywhere so."""
+    if op.held:
+        return all(_is_plain(within) for ops in op.held for within in ops)
+    return isinstance(op, Affine | Dual | Table) or (isinstance(op, Box) and op.wrap and set(op.stride) == {1})
+
+
+def _without_windows(ops: tuple[Op, ...]) -> tuple[Op, ...]:
+    return tuple(op.with_held(_without_windows) for op in ops if not op.is_window)
+
+
 def merge_cosets(field: tuple[Op, ...], levels: Levels) -> tuple[tuple[Op, ...], Levels, int] | None:
     """(operations, levels, how many elements the last field has for each position), or None if nothing is the same."""
-    if not all(isinstance(op, Table | Affine | Dual | Standardise) for op in field):
+    if not all(isinstance(op, Table | Pointwise) for op in field):
         return None
     number: np.ndarray | None = None  # of the position that each element of the level now belongs to
     ops: list[Op] = []
