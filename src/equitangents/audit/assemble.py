@@ -131,8 +131,7 @@ def _elements(m: Measured) -> list[ElementResult]:
     contract = task.contract
     resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
     estimates = resampler.each(orbits.errors)
-    scores = orbits.scores
-    same = None if scores is None else (scores.argmax(axis=2) == scores[0].argmax(axis=1)).mean(axis=1)
+    same = orbits.same_class
     apart = divergences(orbits, task.outputs)
     mean_or_none = lambda row: None if np.isnan(row).all() else float(row.mean())
     results = []
@@ -151,7 +150,7 @@ def _elements(m: Measured) -> list[ElementResult]:
                 reference_floor=mean_or_none(floors.reference[k]),
                 floor=floor,
                 at_floor=bool(judgement.at_floor[:, k].all()),
-                same_prediction=None if same is None else float(same[k + 1]),
+                same_prediction=None if same is None else float(same[k].mean()),
                 divergence=None if apart is None else float(apart[k].mean()),
                 judged=judgement.elements[k],
                 judged_floor=float(judgement.element_floors[k]),
@@ -179,8 +178,8 @@ def _errors_by_unit(m: Measured) -> dict[str, list[float]]:
     plain = lambda unit: np.max(scales.relative(unit, orbits.separate, own=False)[scales.judged], axis=0)
     tables = {"norm": plain("norm")} | ({} if m.judgement.by_spread is None else {"spread": plain("spread")})
     tables[unit] = np.max(scales.relative(unit, orbits.separate)[scales.judged], axis=0)
-    if orbits.scores is not None and len(orbits.kept) == m.task.x.n:
-        tables["labels"] = (orbits.scores[1:].argmax(axis=2) != orbits.scores[0].argmax(axis=1)).astype(np.float64)
+    if orbits.same_class is not None and len(orbits.kept) == m.task.x.n:
+        tables["labels"] = (~orbits.same_class).astype(np.float64)
     return {name: _whole(m.task, table) for name, table in tables.items()}
 
 

@@ -39,8 +39,7 @@ def curves(
     task: Task, contract: Changes, orbits: Orbits, floors: Floors, judgement: Judgement
 ) -> list[TransformResult]:
     """One curve a transform, of errors that are measured already."""
-    scores = orbits.scores
-    same = None if scores is None else scores[1:].argmax(axis=2) == scores[0].argmax(axis=1)
+    same = orbits.same_class
     found = []
     for name, transform in contract.transforms.items():
         points = [

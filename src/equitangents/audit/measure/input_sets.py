@@ -84,11 +84,8 @@ def set_result(
 
 def same_predictions(task: Task, orbits: Orbits) -> Estimate | None:
     """Share of the elements but the identity that keep the predicted class, with its interval; None without classes."""
-    scores = orbits.scores
-    if scores is None:
-        return None
-    same = scores[1:].argmax(axis=2) == scores[0].argmax(axis=1)
-    return task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))
+    same = orbits.same_class
+    return None if same is None else task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))
 
 
 def _each(task: Task, x: Inputs, change: Any, rng: np.random.Generator) -> list[Any]:

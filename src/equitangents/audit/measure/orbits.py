@@ -21,11 +21,10 @@ from jaxtyping import Bool, Float, Int
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.audit.measure.spread import RunningSpread
 from equitangents.audit.measure.task import Task, batches, check_same_shapes, flattened
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
-from equitangents.metrics.orbits import relative_spread
+from equitangents.metrics.on_orbits import RunningSpread, relative_deviation
 
 _KEPT_NUMBERS = 2**24
 _CLASSES = 1024
@@ -86,6 +85,12 @@ class Orbits:
     def scores(self) -> np.ndarray | None:
         """The first output's signal (E + 1, K, classes), if it is a vector of class scores."""
         return self.signals[:, :, : self.output_shapes[0][0]] if self.classes else None
+
+    @property
+    def same_class(self) -> Bool[np.ndarray, "E K"] | None:
+        """Whether the predicted class of a moved input is that of the input itself; None without classes."""
+        scores = self.scores
+        return None if scores is None else scores[1:].argmax(axis=2) == scores[0].argmax(axis=1)
 
 
 def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
@@ -217,7 +222,7 @@ def _matches(actions: Actions, a: Sequence[np.ndarray], b: Sequence[np.ndarray])
 
 def relative_std(signals: Float[np.ndarray, "E1 K D"]) -> Float[np.ndarray, " K"]:
     """‖std over the orbit‖ / ‖mean over the orbit‖, the identity included."""
-    return relative_spread(signals, np.full(len(signals), 1 / len(signals)))
+    return relative_deviation(signals, np.full(len(signals), 1 / len(signals)))
 
 
 def _acted(action: LeafAction, g: object, y: np.ndarray) -> np.ndarray:

@@ -32,10 +32,10 @@ from equitangents.audit.measure.rules.matrices import (
     representation,
     snapped,
 )
-from equitangents.audit.measure.spread import RunningSpread
 from equitangents.errors import EquitangentsError
 from equitangents.groups import Group
 from equitangents.metrics.measure import norms
+from equitangents.metrics.on_orbits import RunningSpread
 
 
 @dataclass(frozen=True, eq=False)
