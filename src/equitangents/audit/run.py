@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from equitangents._types import AnyModel, Targets, Tree
+from equitangents._types import AnyAction, AnyModel, Targets, Tree
 from equitangents.actions import GroupAction
 from equitangents.audit.adapters import Model, as_model
 from equitangents.audit.adapters.callables import NetworkModel
@@ -107,7 +107,7 @@ class Subject:
 
     model: Model
     x: Inputs
-    kinds: Any
+    kinds: AnyAction
     """With a named group, what each input is to it."""
     mask: int | None
     """Which input says which positions of the others exist."""

@@ -14,6 +14,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from equitangents._types import ArrayLike
+
 PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
 
 
@@ -60,7 +62,7 @@ def byte_limit(gigabytes: float | None) -> int | None:
     return int(gigabytes * 1e9)
 
 
-def in_precision(x: Any, precision: str | None) -> Any:
+def in_precision(x: ArrayLike, precision: str | None) -> Any:
     """The array in the precision that is asked for, in memory; as it is for None."""
     import numpy as np
 

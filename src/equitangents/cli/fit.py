@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equitangents._types import ArrayLike
 from equitangents.cli import networks
 from equitangents.cli.common import PLACE, announced, stages
 
@@ -196,7 +197,9 @@ def _arrays(data: str, targets: str | None) -> tuple[Any, Any]:
     return read_inputs("data", data), read_inputs("targets", targets, "y")
 
 
-def _kind(task: str, network: KernelFunction, x: Any, y: Any) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
+def _kind(
+    task: str, network: KernelFunction, x: ArrayLike, y: ArrayLike
+) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
     from equitangents.ensembles.fields.targets import output_positions
 
@@ -209,7 +212,7 @@ def _kind(task: str, network: KernelFunction, x: Any, y: Any) -> type[InfiniteEn
     return InfiniteEnsemble
 
 
-def _targets(y: Any) -> Any:
+def _targets(y: ArrayLike) -> Any:
     import numpy as np
 
     from equitangents.array_files import text_of

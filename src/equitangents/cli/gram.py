@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equitangents._types import ArrayLike
 from equitangents.cli import networks
 from equitangents.cli.common import PLACE, announced, part
 
@@ -119,13 +120,15 @@ def _inputs(name: str, path: str) -> Any:
     return read_inputs(name, path)
 
 
-def _action(group: str, x: Any) -> Any:
+def _action(group: str, x: ArrayLike) -> Any:
     from equitangents.actions import as_action
 
     return as_action("group", group, tuple(x.shape))
 
 
-def _print_estimate(net: CostedKernel, x1: Any, x2: Any, precision: str | None, tile: int | None) -> None:
+def _print_estimate(
+    net: CostedKernel, x1: ArrayLike, x2: ArrayLike | None, precision: str | None, tile: int | None
+) -> None:
     from equitangents.precision import working_dtype
     from equitangents.scale import estimate
 

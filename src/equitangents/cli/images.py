@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from equitangents import beside
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, StoreError
 
 TABLES = (".csv", ".tsv", ".txt")
@@ -64,7 +65,7 @@ def read_like(data: str, model: Path, stage: Stage) -> Any:
     return beside.room("data").load_images_like(data, form, progress=_progress(stage))
 
 
-def check_array(x: Any, model: Path) -> None:
+def check_array(x: ArrayLike, model: Path) -> None:
     """Raise where an array of numbers has another scale than the images, in [0, 1], that the model was fitted to."""
     import numpy as np
 

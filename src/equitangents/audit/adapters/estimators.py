@@ -9,6 +9,7 @@ from typing import Any, final
 import jax
 import numpy as np
 
+from equitangents._types import Tree
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.adapters.footprints import Footprint, together
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
@@ -41,7 +42,7 @@ class EstimatorModel(Model):
         """What the classifier was fitted to."""
         return _classes(self.estimator, self.method)
 
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """The chosen method's output."""
         return getattr(self.estimator, self.method)(self._flat(x))
 
@@ -56,7 +57,7 @@ class EstimatorModel(Model):
             return None
         return [CallableModel(lambda x, m=member: getattr(m, self.method)(self._flat(x))) for member in flat]
 
-    def _flat(self, x: Any) -> Any:
+    def _flat(self, x: Tree) -> Tree:
         wanted = getattr(self.estimator, "n_features_in_", None)
         if np.ndim(x) > 2 and wanted == int(np.prod(np.shape(x)[1:])):
             return np.asarray(x).reshape(len(x), -1)
@@ -79,22 +80,22 @@ class EnsembleModel(Model):
         """What the classifier was fitted to."""
         return _classes(self.ensemble, self.method)
 
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """The mean over members, or class probabilities."""
         return getattr(self.ensemble, self.method)(self._shaped(x))
 
-    def member_outputs(self, x: Any) -> np.ndarray:
+    def member_outputs(self, x: Tree) -> np.ndarray:
         """Outputs of all members, (M, N, outputs)."""
         return self.ensemble.predict_members(self._shaped(x))
 
-    def _shaped(self, x: Any) -> Any:
+    def _shaped(self, x: Tree) -> Tree:
         """x flattened where the ensemble was fitted to flat inputs of as many features."""
         fitted = getattr(self.ensemble, "sample_shape_", None)
         if np.ndim(x) > 2 and fitted == (int(np.prod(np.shape(x)[1:])),):
             return np.asarray(x).reshape(len(x), -1)
         return x
 
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first member of a deep ensemble, if they are of this library."""
         if not self.deep or not isinstance(self.ensemble.net, Sequential):
             return None
@@ -123,7 +124,7 @@ class MembersModel(Model):
         known = [c for c in found if c is not None and np.array_equal(c, found[0])]  # type: ignore[arg-type]
         return known[0] if len(known) == len(found) else None
 
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """The mean of the members' outputs."""
         outputs = [jax.tree.map(_as_array, m(x)) for m in self._members]
         return jax.tree.map(lambda *parts: np.mean(np.stack(parts), axis=0), *outputs)
@@ -146,17 +147,17 @@ class MembersModel(Model):
                 stack.enter_context(member.ready())
             yield
 
-    def stated_shapes(self, x: Any, axes: Sequence[int] = ()) -> Stated:
+    def stated_shapes(self, x: Tree, axes: Sequence[int] = ()) -> Stated:
         """The shapes of the first member that states any."""
         stated = (member.stated_shapes(x, axes) for member in self._members)
         return next((shapes for shapes in stated if shapes), super().stated_shapes(x, axes))
 
-    def check_inputs(self, x: Any, axes: Sequence[int] = ()) -> None:
+    def check_inputs(self, x: Tree, axes: Sequence[int] = ()) -> None:
         """What any member says."""
         for member in self._members:
             member.check_inputs(x, axes)
 
-    def batch_along(self, x: Any, axes: Sequence[int]) -> int | None:
+    def batch_along(self, x: Tree, axes: Sequence[int]) -> int | None:
         """The batch size of the first member that takes one alone."""
         return next((size for m in self._members if (size := m.batch_along(x, axes)) is not None), None)
 
@@ -164,11 +165,11 @@ class MembersModel(Model):
         """The models whose mean this one is."""
         return self._members
 
-    def footprint(self, x: Any) -> Footprint | None:
+    def footprint(self, x: Tree) -> Footprint | None:
         """All weights, and the activations of the member that needs most."""
         return together(member.footprint(x) for member in self._members)
 
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first."""
         return self._members[0].trace(x, keep)
 

@@ -147,7 +147,7 @@ class EquinoxModel(JaxModel):
         labels = {id(m): (name, type(m).__name__) for name, m in named}
         kinds: list[tuple[str, str]] = []
 
-        def one(x: Any) -> Any:
+        def one(x: Tree) -> Tree:
             notes = _noted(labels, named, lambda x: _one(self._module, self._state, x), x, None)
             kinds[:] = [(name, kind) for name, kind, _, _ in notes]
             return [(before, after) for _, _, before, after in notes]
@@ -161,12 +161,12 @@ class EquinoxModel(JaxModel):
         return jax.vmap(lambda x: _one(module, state, x), axis_name="batch")(x)
 
 
-def _one(module: Any, state: Any, x: Any) -> Any:
+def _one(module: Any, state: Any, x: Tree) -> Tree:
     given = x if isinstance(x, tuple) else (x,)
     return module(*given) if state is None else module(*given, state)[0]
 
 
-def _called(module: Any, x: Any, told: dict[str, bool]) -> Any:
+def _called(module: Any, x: Tree, told: dict[str, bool]) -> Tree:
     return module(*(x if isinstance(x, tuple) else (x,)), **told)
 
 
@@ -175,7 +175,7 @@ def _is_real(a: Any) -> bool:
 
 
 def _noted(
-    labels: dict[int, tuple[str, str]], modules: Any, run: Callable[[Any], Any], x: Any, keep: Keep | None
+    labels: dict[int, tuple[str, str]], modules: Any, run: Callable[[Any], Any], x: Tree, keep: Keep | None
 ) -> list[Note]:
     """Inputs and outputs of the modules with labels, folded by `keep` if it is given, while `run(x)` calls them.
 

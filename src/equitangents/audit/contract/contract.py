@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from jax.tree_util import PyTreeDef
 
-from equitangents._types import AnyAction, Element
+from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.represented import as_output_action
@@ -127,7 +128,7 @@ class Contract:
     def output_actions(
         self,
         output_action: AnyAction,
-        structure: Any,
+        structure: PyTreeDef,
         leaves: Sequence[np.ndarray],
         complex_pairs: Sequence[bool] = (),
     ) -> Actions:
@@ -148,7 +149,7 @@ class Contract:
             actions.append(action)
         return Actions(actions)
 
-    def _output_action(self, part: Any, shape: tuple[int, ...]) -> LeafAction | None:
+    def _output_action(self, part: AnyAction, shape: tuple[int, ...]) -> LeafAction | None:
         if isinstance(part, Batch):
             return self._output_action(part.value, shape)
         if part in UNMOVED:
@@ -176,7 +177,7 @@ class Contract:
 
 
 def make_contract(
-    action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None, output_layout: Layout | None, stated: Stated
+    action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, output_layout: Layout | None, stated: Stated
 ) -> Contract:
     """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None.
 
@@ -211,14 +212,14 @@ def _no_angle(g: Element) -> None:
     """No element is a turn of the plane."""
 
 
-def _is_image(part: LeafAction, array: Any) -> bool:
+def _is_image(part: LeafAction, array: Tree) -> bool:
     return part.layout is not None and getattr(array, "ndim", 0) == 4
 
 
 _Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | None]
 
 
-def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, stated: Stated) -> _Parts:
+def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, stated: Stated) -> _Parts:
     """The group, what it does, its actions on the inputs, and the layout of images."""
     given = [kind_of_only_input(name, x)] if kinds is None else spread_over("inputs", kinds, x.structure, len(x.leaves))
     for leaf_name, kind, array in zip(x.names, given, x.leaves, strict=True):
@@ -238,7 +239,7 @@ def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, stated: St
     return known.group, known, parts, layout
 
 
-def _by_actions(action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None, stated: Stated) -> _Parts:
+def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, stated: Stated) -> _Parts:
     """The contract of actions that are given as such."""
     if kinds is not None:
         raise InvalidArgumentError("inputs says what the named group acts on; give it with a group's name as action")

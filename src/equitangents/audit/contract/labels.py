@@ -13,7 +13,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 from jaxtyping import Int
 
-from equitangents._types import Element
+from equitangents._types import Element, Tree
 from equitangents.actions.given_maps import GivenMap
 from equitangents.audit.contract.leaf_actions import Layout, LeafAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
@@ -139,7 +139,7 @@ class LabelsAction(GivenMap):
         elif x.shape[-1] != K:
             raise ShapeError(f"{name} has shape {x.shape}; Labels permutes {K} classes")
 
-    def __call__(self, g: Element, x: Any) -> np.ndarray:
+    def __call__(self, g: Element, x: Tree) -> np.ndarray:
         """(ρ(g) x)[p[c]] = x[c]; of class numbers p[x], and numbers beyond the table stay."""
         p = self.table[g]
         if x.dtype.kind != "i":

@@ -15,7 +15,7 @@ from typing import Any, Literal, final
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Element
+from equitangents._types import ArrayLike, Element
 from equitangents.actions import GroupAction
 from equitangents.actions.given_maps import GivenMap
 from equitangents.actions.remedies import flattened
@@ -112,7 +112,7 @@ class LeafAction:
         x = _as_complex(x) if self.complex_pairs else x
         return to_last(x[:, None] if x.ndim == 1 else x, self.layout)
 
-    def _as_given(self, moved: Any, x: np.ndarray) -> np.ndarray:
+    def _as_given(self, moved: ArrayLike, x: np.ndarray) -> np.ndarray:
         if self.complex_pairs:
             z = from_last(np.asarray(moved), self.layout).reshape(x.shape[:-1])
             return np.stack([z.real, z.imag], axis=-1).astype(x.dtype, copy=False)

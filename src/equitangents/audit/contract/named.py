@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from equitangents._types import AnyAction, Tree
 from equitangents.actions.image_coordinates import ClassMasks
 from equitangents.actions.kinds import KINDS, Kinds, Space, kinds_named, space_of
 from equitangents.actions.remedies import flattened
@@ -63,7 +64,7 @@ def kind_of_only_input(name: str, x: Inputs) -> str:
 
 
 def leaf_of_kind(
-    kinds: Kinds, kind: Any, shape: tuple[int, ...], layout: Layout | None, grid: tuple[int, ...] | None = None
+    kinds: Kinds, kind: AnyAction, shape: tuple[int, ...], layout: Layout | None, grid: tuple[int, ...] | None = None
 ) -> LeafAction | None:
     """What the group does to an array of this shape that is of this kind, or has an action of the user's.
 
@@ -117,7 +118,7 @@ def _of_items(
     return LeafAction(action, None if inner is None else inner.layout, compared=sets.comparison, said=what)
 
 
-def _vectors_or_images(named: GroupName, space: Space, only: str, array: Any) -> str:
+def _vectors_or_images(named: GroupName, space: Space, only: str, array: Tree) -> str:
     d = 2 if space == "plane" else 3
     group = named.group()
     assert group is not None
@@ -161,7 +162,7 @@ _MASKS = {"images": "masks", "sequences": "sequences", **{kind: kind for kind in
 """What a mask is beside arrays of a kind; beside others, such as vectors, nothing moves it."""
 
 
-def structured(x: Any, kinds: Any, whole: bool, name: str | None) -> tuple[Any, Any, int | None]:
+def structured(x: Tree, kinds: AnyAction, whole: bool, name: str | None) -> tuple[Any, Any, int | None]:
     """(x, what each of its arrays is, which array is the mask); x as it is if it is neither.
 
     `whole`: the model takes such objects; others take their arrays as arguments, f(x, mask). `name`: of the group, if

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import linear_sum_assignment
 
-from equitangents._types import AnyAction, Element
+from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions.given_maps import GivenMap
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
@@ -211,7 +211,7 @@ class Unordered:
     def __init__(
         self,
         match: Literal["iou", "distance"] | Callable[[np.ndarray, np.ndarray], Any] = "iou",
-        of: Any = _DEFAULT,
+        of: AnyAction = _DEFAULT,
         *,
         threshold: float | None = None,
         labels: int | None = None,
@@ -258,7 +258,7 @@ class Stays(GivenMap):
     def check_signals(self, name: str, x: np.ndarray) -> None:
         """Any array will do."""
 
-    def __call__(self, g: Element, x: Any) -> Any:
+    def __call__(self, g: Element, x: Tree) -> Tree:
         """The array itself."""
         return x
 
@@ -266,7 +266,7 @@ class Stays(GivenMap):
         return ()
 
 
-def stacked(output: Any, n: int, most: int, what: str = "f(x)") -> Any:
+def stacked(output: Tree, n: int, most: int, what: str = "f(x)") -> Tree:
     """Lists of n sets of different lengths as arrays (n, most, …), short ones filled up with zeros; within trees, too.
 
     A list of n dictionaries, as detectors return them, becomes one dictionary. NaN becomes 0.
@@ -283,7 +283,7 @@ def stacked(output: Any, n: int, most: int, what: str = "f(x)") -> Any:
     return output
 
 
-def _filled(sets: Any, most: int, what: str) -> np.ndarray:
+def _filled(sets: Tree, most: int, what: str) -> np.ndarray:
     arrays = [np.asarray(a.detach().cpu() if hasattr(a, "detach") else a) for a in sets]
     tail = next((a.shape[1:] for a in arrays if a.size), arrays[0].shape[1:])
     filled = np.zeros((len(arrays), most, *tail), np.result_type(*arrays))
@@ -325,7 +325,7 @@ def parse(text: str) -> Unordered:
     return Unordered(match) if of is None else Unordered(match, of)
 
 
-def check_kind_of_items(of: Any) -> None:
+def check_kind_of_items(of: AnyAction) -> None:
     """Raise if the items of a set are said to be something that items cannot be."""
     if isinstance(of, Unordered) or (isinstance(of, str) and of.startswith("unordered")):
         raise InvalidTypeError("of is a set, too; expected what every item is, such as 'xyxy' or 'vectors'")

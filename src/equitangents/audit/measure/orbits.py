@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import PyTreeDef
 from jaxtyping import Bool, Float, Int
 
 from equitangents.audit.adapters.model import Answer
@@ -55,7 +56,7 @@ class Orbits:
     actions: Actions
     output_shapes: list[tuple[int, ...]]
     output_names: list[str]
-    structure: Any
+    structure: PyTreeDef
     """The tree of the outputs."""
     output_axes: tuple[int, ...]
     """Where the model has the batch of every output."""
@@ -293,7 +294,7 @@ def _columns(numbers: np.ndarray) -> np.ndarray:
     return seen if len(seen) > 1 else np.append(seen, seen + 1)
 
 
-def _names(structure: Any, count: int) -> list[str]:
+def _names(structure: PyTreeDef, count: int) -> list[str]:
     """The keys of a dictionary, the positions of a tuple; "f(x)" for a single array."""
     paths, _ = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(structure, list(range(count))))
     named = [".".join(_key(part) for part in path) for path, _ in paths]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from equitangents._types import FileName
+from equitangents._types import AnyAction, FileName
 from equitangents.audit.adapters import Model
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import Actions
@@ -30,7 +30,7 @@ class Remedies:
     classes: bool
     x: Inputs
     output_shapes: Sequence[tuple[int, ...]]
-    output_action: Any
+    output_action: AnyAction
     output_axes: tuple[int, ...]
     """Where the model has the batch of every output."""
 

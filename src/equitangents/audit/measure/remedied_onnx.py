@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -60,12 +61,12 @@ def averaged_file(source: str, names: list[str], maps: GroupMaps, path: Path) ->
 class _Constants:
     """Index and shape tensors that the added nodes read."""
 
-    def __init__(self, onnx: Any):
+    def __init__(self, onnx: ModuleType):
         self._onnx = onnx
         self.tensors: list[Any] = []
 
     def moved(
-        self, helper: Any, one: LinearMap, read: str, made: str, shape: tuple[int, ...], axis: int, dtype: DType
+        self, helper: ModuleType, one: LinearMap, read: str, made: str, shape: tuple[int, ...], axis: int, dtype: DType
     ) -> list[Any]:
         """Nodes that make `made`, the map of `read`, whose batch is along `axis`."""
         if one.index is None and one.matrix is None:
@@ -85,7 +86,7 @@ class _Constants:
         back = helper.make_node("Transpose", [last], [made], perm=np.argsort([axis, *others]).tolist())
         return [forth, *nodes, back]
 
-    def _nodes(self, helper: Any, one: LinearMap, read: str, made: str, name: str, dtype: DType) -> Any:
+    def _nodes(self, helper: ModuleType, one: LinearMap, read: str, made: str, name: str, dtype: DType) -> Any:
         if one.index is not None:
             return helper.make_node("Gather", [read, self._of(f"{name}/index", one.index)], [made], axis=1)
         assert one.matrix is not None
@@ -105,6 +106,6 @@ def _rename(node: Any, names: dict[str, str]) -> None:
                 _rename(inner, names)
 
 
-def _type(onnx: Any, values: Any, name: str) -> Any:
+def _type(onnx: ModuleType, values: Any, name: str) -> Any:
     found = next(v for v in values if v.name == name)
     return onnx.helper.tensor_dtype_to_np_dtype(found.type.tensor_type.elem_type)

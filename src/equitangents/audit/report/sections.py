@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from equitangents._types import Element
+
 Verdict = Literal["equivariant", "equivariant within tolerance", "broken", "stochastic", "undecided"]
 Unit = Literal["norm", "spread", "absolute", "classes", "share", "probability"]
 
@@ -283,7 +285,7 @@ class ElementResult:
     """Everything about one element of the group."""
 
     label: str
-    parameter: Any
+    parameter: Element
     """Replays the element: a number of the finite group, an angle in degrees, a matrix, a permutation."""
     angle: float | None
     """Degrees, if the element is a turn of the plane; null if not."""
@@ -405,7 +407,7 @@ class OrbitPoint:
     """One point of an orbit: the input as the model saw it, and what it answered."""
 
     label: str
-    parameter: Any
+    parameter: Element
     angle: float | None
     inputs: dict[str, Any]
     """Arrays by input name, as nested lists; inputs that do not transform and large ones are left out."""
@@ -422,7 +424,7 @@ class Witness:
     index: int
     """Row of the sample."""
     label: str
-    parameter: Any
+    parameter: Element
     error: float
     image_layout: Literal["channels_last", "channels_first"] | None
     """Not null: the first transformed input is an image, its channels where this says."""
