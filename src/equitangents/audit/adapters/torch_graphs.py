@@ -25,7 +25,7 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 
 @final
 class TorchGraph(TorchModel):
-    """A graph module."""
+    """A graph module, each operation of which is a layer."""
 
     compiled = True
 

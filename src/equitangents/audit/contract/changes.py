@@ -20,7 +20,7 @@ from equitangents.actions.given_maps import GivenMap
 from equitangents.audit.contract.leaf_actions import Actions, Layout, LeafAction, Stated, settled_layout
 from equitangents.audit.contract.named_changes import CHANGES, HAVE_PLACES, of_layout
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over, to_numpy
-from equitangents.audit.contract.unordered import PixelClasses, Unordered, parse
+from equitangents.audit.contract.unordered import PixelClasses, Unordered, as_sets
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 
@@ -297,10 +297,9 @@ def without_motion(output_action: AnyAction) -> Any:
 def _comparison(part: AnyAction) -> Any:
     if isinstance(part, Batch):
         return _comparison(part.value)
-    if isinstance(part, Unordered):
-        return part.comparison
-    if isinstance(part, str) and (part == "unordered" or part.startswith("unordered:")):
-        return parse(part).comparison
+    sets = as_sets(part)
+    if sets is not None:
+        return sets.comparison
     return PixelClasses() if isinstance(part, str) and part == "masks" else None
 
 

@@ -19,13 +19,13 @@ from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.represented import as_output_action
-from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import (
     Actions,
-    Custom,
     CustomAction,
+    Kind,
     Layout,
     LeafAction,
+    Place,
     Stated,
     from_last,
     leaf,
@@ -33,9 +33,7 @@ from equitangents.audit.contract.leaf_actions import (
     spatial,
 )
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
-from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
-from equitangents.audit.contract.unordered import Stays, Unordered
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
 from equitangents.groups import MatrixGroup, SymmetryGroup
 from equitangents.groups.rotation_group import RotationGroup
@@ -144,7 +142,7 @@ class Contract:
             if action is not None:
                 action = replace(action, complex_pairs=True) if paired else action
                 action.check(name, y)
-            if isinstance(part, Unordered):
+            if isinstance(part, Kind):
                 part.check(name, y)
             actions.append(action)
         return Actions(actions)
@@ -158,22 +156,16 @@ class Contract:
         if isinstance(part, GroupAction):
             check_group(self.group, part)
             return leaf(part, self.output_layout)
-        if isinstance(part, Custom):
-            return part.of(self.group)
-        if isinstance(part, Labels):
-            return part.of(self.group, self.output_layout if len(shape) > 2 else None)
-        if isinstance(part, Unordered) and part.of is None:
-            return LeafAction(Stays(self.group, "sets in any order"), compared=part.comparison)
-        if isinstance(part, str | Boxes | Keypoints | Unordered):
-            if self.kinds is None:
-                raise InvalidArgumentError(
-                    f"output_action is a kind, which goes with the name of a group; of {self.group.name} give an action"
-                )
-            return leaf_of_kind(self.kinds, part, shape, self.output_layout, self.grid)
-        raise InvalidTypeError(
-            f"output_action is {part!r}; expected an action, a representation, a kind such as 'vectors', "
-            "equitangents.audit.Labels(...), 'find', or None for an invariant output"
-        )
+        if not isinstance(part, str | Kind):
+            raise InvalidTypeError(
+                f"output_action is {part!r}; expected an action, a representation, a kind such as 'vectors', "
+                "equitangents.audit.Labels(...), 'find', or None for an invariant output"
+            )
+        if self.kinds is None and (isinstance(part, str) or part.by_name):
+            raise InvalidArgumentError(
+                f"output_action is a kind, which goes with the name of a group; of {self.group.name} give an action"
+            )
+        return leaf_of_kind(Place(self.group, self.kinds, shape, self.output_layout, self.grid), part)
 
 
 def make_contract(
@@ -233,7 +225,7 @@ def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, stat
     known = named_group(name, x, given, layout)
     grid = next((spatial(a.shape, layout) for kind, a in zip(given, x.leaves, strict=True) if kind == "images"), None)
     parts = [
-        None if kind in UNMOVED else leaf_of_kind(known, kind, array.shape, layout, grid)
+        None if kind in UNMOVED else leaf_of_kind(Place(known.group, known, array.shape, layout, grid), kind)
         for kind, array in zip(given, x.leaves, strict=True)
     ]
     return known.group, known, parts, layout

@@ -131,7 +131,7 @@ def canonical_scores(contract: Contract, leaves: Sequence[Any]) -> np.ndarray:
     parts = [
         (np.asarray(a, np.float64).reshape(len(a), -1) * weights(a.shape[1:], i)).sum(axis=1)
         for i, a in enumerate(leaves)
-        if contract.inputs[i] is not None and not isinstance(a, Shared)
+        if contract.inputs[i] is not None
     ]
     return np.sum(parts, axis=0)
 

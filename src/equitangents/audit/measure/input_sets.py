@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
+from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.measure.floors import FACTOR, resampling
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
 from equitangents.audit.measure.scales import make_scales
@@ -91,10 +91,7 @@ def same_predictions(task: Task, orbits: Orbits) -> Estimate | None:
 def _each(task: Task, x: Inputs, change: Any, rng: np.random.Generator) -> list[Any]:
     """Inputs that the group moves are changed; the others, masks and types, stay."""
     pairs = zip(task.contract.inputs, x.leaves, strict=True)
-    return [
-        a if action is None or isinstance(a, Shared) or a.dtype.kind not in "fc" else change(a, rng)
-        for action, a in pairs
-    ]
+    return [a if action is None or a.dtype.kind not in "fc" else change(a, rng) for action, a in pairs]
 
 
 def _noise(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -76,7 +76,7 @@ def _point(task: Task, g: Element, leaves: Sequence[Tree], y: np.ndarray, error:
     contract = task.contract
     pictures = {}
     for name, action, leaf in zip(task.x.names, task.contract.inputs, leaves, strict=True):
-        if action is not None and not isinstance(leaf, Shared):
+        if action is not None:
             picture = _small(np.asarray(leaf[0]), action)
             if picture.size <= _NUMBERS:
                 pictures[name] = _rounded(picture)
