@@ -175,21 +175,21 @@ def require(library: str, extra: str) -> ModuleType:
         ) from None
 
 
-def answer(output: Tree, n: int, what: str = "f(x)", expected: AnyAction = None, finite: bool = True) -> Answer:
+def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True) -> Answer:
     """A model's output as arrays; raises if it has not one row an input, finite unless `finite` is False.
 
     `expected`, the tree of output actions, says which outputs are sets and where batches are not along the first axis.
     """
     most = most_items(expected)
-    output = output if most is None else stacked(output, n, most, what)
+    output = output if most is None else stacked(output, n, most)
     pairs, structure = jax.tree_util.tree_flatten_with_path(output)
-    names = [what + jax.tree_util.keystr(path) for path, _ in pairs]
+    names = ["f(x)" + jax.tree_util.keystr(path) for path, _ in pairs]
     arrays = [to_numpy(leaf, name) for name, (_, leaf) in zip(names, pairs, strict=True)]
     if not arrays:
-        raise ShapeError(f"{what} holds no array")
+        raise ShapeError("f(x) holds no array")
     axes = axes_of(expected, structure, len(arrays))
     arrays = [_batch_first(a, axis) for a, axis in zip(arrays, axes, strict=True)]
-    choose = _choices(output, names, n, what)
+    choose = _choices(output, names, n)
     arrays = arrays if most is None else [_without_nan_rows(a) for a in arrays]
     for name, a in zip(names, arrays, strict=True):
         if a.dtype.kind not in "fiubc":
@@ -218,11 +218,11 @@ def answer(output: Tree, n: int, what: str = "f(x)", expected: AnyAction = None,
 _NAMED = 6
 
 
-def _choices(output: Tree, names: list[str], n: int, what: str) -> str:
+def _choices(output: Tree, names: list[str], n: int) -> str:
     """The names that `select=` could take, for an error about one of several outputs; "" for a single output."""
     if isinstance(output, list) and len(output) == n:
         return (
-            f"; {what} is a list with one entry an input: of sets of different sizes output_action says what they are, "
+            "; f(x) is a list with one entry an input: of sets of different sizes output_action says what they are, "
             "such as {'boxes': equitangents.audit.Unordered(match='iou')}"
         )
     if len(names) < 2:
