@@ -18,7 +18,7 @@ from benchmarks.escnn_contender import VARIABLE
 from benchmarks.peers import OUT, environment
 from equitangents import studies
 from equitangents.report.verdict import with_interval
-from equitangents_studies.contenders.kinds import KINDS
+from equitangents_studies.contenders.registry import KINDS
 
 CONTENDER = "benchmarks.escnn_contender:Escnn"
 SETTINGS = {"contenders": f"gcnn,{CONTENDER}", "shrink": ""}

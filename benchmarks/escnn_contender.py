@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from equitangents_studies.contenders import Problem
-from equitangents_studies.contenders.kinds import group_convolutional
 from equitangents_studies.contenders.networks import count_parameters
+from equitangents_studies.contenders.registry import group_convolutional
 from equitangents_studies.contenders.turned_filters import exact_on_filters
 
 PEER = Path(__file__).with_name("escnn_peer.py")

@@ -18,7 +18,7 @@ from equitangents.claims import check_arrays, read_json
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
-from equitangents_studies.data.own import load_own
+from equitangents_studies.data.folder import load_own
 from equitangents_studies.framework import stage_files
 
 

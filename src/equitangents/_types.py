@@ -33,6 +33,7 @@ __all__ = [
     "Network",
     "Numbers",
     "Params",
+    "Rows",
     "Spread",
     "Targets",
     "Times",
@@ -44,5 +45,6 @@ Numbers = npt.ArrayLike | jax.Array  # an array, or what NumPy makes one of: lis
 Targets = npt.ArrayLike | jax.Array  # classes (whole numbers, texts, truth values), (N,); or numbers to regress on
 Spread = tuple[np.ndarray, np.ndarray]  # the mean, and the standard deviation or covariance beside it
 Times = float | Sequence[float] | np.ndarray  # one training time, or several
+Rows = int | slice | Sequence[int] | np.ndarray  # which of several, as NumPy reads an index
 Key = int | jax.Array  # a seed, or a key of jax.random
 DType = np.dtype | type | str  # of numbers, by name or as NumPy has it

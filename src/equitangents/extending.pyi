@@ -9,6 +9,7 @@ from equitangents._types import ArrayLike, DType, Elements, FileName, Numbers, P
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.inputs import check_network
+from equitangents.former import former_names
 from equitangents.keywords import meant, renamed
 from equitangents.validation import check_array, check_same_length, check_whole, is_whole
 
@@ -84,6 +85,7 @@ __all__ = [
     "duration",
     "evaluate",
     "exact_duration",
+    "former_names",
     "held",
     "init_members",
     "is_whole",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 FORMER = {  # by room: in which file of the package they live
     "actions": {
@@ -48,14 +48,12 @@ FORMER = {  # by room: in which file of the package they live
     "inference": {
         "inference.augmented": "distinct kinds orbit_digests row_digests",
         "inference.data_orbits": "DataOrbits find_orbits",
-        "inference.draws": "as_key check_sample",
+        "inference.draws": "as_key check_sample sample_gaussian sample_on_orbits",
         "inference.dynamics": "DYNAMICS Dynamics as_times",
-        "inference.gaussian": "Projection sample_gaussian",
+        "inference.gaussian": "Projection",
         "inference.group_fourier": "trivial_irrep",
         "inference.irrep_process": "IrrepProcess IrrepProjection",
-        "inference.memory": "dense_solve_bytes",
-        "inference.orbit_samples": "sample_on_orbits",
-        "inference.spectrum": "Spectrum relative_resolution",
+        "inference.spectrum": "Spectrum dense_solve_bytes relative_resolution",
         "memory": "check_memory default_memory_limit",
     },
     "kernels": {
@@ -116,13 +114,15 @@ FORMER = {  # by room: in which file of the package they live
 }
 
 
-def former_names(package: str, otherwise: Callable[[str], object] | None = None) -> Callable[[str], object]:
+def former_names(
+    package: str, otherwise: Callable[[str], object] | None = None, places: Mapping[str, str] | None = None
+) -> Callable[[str], object]:
     """The function `__getattr__` of a room: its former names, with a DeprecationWarning that says where each is now.
 
     `otherwise` finds other names, where a room imports its own when they are first used; else they are an
-    AttributeError.
+    AttributeError. `places`: those of a room of another package, written as in `FORMER`.
     """
-    homes = former_homes(package)
+    homes = former_homes(package, places)
 
     def getattr_of_room(name: str) -> object:
         if name not in homes:
@@ -139,8 +139,8 @@ def former_names(package: str, otherwise: Callable[[str], object] | None = None)
     return getattr_of_room
 
 
-def former_homes(package: str) -> dict[str, str]:
+def former_homes(package: str, places: Mapping[str, str] | None = None) -> dict[str, str]:
     """Which module each former name of a room lives in."""
     library, _, room = package.partition(".")
-    places = FORMER.get(room, {})
+    places = FORMER.get(room, {}) if places is None else places
     return {name: f"{library}.{place}" for place, names in places.items() for name in names.split()}

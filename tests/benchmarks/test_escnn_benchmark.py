@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from equitangents_studies.contenders import Problem
-from equitangents_studies.contenders.kinds import group_convolutional
 from equitangents_studies.contenders.networks import count_parameters
+from equitangents_studies.contenders.registry import group_convolutional
 
 PEER = """
 import json, sys

@@ -13,6 +13,8 @@ import pytest
 import equitangents as et
 import equitangents_studies
 from equitangents import beside
+from equitangents.former import former_homes
+from equitangents_studies import contenders, data, systems
 from equitangents_studies.systems.power_laws import PowerLaw
 
 PLACES = {
@@ -24,6 +26,8 @@ PLACES = {
     "equitangents.contenders.outcome": "equitangents_studies.contenders.outcome",
     "equitangents.data": "equitangents_studies.data",
 }
+ROOMS = (systems, data, contenders)
+NAMES = [(room, *pair) for room in ROOMS for pair in former_homes(room.__name__, room.FORMER).items()]
 
 
 def test_attributes_of_the_library_are_the_rooms_beside_it():
@@ -88,3 +92,18 @@ assert "audit" in words and "reproduce" not in words
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("room", "name", "home"), NAMES, ids=lambda part: getattr(part, "__name__", part))
+def test_a_former_name_warns_where_it_is_used_and_is_the_same_object(room, name, home):
+    with pytest.warns(DeprecationWarning, match=rf"{room.__name__}\.{name} is now {home}\.{name}; ") as seen:
+        found = getattr(room, name)
+    assert seen[0].filename == __file__
+    assert found is getattr(importlib.import_module(home), name)
+    assert name not in room.__all__
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
+def test_other_names_are_unknown_and_say_so(room):
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = room.Nothing

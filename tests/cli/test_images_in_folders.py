@@ -13,7 +13,7 @@ from PIL import Image
 import equitangents as et
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.data.image_file import read_image
+from equitangents_studies.data.images import read_image
 
 RNG = np.random.default_rng(0)
 FIT = ("fit", "--data", "tiles", "--depth", 1, "--ridge", 1e-3, "--out", "model")

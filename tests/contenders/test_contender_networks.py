@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from equitangents import contenders, nn
-from equitangents_studies.contenders import rings
 from equitangents_studies.contenders.networks import Canonicalised, cnn, count_multiplications, count_parameters
-from equitangents_studies.contenders.turned_filters import TurnedFilters, turned_filters
+from equitangents_studies.contenders.turned_filters import TurnedFilters, ring_functions, turned_filters, turned_rings
 
 X = np.random.default_rng(0).normal(size=(5, 8, 8, 2)).astype(np.float32)
 
@@ -32,9 +31,9 @@ class TestGroupConvolutionalNetwork:
 
     @pytest.mark.parametrize("side", [4, 5])
     def test_filters_turn_as_functions_of_the_plane(self, side):
-        found = rings.turned(side, 8)
+        found = turned_rings(side, 8)
         for g in range(8):
-            for b, (R, m, phase) in enumerate(rings.functions(side)):
+            for b, (R, m, phase) in enumerate(ring_functions(side)):
                 image = found[g, :, b].reshape(side, side)
                 np.testing.assert_allclose(found[(g + 2) % 8, :, b].reshape(side, side), np.rot90(image), atol=1e-12)
                 at = [(j - (side - 1) / 2, (side - 1) / 2 - i) for i in range(side) for j in range(side)]

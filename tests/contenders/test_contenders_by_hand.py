@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equitangents import contenders, nn
-from equitangents_studies.contenders import machines, rings
+from equitangents_studies.contenders import machines
 from equitangents_studies.contenders.machines import KernelMachine, TrainedNetworks
 from equitangents_studies.contenders.networks import (
     B_STD,
@@ -18,7 +18,7 @@ from equitangents_studies.contenders.networks import (
     count_multiplications,
     count_parameters,
 )
-from equitangents_studies.contenders.turned_filters import TurnedFilters
+from equitangents_studies.contenders.turned_filters import TurnedFilters, turned_rings
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 4, 4, 2)).astype(np.float32)
@@ -60,7 +60,7 @@ class TestTurnedFilters:
     @pytest.mark.parametrize("side", [4, 5])
     def test_answer_as_independent_pixels_do(self, side):
         """A constant image gives side² times its square; squares of filters sum to side² at most."""
-        found = rings.turned(side, 8)
+        found = turned_rings(side, 8)
         np.testing.assert_allclose((found.sum(axis=1) ** 2).sum(axis=1)[::2], side**2, rtol=1e-10)
         assert (found[0] ** 2).sum() <= side**2 * (1 + 1e-12)
 

@@ -12,6 +12,7 @@ import equitangents_studies.data as data
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.data import catalogue
 from equitangents_studies.data.catalogue import RemoteFile, Source
+from equitangents_studies.data.download import DownloadError
 
 
 def _idx(array):
@@ -59,14 +60,14 @@ def test_existing_file_is_kept(idx_source, tmp_path):
 
 def test_wrong_checksum_leaves_nothing(idx_source, tmp_path):
     (tmp_path / "home" / "c").write_bytes(_idx(np.zeros((3, 4, 4), np.uint8)))
-    with pytest.raises(data.DownloadError, match="SHA-256"):
+    with pytest.raises(DownloadError, match="SHA-256"):
         data.download("mnist", tmp_path / "sets")
     assert list((tmp_path / "sets").iterdir()) == []
 
 
 def test_unreachable_home(idx_source, tmp_path):
     (tmp_path / "home" / "a").unlink()
-    with pytest.raises(data.DownloadError, match="could not be fetched"):
+    with pytest.raises(DownloadError, match="could not be fetched"):
         data.download("mnist", tmp_path / "sets")
 
 

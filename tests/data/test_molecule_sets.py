@@ -45,7 +45,8 @@ def folder(tmp_path):
     }
     np.savez(tmp_path / "rmd17.npz", ethanol_Z=z[0], **frames)
     tensors = {"Z": z[0], "pos": x, "energy": energy, "dipole": x[:, 0], "polarizability": np.zeros((2, 3, 3))}
-    np.savez(tmp_path / "water_tensors.npz", **{f"monomer_{key}": value for key, value in tensors.items()})
+    backwards = dict(reversed(tensors.items()))  # the order in a file is nobody's business
+    np.savez(tmp_path / "water_tensors.npz", **{f"monomer_{key}": value for key, value in backwards.items()})
     return tmp_path
 
 
@@ -58,6 +59,7 @@ def test_files_are_read_in_one_system_of_units(folder):
     np.testing.assert_allclose(train.forces, train.molecules.positions, rtol=1e-6)
     np.testing.assert_allclose(test.energies, [-0.35, -0.17])
     water = data.load_water("monomer", folder)
+    np.testing.assert_allclose(water.energies, [-0.35 * 27.211386, -0.17 * 27.211386])
     assert water.dipoles.shape == (2, 3)
     assert water.polarizabilities.shape == (2, 3, 3)
     assert data.molecules_available("qm9", folder)

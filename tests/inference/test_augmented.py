@@ -5,7 +5,7 @@ from equitangents import actions, groups
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, ShapeError
 from equitangents.inference import augment_inputs, augment_targets
 from equitangents.inference.augmented import distinct, orbit_digests, row_digests
-from equitangents.inference.memory import dense_solve_bytes
+from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.memory import check_memory, default_memory_limit
 
 matrices = np.stack([np.eye(3)[:, list(p)] for p in [(0, 1, 2), (1, 2, 0), (2, 0, 1)]])

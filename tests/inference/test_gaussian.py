@@ -11,7 +11,7 @@ from equitangents.errors import (
     ShapeError,
 )
 from equitangents.inference import Descent, Flow, TrainedProcess, decompose
-from equitangents.inference.gaussian import sample_gaussian
+from equitangents.inference.draws import sample_gaussian
 from oracles import literal_training
 
 N, M, OUTPUTS = 7, 4, 2

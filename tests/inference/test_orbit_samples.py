@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from equitangents import groups
+from equitangents.inference.draws import sample_on_orbits
 from equitangents.inference.group_fourier import GroupFourier, fourier_irreps
-from equitangents.inference.orbit_samples import sample_on_orbits
 
 GROUPS = [groups.symmetric(3), groups.cyclic(5), groups.quaternion()]
 M, DRAWS = 2, 6000

@@ -29,7 +29,7 @@ from equitangents.kernels import Kernels
 from equitangents.kernels.store.folder import KernelStore
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
-from equitangents_studies.data.own import load_own
+from equitangents_studies.data.folder import load_own
 from equitangents_studies.framework import stage_files
 from equitangents_studies.framework.folder import _config, _put_in_place, finished
 

@@ -13,7 +13,7 @@ import numpy as np
 from equitangents import studies
 from equitangents.report import Figure, Section
 from equitangents.statistics import bootstrap
-from equitangents_studies.framework.claims import claim
+from equitangents_studies.framework.claims import claim, theirs
 from equitangents_studies.framework.settings import check
 from equitangents_studies.framework.study import Presentation, Stage, Study
 
@@ -55,7 +55,7 @@ class Small:
         return folder.stage("second", "Second stage", second)["y"]
 
     def claims(self, settings, y):
-        how = {"measure": "Mean.", "covers": "draws", "source": "test", "origin": "source", "place": "here"}
+        how = {"measure": "Mean.", "covers": "draws", "by": theirs("test", "here")}
         how |= {"holds": "Rely on it.", "fails": "Do not rely on it."}
         return [claim("The mean exceeds 0.5", {"all": bootstrap(y)}, at_least=0.5, **how)]
 

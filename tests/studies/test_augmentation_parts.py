@@ -21,17 +21,17 @@ from equitangents_studies.common.rotation_bound import (
 )
 from equitangents_studies.common.sampled_groups import STRATEGIES, importance, sample, trained_means
 from equitangents_studies.continuous import study as continuous
+from equitangents_studies.finite_width import settings as finite_width_tasks
 from equitangents_studies.finite_width import study as finite_width
-from equitangents_studies.finite_width import tasks as finite_width_tasks
 from equitangents_studies.finite_width.claims import architecture_claims, group_claim
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.ising import study as ising
-from equitangents_studies.mlp_to_gcnn import pairs
 from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
-from equitangents_studies.mlp_to_gcnn.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
+from equitangents_studies.mlp_to_gcnn import study as pairs
+from equitangents_studies.mlp_to_gcnn.study import FrozenKernel, SymmetrisedKernel, draw
 from equitangents_studies.other_ensembles import study as other_ensembles
-from equitangents_studies.other_ensembles.dependent_ensembles import boosted, nested_means
-from equitangents_studies.other_ensembles.settings import CLOSED
+from equitangents_studies.other_ensembles.settings import CLOSED, nested_means
+from equitangents_studies.other_ensembles.study import boosted
 from equitangents_studies.sampling import study as sampling
 
 

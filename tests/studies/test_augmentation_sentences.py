@@ -11,12 +11,12 @@ from equitangents.statistics import Estimate
 from equitangents_studies.common.sampled_groups import RANDOM, STRATEGIES
 from equitangents_studies.continuous import study as continuous
 from equitangents_studies.finite_width import study as finite_width
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import registry
 from equitangents_studies.framework.claims import EXACT
-from equitangents_studies.framework.panels import panels
 from equitangents_studies.framework.records import Records
 from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
-from equitangents_studies.mlp_to_gcnn.claims import headline
+from equitangents_studies.mlp_to_gcnn.study import headline
 from equitangents_studies.sampling import study as sampling
 from studies.miniatures import study
 
@@ -148,7 +148,7 @@ def test_printed_ratios_of_sampling_lie_on_the_side_of_1_that_the_verdict_says(s
 
 def test_a_legend_of_several_panels_names_each_line_once(tmp_path):
     folder = SimpleNamespace(figures=tmp_path)
-    with panels(folder, "two", titles=("a", "b"), caption="c", alt="a") as drawn:
+    with drawing.panels(folder, "two", titles=("a", "b"), caption="c", alt="a") as drawn:
         for axes, own in zip(drawn, "ab", strict=True):
             for label in ("both", own):
                 axes.plot([0, 1], [0, 1], label=label)
@@ -159,7 +159,7 @@ def test_a_legend_of_several_panels_names_each_line_once(tmp_path):
 
 
 def test_a_legend_that_is_too_wide_for_the_canvas_takes_fewer_columns(tmp_path):
-    with panels(SimpleNamespace(figures=tmp_path), "wide", caption="c", alt="a") as drawn:
+    with drawing.panels(SimpleNamespace(figures=tmp_path), "wide", caption="c", alt="a") as drawn:
         for k in range(6):
             drawn[0].plot([0, 1], [0, k], label=f"an ensemble of so many networks, number {k}")
         drawn.legend()
@@ -171,7 +171,7 @@ def test_a_legend_that_is_too_wide_for_the_canvas_takes_fewer_columns(tmp_path):
 
 @pytest.mark.parametrize(("lines", "columns", "across"), [(5, 2, 2), (2, 6, 2), (1, 6, 1), (4, 4, 4)])
 def test_a_legend_has_the_columns_asked_for_and_none_that_are_empty(tmp_path, lines, columns, across):
-    with panels(SimpleNamespace(figures=tmp_path), "short", caption="c", alt="a") as drawn:
+    with drawing.panels(SimpleNamespace(figures=tmp_path), "short", caption="c", alt="a") as drawn:
         for k in range(lines):
             drawn[0].plot([0, 1], [0, k], label=str(k))
         drawn.legend(columns=columns)

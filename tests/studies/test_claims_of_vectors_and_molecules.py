@@ -10,10 +10,10 @@ from equitangents_studies.common.scores import largest
 from equitangents_studies.cross_product import study as cross_product
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.forces import study as forces
-from equitangents_studies.forces.claims import headline as forces_headline
+from equitangents_studies.forces.study import headline as forces_headline
 from equitangents_studies.framework.claims import EXACT
 from equitangents_studies.molecules import study as molecules
-from equitangents_studies.molecules.claims import headline as molecules_headline
+from equitangents_studies.molecules.study import headline as molecules_headline
 from studies.miniatures import TINY
 
 UNDECIDED = "not decidable at this size"

@@ -11,11 +11,9 @@ from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.report.verdict import with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.common.scores import table_mean
-from equitangents_studies.comparison.claims import claims, why_by_set
+from equitangents_studies.comparison.claims import claims, good_enough, lag, recommendation, why_by_set
 from equitangents_studies.comparison.page import _not_run, _resampled, _too_dear
-from equitangents_studies.comparison.recommendation import good_enough, lag, recommendation
-from equitangents_studies.comparison.results import Results, pairs
-from equitangents_studies.comparison.settings import PRESETS, Settings
+from equitangents_studies.comparison.settings import PRESETS, Results, Settings, pairs
 from equitangents_studies.comparison.study import _budget
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import pytest
 
 from equitangents import contenders
 from equitangents_studies.comparison import sizes
-from equitangents_studies.comparison.results import Curve, Results
+from equitangents_studies.comparison.settings import Curve, Results
 from equitangents_studies.framework.stages import Part, Stages
 
 SETTINGS = sizes.Settings(tasks=("digits:8",), sizes=(50, 200), shrink=(2,), repetitions=5)

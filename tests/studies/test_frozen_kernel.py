@@ -9,11 +9,18 @@ from scipy.special import erf
 
 from equitangents import kernels, nn, studies
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.frozen_kernel.claims import claims
-from equitangents_studies.frozen_kernel.parametrisations import PARAMETRISATIONS, MeanField, Standard, parametrised
-from equitangents_studies.frozen_kernel.results import Results
-from equitangents_studies.frozen_kernel.settings import PRESETS, Settings
-from equitangents_studies.frozen_kernel.study import network, trained
+from equitangents_studies.frozen_kernel.study import (
+    PARAMETRISATIONS,
+    PRESETS,
+    MeanField,
+    Results,
+    Settings,
+    Standard,
+    claims,
+    network,
+    parametrised,
+    trained,
+)
 from studies.miniatures import TINY, assert_same_tables, run
 
 SETTINGS = Settings(widths=(8, 16, 32, 64), networks=12, steps=(1, 10))

@@ -27,12 +27,18 @@ from equitangents_studies.common.moving_outputs.kernels import (
 from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT, SETS, WRONG, Learning
 from equitangents_studies.common.moving_outputs.trained import MODELS, Trained, Training, _kept, over_time
 from equitangents_studies.orientations import study as orientations
-from equitangents_studies.orientations.networks import plane_symmetries, space_symmetries
-from equitangents_studies.orientations.turned import angles_between, nearest_rotations, template, turned_signals
+from equitangents_studies.orientations.turned import (
+    angles_between,
+    nearest_rotations,
+    plane_symmetries,
+    space_symmetries,
+    template,
+    turned_signals,
+)
 from equitangents_studies.segmentation import study as segmentation
-from equitangents_studies.segmentation.scenes import scenes
+from equitangents_studies.segmentation.study import scenes
 from equitangents_studies.vector_fields import study as vectors
-from equitangents_studies.vector_fields.flows import VISCOSITY, flows, velocity, waves
+from equitangents_studies.vector_fields.study import VISCOSITY, flows, velocity, waves
 
 TIMES = (0.5, 30.0, np.inf)
 

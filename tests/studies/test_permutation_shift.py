@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from equitangents import actions, groups
 from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.cross_product import study as cross_product
-from equitangents_studies.cross_product.permutation_shift import FUNCTIONS, functions_of_kernels, largest_change, shifts
-from equitangents_studies.cross_product.settings import SETS
+from equitangents_studies.cross_product.settings import FUNCTIONS, SETS, functions_of_kernels, largest_change, shifts
 
 
 @pytest.mark.parametrize("group", [groups.cyclic(5), groups.tetrahedral(), groups.dihedral(3)])

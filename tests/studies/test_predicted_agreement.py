@@ -10,7 +10,7 @@ from equitangents import actions
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.predicted_agreement import study as agreement
 from equitangents_studies.rotated_images import study as rotated_images
-from equitangents_studies.rotated_images.predicted import differences, trained
+from equitangents_studies.rotated_images.claims import differences, trained
 
 
 class TestTrainedEnsembles:

@@ -9,7 +9,7 @@ from equitangents import actions
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import floor_control, quarter_turns, twice_turned
 from equitangents_studies.rotated_images import study as rotated_images
-from equitangents_studies.rotated_images.floor import ahead_of_floor, floor_rows
+from equitangents_studies.rotated_images.claims import ahead_of_floor, floor_rows
 
 
 def floor_labels(action, x, weights):

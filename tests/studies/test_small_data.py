@@ -1,4 +1,4 @@
-"""small-data: verdicts follow from the numbers, made up here; kernels are averaged over flips; forests see flips."""
+"""small-data: verdicts follow from the numbers, made up here; kernels are averaged over flips; forests see study."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from equitangents import data, nn
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.small_data import flips, rivals, settings, study
+from equitangents_studies.small_data import settings, study
 from equitangents_studies.small_data.claims import BEST, claims, headline
-from equitangents_studies.small_data.results import FOREST, MODELS, Results
+from equitangents_studies.small_data.settings import FOREST, MODELS, Results
 
 SIZES = (10, 640, 1280)
 SETTINGS = dataclasses.replace(settings.PRESETS["desk"], sizes=SIZES)
@@ -69,10 +69,10 @@ def test_kernels_averaged_over_flips_are_those_of_both_orders(monkeypatch, tmp_p
     x, test = (np.random.default_rng(n).standard_normal((n, 4, 4, 5)).astype(np.float32) for n in (5, 2))
     net = nn.Sequential(nn.Conv(1, 3, padding="zero"), nn.Relu(), nn.Flatten(), nn.Dense(1))
     steps = []
-    found = flips.averaged_kernels(net, x, test, lambda done, total: steps.append(done / total))
-    for kind in flips.KINDS:
+    found = study.averaged_kernels(net, x, test, lambda done, total: steps.append(done / total))
+    for kind in study.KINDS:
         for a, K in ((x, found[kind][0]), (test, found[kind][1])):
-            both = [np.asarray(getattr(net.kernel(a.astype(float), b.astype(float)), kind)) for b in (x, flips.flip(x))]
+            both = [np.asarray(getattr(net.kernel(a.astype(float), b.astype(float)), kind)) for b in (x, study.flip(x))]
             np.testing.assert_allclose(K, (both[0] + both[1]) / 2, rtol=1e-5)
     assert steps[-1] == 1
 
@@ -82,7 +82,7 @@ def test_a_network_whose_kernel_flips_change_is_refused(monkeypatch, tmp_path):
     x = np.random.default_rng(0).standard_normal((3, 4, 4, 5)).astype(np.float32)
     net = nn.Sequential(nn.Conv(1, 3, stride=2, padding="zero"), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
     with pytest.raises(InvalidArgumentError, match="not invariant under flips"):
-        flips.averaged_kernels(net, x, x, lambda done, total: None)
+        study.averaged_kernels(net, x, x, lambda done, total: None)
 
 
 def test_digits_stand_in_where_the_data_folder_has_no_cifar10(tmp_path, monkeypatch):
@@ -118,15 +118,15 @@ def test_a_network_that_diverged_is_right_about_no_image():
         def predict(self, x):
             return np.array([[0.0, 1.0], [np.nan, 0.0], [0.0, np.inf]])
 
-    assert rivals.classified(Diverged(), np.zeros((3, 2, 2, 1))).tolist() == [1, -1, -1]
+    assert study.classified(Diverged(), np.zeros((3, 2, 2, 1))).tolist() == [1, -1, -1]
 
 
 def test_forests_see_both_copies_and_answer_alike_for_both():
     few = settings.Settings(data="digits", trees=5, draws=2, pool=40, test_images=20)
     images = settings.load(few, None)
     draws = study.training_sets(few, images, 20)
-    found = [rivals.forests(few, one, draws, lambda done, total: None)["right"] for one in (images, images)]
+    found = [study.forests(few, one, draws, lambda done, total: None)["right"] for one in (images, images)]
     assert np.array_equal(*found)
     assert found[0].shape == (2, 20)
-    seen = dataclasses.replace(images, sets={"test": flips.flip(images.sets["test"])})
-    assert np.array_equal(rivals.forests(few, seen, draws, lambda done, total: None)["right"], found[0])
+    seen = dataclasses.replace(images, sets={"test": study.flip(images.sets["test"])})
+    assert np.array_equal(study.forests(few, seen, draws, lambda done, total: None)["right"], found[0])

@@ -21,7 +21,7 @@ from equitangents.statistics import (
     surviving_share,
 )
 from equitangents.statistics.bootstrap import resample
-from equitangents_studies.framework.claims import claim, decide
+from equitangents_studies.framework.claims import claim, decide, ours
 
 
 class TestBootstrap:
@@ -149,8 +149,7 @@ class TestJudge:
             family if estimates is None else estimates,
             measure="m",
             covers="samples",
-            origin="ours",
-            source="s",
+            by=ours("s"),
             holds="",
             fails="",
             **bounds,
@@ -196,10 +195,10 @@ def test_accuracies_of_partial_orbits_stay_between_none_and_all():
 
 
 def test_agreements_of_trained_ensembles_lie_between_one_and_the_order():
-    from equitangents_studies.sampling import trained_page
+    from equitangents_studies.sampling import page
 
     table = 1 + 0.4 * np.random.default_rng(0).random((6, 50))
-    estimate = trained_page._osp(SimpleNamespace(order=4, agreement=lambda way, name: table), "all", "test")
+    estimate = page._osp(SimpleNamespace(order=4, agreement=lambda way, name: table), "all", "test")
     assert estimate.value == pytest.approx(table.mean())
     assert 1 <= estimate.interval[0] <= estimate.value <= estimate.interval[1] <= 4
 

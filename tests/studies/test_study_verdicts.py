@@ -13,20 +13,22 @@ from hypothesis import strategies as st
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.verdict import Verdict, format_number, with_interval
 from equitangents.statistics import Estimate, exactly
-from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, agreement, claim, lead
+from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, By, agreement, claim, lead, ours, theirs
 from equitangents_studies.framework.records import Records
 
 MEANS = {"holds": "Take it.", "fails": "Leave it.", "undecided": "Measure more."}
 
 
-def judged(statement, *estimates, covers="inputs", means=MEANS, **bounds):
+def judged(statement, *estimates, covers="inputs", repeated=None, means=MEANS, **how):
     numbers = {f"case {i}": e for i, e in enumerate(estimates)}
-    bounds = {"origin": "source", "place": "Table 1"} | bounds
-    return claim(statement, numbers, measure="m", covers=covers, source="s", **means, **bounds)
+    said = {name: how.pop(name, known) for name, known in (("origin", "source"), ("place", "Table 1"), ("stated", ""))}
+    how = {"by": By(source="s", **said), "measure": "m"} | means | how
+    return claim(statement, numbers, covers=covers if repeated is None else (covers, repeated), **how)
 
 
-def compared(value, half, stated=7.72, spread=0.34, **changes):
-    said = {"measure": "m", "covers": "repetitions", "source": "s", "place": "Table 1"}
+def compared(value, half, stated=7.72, spread=0.34, repeated=None, **changes):
+    said = {"measure": "m", "covers": "repetitions" if repeated is None else ("repetitions", repeated)}
+    said |= {"by": theirs("s", "Table 1")}
     said |= {"agrees": "The same.", "differs": "Not the same."}
     numbers = {"stated_value": stated, "stated_spread": spread}
     return agreement("D", Estimate(value, value - half, value + half), **numbers, **said | changes)
@@ -306,16 +308,14 @@ class TestRecords:
         chosen = self.records.where(name="b")
         assert chosen.column("width").tolist() == [4, 8]
         assert chosen.interval[1].tolist() == [5, 9]
-        claimed = claim(
-            "A", self.records, measure="m", covers="members", source="s", origin="ours", **MEANS, at_most=8.5
-        )
+        claimed = claim("A", self.records, measure="m", covers="members", by=ours("s"), **MEANS, at_most=8.5)
         assert "width 8 on a" in claimed.note
         assert set(claimed.numbers) == {"width 4 on a", "width 4 on b", "width 8 on a", "width 8 on b"}
 
 
 def test_numbers_without_an_interval_are_said_so_and_are_valid_json():
     numbers = {"here": Estimate(0.5, math.nan, math.nan), "there": Estimate(math.nan, -math.inf, math.inf)}
-    claimed = claim("A", numbers, measure="m", covers="members", source="s", origin="ours", **MEANS, at_most=8.5)
+    claimed = claim("A", numbers, measure="m", covers="members", by=ours("s"), **MEANS, at_most=8.5)
     assert claimed.verdict == "not decidable at this size"
     written = json.loads(json.dumps(claimed.to_dict(), allow_nan=False))
     assert written["numbers"]["here"] == {"value": 0.5, "interval": [None, None]}

@@ -12,8 +12,6 @@ from equitangents.errors import EquitangentsError
 from equitangents.statistics import Estimate
 from equitangents_studies.common.system_images import load_system_images
 from equitangents_studies.gaussian_vs_uniform import study as laws
-from equitangents_studies.symmetry_breaking_path import claims as path_claims
-from equitangents_studies.symmetry_breaking_path import results as path_results
 from equitangents_studies.symmetry_breaking_path import study as along
 from equitangents_studies.symmetry_groups import study as groups
 
@@ -102,7 +100,7 @@ class TestSymmetryBreakingPath:
     def test_widths_whose_networks_do_not_learn_do_not_count_and_are_told(self):
         results = self.results((0.5, 2.0), (2.0, 0.5), learnt=(0.5, 1.0))
         found = along.claims(self.settings, results)
-        assert path_claims.counted_widths(self.settings, results) == (8,)
+        assert along.counted_widths(self.settings, results) == (8,)
         assert found[0].aggregate == "the mean over 8 channels"
         assert "at 4 channels, where networks learn 50 to 50 %" in found[0].meaning
         assert len(found[0].numbers) == 2
@@ -116,12 +114,12 @@ class TestSymmetryBreakingPath:
     def test_the_distance_is_without_bias_and_its_interval_that_of_the_jackknife(self):
         rng = np.random.default_rng(1)
         a, b = (rng.standard_normal((12, 5, 3)) for _ in range(2))
-        found = path_results.product(a, b)
+        found = along.product(a, b)
         pairs = [(a[i] * b[j]).sum() / 5 for i in range(12) for j in range(12) if i != j]
         assert found.whole == pytest.approx(np.mean(pairs), rel=1e-12)
-        fewer = path_results.product(np.delete(a, 3, axis=0), np.delete(b, 3, axis=0))
+        fewer = along.product(np.delete(a, 3, axis=0), np.delete(b, 3, axis=0))
         assert found.without[3] == pytest.approx(fewer.whole, rel=1e-10)
-        e = path_results.over_members(lambda p: 2 * p, found)
+        e = along.over_members(lambda p: 2 * p, found)
         pseudo = 12 * 2 * found.whole - 11 * 2 * found.without
         assert e.value == 2 * found.whole
         assert e.high - e.low == pytest.approx(2 * 2.200985 * pseudo.std(ddof=1) / np.sqrt(12), rel=1e-5)

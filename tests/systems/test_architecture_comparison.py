@@ -14,18 +14,16 @@ import pytest
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.statistics import Estimate
 from equitangents_studies.systems import architecture, compare_architectures, learning_curve, rotate, textures
-from equitangents_studies.systems.candidates import (
-    Affordable,
+from equitangents_studies.systems.architecture_comparison import (
     Job,
     affordable,
     check_groups,
     default_architectures,
     notices,
 )
-from equitangents_studies.systems.compared import ArchitectureComparison, _cell
+from equitangents_studies.systems.compared import Affordable, ArchitectureComparison
 from equitangents_studies.systems.curves import LearningCurve
-from equitangents_studies.systems.factors import compared, cut_off
-from equitangents_studies.systems.matched_errors import log_factor_at_end
+from equitangents_studies.systems.factors import cell, compared, cut_off, log_factor_at_end
 
 SIZES = np.array([10, 20, 40, 80, 160])
 N = SIZES.astype(np.float64)
@@ -234,7 +232,7 @@ class TestSentences:
             assert found.factors[0].cut
             assert found.factors[0].times is None
             assert re.search(rf"how many is not decided: the factor is {said}, without an interval", found.sentences[1])
-            assert re.match(f"{said}, without an interval", _cell(found.factors[0]))
+            assert re.match(f"{said}, without an interval", cell(found.factors[0]))
         wide = replace(found.factors[0], estimate=Estimate(16.0, 3.2, 80.0))
         assert cut_off(wide) == "at least 16, its interval begins at 3.2"
         assert cut_off(replace(wide, estimate=Estimate(1 / 16, 0.01, 0.4))) == "at most 0.062, its interval ends at 0.4"
@@ -257,6 +255,6 @@ def test_textures_are_learnt_with_fewest_samples_by_global_pooling_and_not_once_
 
 def test_a_cell_shows_on_which_side_of_1_an_interval_ends():
     f = SimpleNamespace(bound=None, cut=False, estimate=Estimate(5.0, 0.7, 38.0, 0.95))
-    assert _cell(f) == "5 (0.7 to 38)"
+    assert cell(f) == "5 (0.7 to 38)"
     f.estimate = Estimate(1.5, 1.04, 30.0, 0.95)
-    assert "(1.04 to" in _cell(f)
+    assert "(1.04 to" in cell(f)

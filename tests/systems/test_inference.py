@@ -12,14 +12,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, NotFiniteError
-from equitangents_studies.systems import inferences
+from equitangents_studies.systems import descent
+from equitangents_studies.systems.generated import Textures
+from equitangents_studies.systems.tangent_spectrum import largest_eigenvalue
 
 SHAPE = (4, 3)
 NET = et.systems.architecture("LCN", 1, 4, outputs=3)
 
 
 @pytest.fixture(scope="module")
-def data() -> et.systems.Textures:
+def data() -> Textures:
     return et.systems.textures(24, SHAPE, classes=3)
 
 
@@ -40,7 +42,7 @@ def test_the_largest_eigenvalue_is_that_of_the_tangent_kernel_over_the_number_of
     kernel = et.kernels.empirical_matrix(NET, params, x)
     full = np.moveaxis(kernel, 2, 1).reshape(3 * samples, 3 * samples)
     exact = np.linalg.eigvalsh(full)[-1] / samples
-    found = et.systems.largest_eigenvalue(NET, params, x)
+    found = largest_eigenvalue(NET, params, x)
     assert abs(found.value - exact) <= max(1e-9 * exact, 1.01 * found.error)
     assert found.error <= 1e-4 * exact
 
@@ -50,7 +52,7 @@ def test_few_steps_stay_below_and_say_how_far_an_eigenvalue_may_be() -> None:
     params = member(members(0, 1), 0)
     kernel = np.moveaxis(et.kernels.empirical_matrix(NET, params, x), 2, 1).reshape(36, 36)
     exact = np.linalg.eigvalsh(kernel) / 12
-    rough = et.systems.largest_eigenvalue(NET, params, x, steps=3)
+    rough = largest_eigenvalue(NET, params, x, steps=3)
     assert rough.steps == 3
     assert 0 < rough.value < exact[-1]
     assert np.min(np.abs(exact - rough.value)) <= rough.error
@@ -59,13 +61,13 @@ def test_few_steps_stay_below_and_say_how_far_an_eigenvalue_may_be() -> None:
 def test_an_eigenvalue_of_what_is_not_finite_is_refused() -> None:
     params = jax.tree.map(lambda a: np.full_like(a, np.nan), member(members(0, 1), 0))
     with pytest.raises(NotFiniteError):
-        et.systems.largest_eigenvalue(NET, params, np.ones((4, *SHAPE)))
+        largest_eigenvalue(NET, params, np.ones((4, *SHAPE)))
 
 
 def test_learning_rates_are_c_times_two_over_the_largest_eigenvalue(data: Any) -> None:
     params = members(0, 2)
     rates = et.systems.inference("NN+").learning_rates(NET, params, data.x)
-    exact = [8 * 2 / et.systems.largest_eigenvalue(NET, member(params, i), data.x).value for i in range(2)]
+    exact = [8 * 2 / largest_eigenvalue(NET, member(params, i), data.x).value for i in range(2)]
     assert np.max(np.abs(rates / exact - 1)) <= 1e-12
 
 
@@ -134,7 +136,7 @@ def test_a_learning_rate_past_the_bound_of_momentum_is_said_before_training(monk
     def stop(*arguments: Any, **keywords: Any) -> None:
         raise NotTrainedError
 
-    monkeypatch.setattr(inferences, "train", stop)
+    monkeypatch.setattr(descent, "train", stop)
     x = np.random.default_rng(0).standard_normal((8, *SHAPE))
     system = et.systems.System("I", et.systems.architecture("FCN", 1, 4), "NN+")
     with pytest.raises(NotTrainedError), pytest.warns(ConvergenceWarning, match="stable below"):

@@ -8,8 +8,8 @@ import scipy.optimize
 
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.kernels import Kernels
-from equitangents_studies.systems import cavity_risk, learning_curve, omniscient_risk, pool_spectrum
-from equitangents_studies.systems.predictions_checked import missed
+from equitangents_studies.systems import cavity_risk, learning_curve, omniscient_risk
+from equitangents_studies.systems.predictions import missed, pool_spectrum
 
 
 def measured(K, y, n, ridge, draws=30):

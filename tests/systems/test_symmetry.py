@@ -11,18 +11,19 @@ import pytest
 import equitangents as et
 from equitangents.errors import EquitangentsError, NetworkError
 from equitangents_studies.systems.coupling import why_uncoupled
-from equitangents_studies.systems.symmetry_tests import sample_data
-from equitangents_studies.systems.two_sample import detectable_shift
+from equitangents_studies.systems.generated import sample_data
+from equitangents_studies.systems.theorem_tables import SymmetryTable
+from equitangents_studies.systems.two_sample import detectable_shift, energy_test
 
 ARCHITECTURES = et.systems.ARCHITECTURES
 
 
 @pytest.fixture(scope="module")
-def infinite() -> et.systems.SymmetryTable:
+def infinite() -> SymmetryTable:
     return et.systems.symmetry_table(widths=("infinite",))
 
 
-def test_theorem_4_1_holds_at_infinite_width(infinite: et.systems.SymmetryTable) -> None:
+def test_theorem_4_1_holds_at_infinite_width(infinite: SymmetryTable) -> None:
     assert infinite.contradictions == ()
     assert infinite.undecided == ()
     assert len(infinite.rows) == 30
@@ -33,7 +34,7 @@ def test_theorem_4_1_holds_at_infinite_width(infinite: et.systems.SymmetryTable)
     assert np.min(other) >= 1e-3
 
 
-def test_the_table_says_what_it_found(infinite: et.systems.SymmetryTable) -> None:
+def test_the_table_says_what_it_found(infinite: SymmetryTable) -> None:
     lines = str(infinite).splitlines()
     assert lines[0].split() == ["infinite", "width", *("I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)")]
     assert [cell for cell in lines[1].split() if cell in ("yes", "no", "?")] == ["yes"] * 5
@@ -124,7 +125,7 @@ def test_coupled_networks_stay_equal_through_training(parametrisation: str, lear
 
 def test_equal_laws_are_told_apart_as_rarely_as_the_level_says() -> None:
     rng = np.random.default_rng(0)
-    p = [et.systems.energy_test(*rng.exponential(size=(2, 8, 5)), permutations=99, seed=s).p_value for s in range(400)]
+    p = [energy_test(*rng.exponential(size=(2, 8, 5)), permutations=99, seed=s).p_value for s in range(400)]
     assert abs(np.mean(np.array(p) <= 0.1) - 0.1) < 4 * (0.09 / 400) ** 0.5
     assert abs(np.mean(p) - 0.5) < 0.07
 
@@ -133,8 +134,8 @@ def test_equal_laws_are_told_apart_as_rarely_as_the_level_says() -> None:
 def test_other_means_and_other_spreads_are_seen(shift: float, scale: float) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((20, 10)), shift + scale * rng.standard_normal((30, 10))
-    assert et.systems.energy_test(a, b).p_value <= 0.002
-    assert et.systems.energy_test(a, b + 100, permutations=99).p_value == 0.01  # the data are one of 100 assignments
+    assert energy_test(a, b).p_value <= 0.002
+    assert energy_test(a, b + 100, permutations=99).p_value == 0.01  # the data are one of 100 assignments
 
 
 def test_the_energy_distance_is_its_definition() -> None:
@@ -142,12 +143,12 @@ def test_the_energy_distance_is_its_definition() -> None:
     a, b = rng.standard_normal((4, 3)), rng.standard_normal((6, 3))
     mean = lambda u, v, pairs: sum(np.linalg.norm(p - q) for p in u for q in v) / pairs
     expected = 2 * mean(a, b, 24) - mean(a, a, 12) - mean(b, b, 30)
-    assert abs(et.systems.energy_test(a, b, permutations=1).distance - expected) <= 1e-12
+    assert abs(energy_test(a, b, permutations=1).distance - expected) <= 1e-12
 
 
 def test_samples_that_are_not_finite_are_refused() -> None:
     with pytest.raises(EquitangentsError, match="NaN"):
-        et.systems.energy_test(np.full((4, 2), np.nan), np.ones((4, 2)))
+        energy_test(np.full((4, 2), np.nan), np.ones((4, 2)))
 
 
 @pytest.mark.slow
@@ -197,7 +198,7 @@ def test_the_energy_distance_keeps_its_digits_far_from_zero() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(15, 4)), rng.normal(size=(12, 4))
     offset = 2.0**27  # exact to add, up to the last bits of small numbers
-    near = et.systems.energy_test(a, b, permutations=99)
-    far = et.systems.energy_test(a + offset, b + offset, permutations=99)
+    near = energy_test(a, b, permutations=99)
+    far = energy_test(a + offset, b + offset, permutations=99)
     assert far.distance == pytest.approx(near.distance, abs=1e-6)
     assert far.p_value == near.p_value

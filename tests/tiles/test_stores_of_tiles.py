@@ -80,23 +80,23 @@ class TestAnyTiles:
             for one, two in zip(again.read(tile), value, strict=True):
                 np.testing.assert_array_equal(one, two)
 
-    @pytest.mark.parametrize("half", ["its own", "the other"])
+    @pytest.mark.parametrize("half", ["its own", "the other", "both"])
     def test_are_damaged_where_one_number_is(self, tmp_path, kind, half):
         for name in ("a", "b"):
             (tmp_path / name).mkdir()
         tiles = kind(tmp_path)
         tiles.write((0, 1), values((0, 1)))
-        at = (0, 1) if half == "its own" else (1, 0)
-        if kind is mapped:
-            array = np.load(tmp_path / "b.npy", mmap_mode="r+")
-            array[at] += 1e-9
-            array.flush()
-        else:
-            file = tmp_path / "b" / "c" / str(at[0]) / str(at[1])
-            file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+        for at in {"its own": [(0, 1)], "the other": [(1, 0)], "both": [(0, 1), (1, 0)]}[half]:
+            if kind is mapped:
+                array = np.load(tmp_path / "b.npy", mmap_mode="r+")
+                array[at] += 1e-9
+                array.flush()
+            else:
+                file = tmp_path / "b" / "c" / str(at[0]) / str(at[1])
+                file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
         assert tiles.state((0, 1)) == "damaged"
         assert tiles.missing([(0, 1)]) == []
-        if half == "its own":
+        if half != "the other":
             with pytest.raises(DamagedTileError):
                 tiles.read((0, 1))
 

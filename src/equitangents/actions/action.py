@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ class Action(GroupAction):
         """`x` as an array that the action can act upon, or an error that names x."""
 
     @abstractmethod
-    def _act(self, g: int, x: Tree) -> Any:
+    def _act(self, g: int, x: Tree) -> Tree:
         """ρ(g) x for a checked element and checked signals, NumPy or JAX."""
 
     @property
@@ -91,11 +91,11 @@ class Action(GroupAction):
         with scope_of(x):
             return self._act_each(g, x)
 
-    def _orbit(self, elements: np.ndarray, x: Tree) -> Any:
+    def _orbit(self, elements: np.ndarray, x: Tree) -> Tree:
         images = [self._act(int(g), x) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
-    def _act_each(self, g: Element, x: Tree) -> Any:
+    def _act_each(self, g: Element, x: Tree) -> Tree:
         check_orbit(self.group.order, x)
         everything = self._orbit(np.arange(self.group.order), x)
         if precision.is_traced(g) and isinstance(everything, np.ndarray):
@@ -204,22 +204,22 @@ class PositionAction(Action):
         self._check_positions("shape", positions)
         return self._position_rows(np.arange(self.group.order), positions)
 
-    def _gather(self, sources: Any, x: Tree) -> Any:
+    def _gather(self, sources: np.ndarray, x: Tree) -> Tree:
         """x at the positions `sources` (..., P), the batch axis first."""
         return x.reshape(len(x), -1, x.shape[-1])[:, sources]
 
-    def _act(self, g: int, x: Tree) -> Any:
+    def _act(self, g: int, x: Tree) -> Tree:
         # (ρ(g) f)(p) = f(g⁻¹ p): read at g⁻¹ p
         return self._gather(self._position_rows(self.group.inverse(g), x.shape[1:-1]), x).reshape(x.shape)
 
-    def _orbit(self, elements: np.ndarray, x: Tree) -> Any:
+    def _orbit(self, elements: np.ndarray, x: Tree) -> Tree:
         rows = self._position_rows(self.group.inverses[elements], x.shape[1:-1])
         images = self._gather(rows, x)
         xp = np if isinstance(x, np.ndarray) else jnp
         return xp.moveaxis(images, 1, 0).reshape((len(elements), *x.shape))
 
-    def _act_each(self, g: Element, x: Tree) -> Any:
-        table: Any = self._position_rows(self.group.inverses, x.shape[1:-1])
+    def _act_each(self, g: Element, x: Tree) -> Tree:
+        table: ArrayLike = self._position_rows(self.group.inverses, x.shape[1:-1])
         if precision.is_traced(g):
             table, x = jnp.asarray(table), jnp.asarray(x)
         flat = x.reshape(len(x), -1, x.shape[-1])
@@ -246,7 +246,7 @@ def check_orbit(copies: int, x: Tree) -> None:
         check_fits(task, copies * x.size * x.dtype.itemsize, "move fewer signals, or by fewer elements, at a time")
 
 
-def scope_of(x: Tree) -> Any:
+def scope_of(x: Tree) -> AbstractContextManager[None]:
     """The precision in which signals x are moved."""
     # inside a trace the precision is the tracer's already
     return precision.scope(np.float32 if isinstance(x, np.ndarray) or precision.is_traced(x) else x.dtype)

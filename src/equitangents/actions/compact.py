@@ -6,7 +6,6 @@ Means over the group are quadratures: ∫ f(g) dg ≈ Σ_i w_i f(g_i) over `grou
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -62,7 +61,7 @@ class CompactAction(GroupAction):
         images = [self._act(g, x) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
-    def _nodes(self) -> Any:
+    def _nodes(self) -> Elements:
         nodes = self.group.nodes
         if nodes is None:
             raise InvalidTypeError(

@@ -7,7 +7,7 @@ from typing import Any, final, overload
 
 import numpy as np
 
-from equitangents._types import ArrayLike, Element
+from equitangents._types import ArrayLike, Element, Tree
 from equitangents.actions.action import Action, check_group, is_jax
 from equitangents.actions.compact import CompactAction
 from equitangents.errors import InvalidTypeError, ShapeError
@@ -27,7 +27,7 @@ class FunctionAction(Action):
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_array("x", x, min_rank=2)
 
-    def _act(self, g: int, x: ArrayLike) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> Tree:
         return _applied(self.function, g, str(g), x)
 
     def _key(self) -> tuple[Any, ...]:
@@ -46,7 +46,7 @@ class CompactFunctionAction(CompactAction):
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_array("x", x, min_rank=2)
 
-    def _act(self, g: Element, x: ArrayLike) -> Any:
+    def _act(self, g: Element, x: ArrayLike) -> Tree:
         return _applied(self.function, g, "g", x)
 
     def _key(self) -> tuple[Any, ...]:
@@ -83,7 +83,7 @@ def from_function(
     return FunctionAction(check_group("group", group), function, bool(exact), name)
 
 
-def _applied(function: Callable[[Any, Any], Any], g: Element, shown: str, x: ArrayLike) -> Any:
+def _applied(function: Callable[[Any, Any], Any], g: Element, shown: str, x: ArrayLike) -> Tree:
     y = function(g, x)
     y = y if is_jax(y) else np.asarray(y)
     if y.shape != x.shape:

@@ -108,7 +108,7 @@ class GroupAction(ABC):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"actions are immutable; cannot set {name}")
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.given_maps import GivenMap
+from equitangents.actions.group_action import GroupAction
 from equitangents.actions.image_motions import Motion
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import SymmetryGroup
@@ -110,10 +111,9 @@ class ImageBoxes(GivenMap):
 class ClassMasks(GivenMap):
     """Class numbers of pixels, (N, H, W) or (N, H, W, 1): moved as images are, fine turns take the likeliest class."""
 
-    motion: Any
-    images: Any
+    images: GroupAction
 
-    def __init__(self, group: SymmetryGroup, images: Any):
+    def __init__(self, group: SymmetryGroup, images: GroupAction):
         vars(self).update(group=group, images=images, exact=images.exact, name="masks of class numbers")
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
@@ -122,7 +122,7 @@ class ClassMasks(GivenMap):
             raise ShapeError(f"{name} has shape {x.shape}; expected masks (N, H, W)")
         if x.dtype.kind == "f" and not (x == np.round(x)).all():
             raise ShapeError(f"{name} holds other than whole numbers; masks are class numbers, soft ones are 'images'")
-        self.images.check_signals(name, x.reshape(*x.shape[:3], 1))
+        self.images.check_signals(name, np.asarray(x).reshape(*x.shape[:3], 1))
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """Pixels moved as they are; between pixels, the class whose interpolated mask is largest."""

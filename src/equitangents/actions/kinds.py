@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents._types import Element
-from equitangents.actions.action import Action
+from equitangents.actions.action import Action, check_group
 from equitangents.actions.functions import from_function
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.image_motions import ImageMotions, Motion
@@ -224,7 +224,7 @@ def _edges(kinds: Kinds, shape: Shape) -> GroupAction:
 
 def _listed_points(kinds: Kinds, shape: Shape) -> Action:
     """The action on points (N, P, C), or on P features (N, P)."""
-    group: Any = kinds.group
+    group = check_group("group", kinds.group)
     table = np.array([kinds.motion(g) for g in range(_order(kinds))])
     if len(shape) == 3:
         return permutations(group, table)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +21,7 @@ def check_last_axis(x: ArrayLike, ranks: tuple[int, ...] | None, d: int, name: s
     return x
 
 
-def multiply(subscripts: str, x: ArrayLike, M: Any) -> ArrayLike:
+def multiply(subscripts: str, x: ArrayLike, M: ArrayLike) -> ArrayLike:
     """An einsum of signals x with matrices M, in the type and precision of x."""
     if isinstance(x, np.ndarray):
         return np.einsum(subscripts, x, M.astype(x.dtype), optimize=True)

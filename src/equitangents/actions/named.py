@@ -11,8 +11,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from equitangents._types import AnyAction
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.kinds import kinds_named
 from equitangents.actions.remedies import remedy
@@ -30,7 +29,7 @@ _INFINITE = {
 }
 
 
-def as_action(argument: str, action: Any, shape: tuple[int, ...]) -> Any:
+def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAction:
     """`action` itself, or for the name of a group what it does to inputs of `shape`, (N, …).
 
     Raises InvalidArgumentError or ShapeError, which name `argument`, for names that say nothing of such inputs.

@@ -92,7 +92,7 @@ def translations(shape: Sequence[int]) -> GridMotions:
     return GridMotions(translation_group(shape))
 
 
-def check_permutation_table(name: str, group: Group, table: Any) -> Int[np.ndarray, "order points"]:
+def check_permutation_table(name: str, group: Group, table: object) -> Int[np.ndarray, "order points"]:
     """`table` (|G|, P) as a read-only int32 array if it is an action on points, or an error that names `name`."""
     p = check_permutations(name, table).astype(np.int32)
     if len(p) != group.order:

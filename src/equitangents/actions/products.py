@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -71,7 +72,7 @@ class PulledBackAction(Action):
         M = self.action.matrices
         return None if M is None else M[self.homomorphism]
 
-    def position_table(self, shape: Any) -> np.ndarray | None:
+    def position_table(self, shape: Sequence[int]) -> np.ndarray | None:
         """table[h, x] = index of the position φ(h)·x, if the action permutes positions."""
         table = self.action.position_table(shape)
         return None if table is None else table[self.homomorphism]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from equitangents._types import AnyAction
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.matrices import MatrixAction
 from equitangents.actions.vectors import linear
@@ -33,7 +32,7 @@ def represented(group: SymmetryGroup, representation: RepresentationLike) -> Gro
     return MatrixAction(group, found, found.dimension, f"vectors of the {found!r}".replace("<", "").replace(">", ""))
 
 
-def as_output_action(given: Any, group: SymmetryGroup) -> Any:
+def as_output_action(given: AnyAction, group: SymmetryGroup) -> AnyAction:
     """`given` itself, or the action on outputs if it is a representation or matrices (order, d, d)."""
     if isinstance(given, Irrep | CompactIrrep | Representation) or (isinstance(given, np.ndarray) and given.ndim == 3):
         return represented(group, given)

@@ -6,6 +6,7 @@ e^{−imα}, (ρ(α) f)(φ) = f(φ − α): an orthogonal representation of SO(2
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, final
 
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Element
+from equitangents._types import ArrayLike, Element, Numbers
 from equitangents.actions.action import Action
 from equitangents.actions.splines import prefilter, taps
 from equitangents.actions.vectors import LinearAction, channels
@@ -77,13 +78,13 @@ def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " turns"]) -> ArrayLike:
     return _turned(np if isinstance(x, np.ndarray) else jnp, x[None], turns[:, None, None, None, None], axis=_AXIS + 1)
 
 
-def _turned(xp: Any, x: ArrayLike, angle: Any, axis: int = _AXIS) -> ArrayLike:
+def _turned(xp: ModuleType, x: ArrayLike, angle: Numbers, axis: int = _AXIS) -> ArrayLike:
     """Multiply mode m by e^{−imα}; the angle's axes are those of x, or the batch axis alone."""
     count = x.shape[axis]
-    angle = xp.asarray(angle, x.dtype)
-    angle = angle.reshape(angle.shape[:1] + (1,) * (x.ndim - 1))
+    turn = xp.asarray(angle, x.dtype)
+    turn = turn.reshape(turn.shape[:1] + (1,) * (x.ndim - 1))
     modes = xp.arange(count // 2 + 1, dtype=x.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
-    turned = xp.fft.rfft(x, axis=axis) * xp.exp(-1j * modes * angle)
+    turned = xp.fft.rfft(x, axis=axis) * xp.exp(-1j * modes * turn)
     return xp.fft.irfft(turned, n=count, axis=axis).astype(x.dtype)
 
 

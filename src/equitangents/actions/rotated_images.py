@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, Literal, final
 
 import jax
@@ -70,15 +71,15 @@ class ResampledRotations(Action):
         """Splines of order 5."""
         return self.in_numpy().more_accurate()
 
-    def _act(self, g: int, x: ArrayLike) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return self._turn(g, x, self._coefficients(x) if self._interpolates(g) else None)
 
-    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> Any:
+    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
         c = self._coefficients(x) if any(self._interpolates(int(g)) for g in elements) else None
         images = [self._turn(int(g), x, c) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
-    def _act_each(self, g: Element, x: ArrayLike) -> Any:
+    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
         if precision.is_traced(g):
             x = jnp.asarray(x)
         xp, dtype = _namespace(x)
@@ -106,7 +107,7 @@ class ResampledRotations(Action):
     def _interpolates(self, g: int) -> bool:
         return (4 * g) % self.group.order != 0
 
-    def _coefficients(self, x: ArrayLike) -> Any:
+    def _coefficients(self, x: ArrayLike) -> ArrayLike:
         """Spline coefficients of the images."""
         xp, dtype = _namespace(x)
         F, E = (xp.asarray(prefilter(self.order, n), dtype) for n in x.shape[1:3])
@@ -114,10 +115,11 @@ class ResampledRotations(Action):
             return np.einsum("ai,nijc,bj->nabc", F, x, E, optimize=True)
         return jnp.einsum("ai,nijc,bj->nabc", F, x, E, precision=jax.lax.Precision.HIGHEST)
 
-    def _turn(self, g: int, x: ArrayLike, c: Any) -> Any:
+    def _turn(self, g: int, x: ArrayLike, c: ArrayLike | None) -> ArrayLike:
         xp, dtype = _namespace(x)
         if self._interpolates(g):
             index, weights = _reading(self.group.order, g, self.order, x.shape[1:3])
+            assert c is not None
             flat = c.reshape(len(c), -1, c.shape[-1])
             y = sum(flat[:, i] * xp.asarray(w[:, None], dtype) for i, w in zip(index, weights, strict=True))
             y = y.reshape(x.shape)
@@ -156,5 +158,5 @@ def _reading(n: int, g: int, order: int, positions: tuple[int, int]) -> tuple[np
     return turned_taps(2 * np.pi * g / n, order, positions)
 
 
-def _namespace(x: ArrayLike) -> tuple[Any, Any]:
+def _namespace(x: ArrayLike) -> tuple[ModuleType, np.dtype]:
     return (np if isinstance(x, np.ndarray) else jnp), x.dtype

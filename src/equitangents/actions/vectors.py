@@ -168,7 +168,7 @@ def trivial(group: Group) -> TrivialAction:
     return TrivialAction(check_group("group", group))
 
 
-def check_matrices(name: str, group: Group, matrices: Any) -> Float[np.ndarray, "order d d"]:
+def check_matrices(name: str, group: Group, matrices: object) -> Float[np.ndarray, "order d d"]:
     """`matrices` as float64 if they are a representation of `group`, or an error that names `name`."""
     M = check_array(name, np.asarray(matrices), rank=3)
     M = np.array(M, np.float64)
@@ -194,7 +194,9 @@ def permutation_matrices(table: np.ndarray) -> np.ndarray:
     return np.swapaxes(np.eye(table.shape[1])[table], 1, 2)
 
 
-def _on_last_axis(group: Group, representation: Any, ranks: tuple[int, ...] | None, name: str) -> Any:
+def _on_last_axis(
+    group: Group, representation: object, ranks: tuple[int, ...] | None, name: str
+) -> LinearAction | LastAxisPermutation:
     group = check_group("group", group)
     try:
         array = np.asarray(representation)

@@ -25,7 +25,7 @@ def batch(
     """
     size = check_whole("batch_size", batch_size, 0)
 
-    def batched(x1: Tree, x2: Tree | None = None, *args: Any, **keywords: Any) -> Tree:
+    def batched(x1: Tree, x2: Tree | None = None, *args: Tree, **keywords: Tree) -> Tree:
         n1 = _count(x1)
         joined = hasattr(jax.tree.leaves(x1, is_leaf=_is_kernel)[0], "nngp")
         n2 = _count(x2) if jax.tree.leaves(x2) else _count(x1, second=True)

@@ -63,7 +63,7 @@ def empirical_ntk_fn(
     if any(a != 0 for a in jax.tree.leaves(vmap_axes)):
         raise NotImplementedError(f"vmap_axes={vmap_axes!r} is not here; f reads inputs along the first axis")
 
-    def ntk_fn(x1: Tree, x2: Tree | None, params: Params, **keywords: Any) -> Tree:
+    def ntk_fn(x1: Tree, x2: Tree | None, params: Params, **keywords: Tree) -> Tree:
         first, second = _sides(keywords)
         at = partial(_outputs, f, first)
         x2 = None if not jax.tree.leaves(x2) else x2
@@ -119,7 +119,7 @@ def empirical_nngp_fn(
     """nngp_fn(x1, x2, params): the product of outputs f(x1) f(x2)ᵀ, its mean over outputs with trace_axes=(-1,)."""
     axes = Axes.of(trace_axes, diagonal_axes)
 
-    def nngp_fn(x1: Tree, x2: Tree | None, params: Params, **keywords: Any) -> Tree:
+    def nngp_fn(x1: Tree, x2: Tree | None, params: Params, **keywords: Tree) -> Tree:
         x2 = None if not jax.tree.leaves(x2) else x2
         first, second = _sides(keywords)
         a = f(params, x1, **first)
@@ -142,7 +142,7 @@ def empirical_kernel_fn(
         "ntk": empirical_ntk_fn(f, trace_axes, diagonal_axes, vmap_axes, implementation),
     }
 
-    def kernel_fn(x1: Tree, x2: Tree | None, get: str | Sequence[str] | None, params: Params, **keywords: Any) -> Tree:
+    def kernel_fn(x1: Tree, x2: Tree | None, get: str | Sequence[str] | None, params: Params, **keywords: Tree) -> Tree:
         names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
         for name in names:
             if name not in parts:
@@ -167,8 +167,8 @@ def ntk_vector_product(f: ApplyFn, params: Params, x1: Tree, x2: Tree, vectors: 
 
 
 def empirical_ntk_vp_fn(
-    f: Callable[..., Any], x1: Any, x2: Any, params: Params, **keywords: Any
-) -> Callable[[Any], Any]:
+    f: ApplyFn, x1: Tree, x2: Tree, params: Params, **keywords: Tree
+) -> Callable[[Numbers], jax.Array]:
     """The function v ↦ Θ(x1, x2) v, with v as f(params, x2) and products as f(params, x1); x2=None is x1.
 
     No Jacobian is held. Outputs may be trees of arrays, and `keywords` are those of f, of `rng` and `pattern` also two.
@@ -182,7 +182,7 @@ def empirical_ntk_vp_fn(
     other = x2 if jax.tree.leaves(x2) else x1
     found = jax.eval_shape(partial(_outputs, f, second), params, other)
 
-    def product(vectors: Any) -> Any:
+    def product(vectors: Numbers) -> jax.Array:
         held = jax.tree.map(np.shape, vectors, is_leaf=_is_array)
         wanted = jax.tree.map(lambda leaf: leaf.shape, found)
         if held != wanted:
@@ -194,7 +194,7 @@ def empirical_ntk_vp_fn(
     return product
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     return hasattr(value, "shape")
 
 
@@ -280,7 +280,7 @@ def _is_matrix(found: Tree) -> bool:
     return hasattr(found, "shape") and len(found.shape) == 2
 
 
-def _check_axes(found: Any) -> None:
+def _check_axes(found: Tree) -> None:
     for leaf in jax.tree.leaves(found):
         if len(leaf.shape) < 2:
             raise ShapeError(f"f(params, x) gives outputs of shape {leaf.shape}; expected (N, outputs) or (N, …)")

@@ -38,7 +38,7 @@ def monte_carlo_kernel_fn(
     empirical = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, vmap_axes, implementation)
 
     def kernel_fn(
-        x1: Tree, x2: Tree | None = None, get: str | Sequence[str] | None = None, **keywords: Any
+        x1: Tree, x2: Tree | None = None, get: str | Sequence[str] | None = None, **keywords: Tree
     ) -> Tree | Iterator[Tree]:
         names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +31,7 @@ def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callab
     """
     degree = check_whole("degree", degree, 0)
 
-    def expanded(other: Params, *args: Any, **keywords: Any) -> Tree:
+    def expanded(other: Params, *args: Tree, **keywords: Tree) -> Tree:
         step = jax.tree.map(jnp.subtract, other, params)
 
         def at(p: Params) -> Tree:

@@ -7,11 +7,13 @@ A group is its multiplication, table[a, b] = a·b. Read as transformations, a·b
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from equitangents._aliases import Element, Elements
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
@@ -49,7 +51,7 @@ class Group(SymmetryGroup):
     default_draws = 64
 
     @abstractmethod
-    def _compose(self, a: Any, b: Any) -> np.ndarray:
+    def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
         """a·b for NumPy integers or arrays of elements that are known to be in range, with broadcasting."""
 
     @property
@@ -66,10 +68,10 @@ class Group(SymmetryGroup):
         """What the group carries besides its table, hashable: unless empty, it determines the table and equality."""
         return ()
 
-    def _element_label(self, i: int) -> Any:
+    def _element_label(self, i: int) -> Element:
         return i
 
-    def _label_index(self, label: Any) -> int:
+    def _label_index(self, label: Element) -> int:
         return self.check_element("label", label)
 
     # multiplication -------------------------------------------------------------------
@@ -91,11 +93,11 @@ class Group(SymmetryGroup):
 
     # elements -------------------------------------------------------------------------
 
-    def element(self, i: int) -> Any:
+    def element(self, i: int) -> Element:
         """What element number i stands for: a permutation, a (rotation, reflection, translation), ... or i itself."""
         return self._element_label(self.check_element("i", i))
 
-    def index(self, *label: Any) -> int:
+    def index(self, *label: Element) -> int:
         """The number of the element that `element` describes so; takes a tuple or its entries."""
         return self._label_index(label[0] if len(label) == 1 else label)
 
@@ -182,7 +184,7 @@ class Group(SymmetryGroup):
                 classes.append(read_only(members.astype(np.int32)))
         return tuple(classes)
 
-    def _closure(self, generators: Any) -> np.ndarray:
+    def _closure(self, generators: ArrayLike) -> np.ndarray:
         """Which elements are products of `generators`, as a boolean mask."""
         s = np.asarray(generators, int).reshape(1, -1)
         member = np.zeros(self.order, bool)
@@ -232,7 +234,7 @@ class Group(SymmetryGroup):
 
     # a value, not a place --------------------------------------------------------------
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"groups are immutable; cannot set {name}")
 
     def __eq__(self, other: object) -> bool:
@@ -271,7 +273,7 @@ class Group(SymmetryGroup):
     def __len__(self) -> int:
         return self.order
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[int]:
         return iter(range(self.order))
 
     def __repr__(self) -> str:

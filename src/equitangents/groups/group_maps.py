@@ -5,9 +5,9 @@ The actions of `equitangents.actions` are such maps, and so is a user's own obje
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from equitangents._aliases import Element
+from equitangents._aliases import Element, Tree
 from equitangents.groups.group import Group
 from equitangents.groups.symmetry_group import SymmetryGroup
 
@@ -20,7 +20,7 @@ class GroupMap(Protocol):
     def group(self) -> SymmetryGroup:
         """The group whose elements move arrays."""
 
-    def __call__(self, g: Element, x: Any, /) -> Any:
+    def __call__(self, g: Element, x: Tree, /) -> Tree:
         """ρ(g) x for arrays x (N, …)."""
 
 
@@ -32,12 +32,12 @@ class FiniteGroupMap(Protocol):
     def group(self) -> Group:
         """The group whose elements move arrays."""
 
-    def __call__(self, g: int, x: Any, /) -> Any:
+    def __call__(self, g: int, x: Tree, /) -> Tree:
         """ρ(g) x for arrays x (N, …)."""
 
 
 class OrbitMap(Protocol):
     """An action of a finite group, or some elements of one, that moves by all its elements at once."""
 
-    def orbit(self, x: Any, /) -> Any:
+    def orbit(self, x: Tree, /) -> Tree:
         """ρ(g) x along a new first axis, for all elements, or for those that it stands for."""

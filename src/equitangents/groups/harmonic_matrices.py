@@ -8,15 +8,15 @@ D^l = e^{−iαJ_z} e^{−iβJ_y} e^{−iγJ_z} for R = R_z(α) R_y(β) R_z(γ),
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from equitangents._aliases import Element
 
 
-def plane_turns(frequency: int, degrees: Any) -> Float[np.ndarray, "*batch d d"]:
+def plane_turns(frequency: int, degrees: ArrayLike) -> Float[np.ndarray, "*batch d d"]:
     """The turns by `frequency` times each angle, (…, 2, 2); of frequency 0 ones, (…, 1, 1)."""
     angle = frequency * np.radians(np.asarray(degrees, np.float64))
     if not frequency:

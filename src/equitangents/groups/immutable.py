@@ -13,7 +13,7 @@ class Immutable(ABC):
     def _value(self) -> tuple[Any, ...]:
         """What makes it what it is, hashable."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"groups are immutable; cannot set {name}")
 
     def __eq__(self, other: object) -> bool:

@@ -54,7 +54,7 @@ class MatrixGroup(Group):
         """This group under another name."""
         return MatrixGroup(name, self.matrices, self.table)
 
-    def _compose(self, a: Any, b: Any) -> np.ndarray:
+    def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
         return self.table[a, b]
 
     def _structure(self) -> tuple[Any, ...]:
@@ -112,7 +112,7 @@ def generated_by_matrices(generators: npt.ArrayLike, max_order: int = 1000, name
     return from_matrices(np.array(known), name)
 
 
-def check_matrix_list(name: str, matrices: Any) -> Float[np.ndarray, "n d d"]:
+def check_matrix_list(name: str, matrices: object) -> Float[np.ndarray, "n d d"]:
     """`matrices` as a new float64 array (n, d, d) of invertible matrices, or an error that names `name`."""
     try:
         M = np.array(matrices)

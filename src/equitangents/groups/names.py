@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def group_named(name: str) -> SymmetryGroup:
     return group
 
 
-def parse_group_name(argument: str, name: Any) -> GroupName:
+def parse_group_name(argument: str, name: object) -> GroupName:
     """What `name` stands for; brackets and underscores do not count. InvalidArgumentError names `argument`.
 
     >>> parse_group_name("group", "C4"), parse_group_name("group", "SO(3)")

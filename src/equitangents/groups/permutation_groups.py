@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -65,7 +64,7 @@ def generated_by_permutations(generators: Sequence[Sequence[int]], max_order: in
     return from_permutations([tuple(row.tolist()) for row in queue])
 
 
-def check_permutations(name: str, permutations: Any) -> Int[np.ndarray, "n points"]:
+def check_permutations(name: str, permutations: object) -> Int[np.ndarray, "n points"]:
     """`permutations` as an int64 array whose rows are permutations, or an error that names the row."""
     try:
         p = np.asarray(permutations)

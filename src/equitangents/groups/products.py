@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -70,6 +68,6 @@ def _product(name: str, N: Group, H: Group, phi: np.ndarray) -> TableGroup:
     return TableGroup(name, table, labels=list(zip(n.tolist(), h.tolist(), strict=True)))
 
 
-def _check_group(name: str, G: Any) -> None:
+def _check_group(name: str, G: object) -> None:
     if not isinstance(G, Group):
         raise InvalidTypeError(f"{name} is of type {type(G).__name__}; expected a group")

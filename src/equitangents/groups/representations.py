@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -169,11 +168,11 @@ def as_representation(name: str, given: RepresentationLike) -> Representation:
     )
 
 
-def _is_representation(part: Any) -> bool:
+def _is_representation(part: object) -> bool:
     return isinstance(part, Irrep | CompactIrrep | Representation)
 
 
-def _real(name: str, matrices: Any) -> np.ndarray:
+def _real(name: str, matrices: object) -> np.ndarray:
     M = np.asarray(matrices)
     if M.ndim != 3 or M.shape[1] != M.shape[2] or not M.size:
         raise ShapeError(f"{name} has shape {M.shape}; expected matrices (order, d, d)")

@@ -204,7 +204,7 @@ def from_euler_angles(angles: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray
     return _about_z(alpha) @ _about_y(beta) @ _about_z(gamma)
 
 
-def check_rotations(name: str, matrices: Any, reflections: bool) -> Float[np.ndarray, "k 3 3"]:
+def check_rotations(name: str, matrices: object, reflections: bool) -> Float[np.ndarray, "k 3 3"]:
     """`matrices` (k, 3, 3) in float64 if they are orthogonal, and of determinant 1 unless there are `reflections`."""
     M = np.asarray(matrices, np.float64)
     single = np.asarray(matrices).dtype == np.float32
@@ -236,7 +236,7 @@ def _about_y(t: np.ndarray) -> np.ndarray:
     return np.moveaxis(np.array([[c, o, s], [o, o + 1, o], [-s, o, c]]), (0, 1), (-2, -1))
 
 
-def _check(bandlimit: Any) -> int:
+def _check(bandlimit: object) -> int:
     if isinstance(bandlimit, bool) or not hasattr(bandlimit, "__index__"):
         raise InvalidTypeError(f"bandlimit is {bandlimit!r}; expected a whole number")
     number = int(bandlimit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -10,6 +10,9 @@ from jaxtyping import Float
 from equitangents._aliases import Element
 
 AXES = ("turn about x", "turn about y", "turn about z")
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
 
 
 def random_rotations(count: int, rng: np.random.Generator) -> Float[np.ndarray, "count 3 3"]:
@@ -63,8 +66,8 @@ def angles_of(g: Float[np.ndarray, "*batch 3 3"]) -> Float[np.ndarray, "*batch"]
     return _scipy().from_matrix(np.reshape(g, (-1, 3, 3))).magnitude().reshape(np.shape(g)[:-2])
 
 
-def _scipy() -> Any:
+def _scipy() -> type[Rotation]:
     """SciPy's class of rotations, loaded when the first is turned: groups load fast and need NumPy alone."""
-    from scipy.spatial.transform import Rotation
+    from scipy.spatial import transform
 
-    return Rotation
+    return transform.Rotation

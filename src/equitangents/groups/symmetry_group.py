@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._aliases import Element, Elements
+from equitangents._aliases import Element, Elements, Tree
 from equitangents.errors import InvalidArgumentError
 
 
@@ -104,7 +104,7 @@ class SymmetryGroup(ABC):
         """Degrees, if g is a rotation; from 0 to 360 in the plane, to 180 in space."""
         return None
 
-    def parameter(self, g: Element) -> Any:
+    def parameter(self, g: Element) -> Tree:
         """g as plain values for JSON."""
         return np.asarray(g).tolist()
 

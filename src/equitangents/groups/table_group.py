@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Int
 
+from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import Group, check_table_order, read_only
 from equitangents.validation import as_rectangular
@@ -47,17 +48,17 @@ class TableGroup(Group):
         """The inverse of every element, read-only."""
         return inverses_of(self._table, self.identity)
 
-    def _compose(self, a: Any, b: Any) -> np.ndarray:
+    def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
         return self._table[a, b]
 
     @cached_property
     def _index_of_label(self) -> dict[Any, int]:
         return {label: i for i, label in enumerate(self.labels or ())}
 
-    def _element_label(self, i: int) -> Any:
+    def _element_label(self, i: int) -> Element:
         return i if self.labels is None else self.labels[i]
 
-    def _label_index(self, label: Any) -> int:
+    def _label_index(self, label: Element) -> int:
         if self.labels is None:
             return self.check_element("label", label)
         if isinstance(label, list | np.ndarray):

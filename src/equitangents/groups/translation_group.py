@@ -26,7 +26,7 @@ class TranslationGroup(Group):
         name = "translations(" + "x".join(map(str, shape)) + ")"
         vars(self).update(name=name, order=math.prod(shape), identity=0, shape=shape)
 
-    def _compose(self, a: Any, b: Any) -> np.ndarray:
+    def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
         ta, tb = np.unravel_index(a, self.shape), np.unravel_index(b, self.shape)
         total = tuple((i + j) % n for i, j, n in zip(ta, tb, self.shape, strict=True))
         return np.asarray(np.ravel_multi_index(total, self.shape), np.int32)
@@ -60,7 +60,7 @@ class TranslationGroup(Group):
     def _element_label(self, i: int) -> tuple[int, ...]:
         return tuple(int(t) for t in np.unravel_index(i, self.shape))
 
-    def _label_index(self, label: Any) -> int:
+    def _label_index(self, label: Element) -> int:
         t = np.atleast_1d(np.asarray(label))
         if t.dtype.kind not in "iu" or t.shape != (len(self.shape),):
             raise InvalidArgumentError(f"label is {label!r}; expected a translation, {len(self.shape)} integers")
@@ -76,7 +76,7 @@ def translations(shape: Sequence[int]) -> TranslationGroup:
     return TranslationGroup(check_shape(shape))
 
 
-def check_shape(shape: Any) -> tuple[int, ...]:
+def check_shape(shape: object) -> tuple[int, ...]:
     """`shape` as a non-empty tuple of positive ints."""
     if isinstance(shape, str) or not isinstance(shape, Sequence | np.ndarray):
         raise InvalidTypeError(f"shape is {shape!r}; expected a tuple of side lengths such as (8, 8)")

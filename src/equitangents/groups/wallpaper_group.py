@@ -71,7 +71,7 @@ class WallpaperGroup(Group):
         (f, r), (e, s) = np.divmod(p, n), np.divmod(q, n)
         return (f ^ e) * n + (r + (1 - 2 * f) * s) % n
 
-    def _compose(self, a: Any, b: Any) -> np.ndarray:
+    def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
         H, W = self.shape
         p, i, j = self._split(np.asarray(a, np.int64))
         q, k, l = self._split(np.asarray(b, np.int64))
@@ -123,7 +123,7 @@ class WallpaperGroup(Group):
         p, ti, tj = self._split(np.array(i))
         return int(p % self.rotations), int(p // self.rotations), (int(ti), int(tj))
 
-    def _label_index(self, label: Any) -> int:
+    def _label_index(self, label: Element) -> int:
         try:
             rotation, reflection, (i, j) = label
             rotation, reflection, i, j = (int(v) for v in (rotation, reflection, i, j))

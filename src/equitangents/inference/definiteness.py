@@ -10,6 +10,8 @@ import numpy as np
 _INDEFINITE = 100.0  # times the rounding of the entries: a negative eigenvalue beyond it has another reason
 _PAIRS = 64  # pairs of rows that are looked at for equal inputs
 
+NO_RIDGE = "its mean diagonal is not positive, so no ridge helps: check the inputs and the network"
+
 Product = Callable[[np.ndarray], np.ndarray]
 Distance = Callable[[int, int], tuple[float, float]]
 
@@ -30,6 +32,22 @@ def cause(
         )
     missing = "ridge is 0 and" if ridge == 0 else f"ridge={ridge:g} is too small:"
     return f"{missing} eigenvalues of the kernel fall below the rounding of float64, about {blur:.1e}"
+
+
+def is_positive(smallest: float, largest: float, blur: float) -> bool:
+    """Whether λ_min lies above what rounding of the entries can move it by."""
+    return largest > 0 and smallest > blur
+
+
+def is_semidefinite(smallest: float, largest: float, blur: float) -> bool:
+    """Whether no eigenvalue is too negative to be rounding."""
+    return smallest >= -_INDEFINITE * blur and largest >= 0
+
+
+def advice(wanted: float) -> str:
+    """The ridge that cures it, rounded up to one digit."""
+    digit = 10.0 ** math.floor(math.log10(wanted))
+    return f"set ridge={math.ceil(wanted / digit) * digit:.0e}"
 
 
 def equal_rows(size: int, eps: float, product: Product, distance: Distance) -> tuple[int, int] | None:

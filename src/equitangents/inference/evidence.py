@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Inexact
 
 from equitangents.errors import NotPositiveDefiniteError
+from equitangents.inference.definiteness import is_positive
 from equitangents.inference.spectrum import Spectrum
 
 
@@ -79,7 +80,7 @@ def noise(spectrum: Spectrum, directions: int, squares: float = 0.0, *, unit: fl
 
 def check_density(spectrum: Spectrum) -> None:
     """Raise NotPositiveDefiniteError, with the ridge that helps, unless targets have a density."""
-    if spectrum.largest > 0 and spectrum.smallest > spectrum.blur:
+    if is_positive(spectrum.smallest, spectrum.largest, spectrum.blur):
         return
     raise NotPositiveDefiniteError(
         f"the {spectrum.name} is not positive definite to working precision (smallest eigenvalue "

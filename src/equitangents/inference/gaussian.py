@@ -12,16 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
-import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.spectrum import Spectrum
-from equitangents.normals import standard_normal
-from equitangents.precision import scope
 from equitangents.validation import check_array
 
 _FEW_ROWS = 4  # rows below N/4 are carried through the prior one way and back
@@ -177,17 +172,3 @@ def _matrix(name: str, a: Any, columns: int | None = None) -> np.ndarray:
     if np.iscomplexobj(a):
         return a
     return np.asarray(check_array(name, a, rank=2, shape=None if columns is None else (None, columns)), np.float64)
-
-
-def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: jax.Array) -> np.ndarray:
-    """n draws (n, M, outputs) from N(mean, covariance ⊗ 1): outputs independent, inputs jointly.
-
-    mean (M, outputs), covariance (M, M), whose eigenvalues count as 0 where negative by rounding; `key` is a
-    jax.random key. Drawn in float64.
-    """
-    check_sample("n", n, key)
-    values, vectors = scipy.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    with scope(np.float64):
-        normals = np.asarray(standard_normal(key, (n, *mean.shape), np.float64))
-    return mean + np.einsum("ij,njk->nik", root, normals, optimize=True)

@@ -7,17 +7,17 @@ is itself a sum of larger numbers, such as the block of an irrep, is blurred as 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
-from equitangents.inference.definiteness import cause, equal_rows
+from equitangents.inference.definiteness import NO_RIDGE, advice, cause, equal_rows, is_positive, is_semidefinite
 from equitangents.validation import check_array
 
-_INDEFINITE = 100.0  # so many times beyond the resolution, a negative eigenvalue is not a matter of rounding
+# Both kernels, the eigenvectors, LAPACK's workspace of two matrices and one for what is being assembled.
+_DENSE_MATRICES = 6
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Spectrum:
 
     def check_invertible(self) -> None:
         """Raise NotPositiveDefiniteError, with the ridge that helps, unless Θ + δ is surely invertible."""
-        if self.largest > 0 and self.smallest > self.blur:
+        if is_positive(self.smallest, self.largest, self.blur):
             return
         raise NotPositiveDefiniteError(
             f"the {self.name} is not positive definite to working "
@@ -74,7 +74,7 @@ class Spectrum:
 
     def check_semidefinite(self) -> None:
         """Raise NotPositiveDefiniteError if Θ + δ has eigenvalues too negative to be rounding."""
-        if self.smallest >= -_INDEFINITE * max(self.blur, 0.0) and self.largest >= 0:
+        if is_semidefinite(self.smallest, self.largest, max(self.blur, 0.0)):
             return
         raise NotPositiveDefiniteError(
             f"the {self.name} is indefinite (smallest eigenvalue {self.smallest:.2e}, largest {self.largest:.2e}); "
@@ -107,12 +107,11 @@ class Spectrum:
     def remedy(self, smallest: float | None = None) -> str:
         """The advice that errors end with: the ridge that makes Θ + δ invertible; `smallest` replaces its own."""
         if self.ridge_unit <= 0:
-            return "its mean diagonal is not positive, so no ridge helps: check the inputs and the network"
+            return NO_RIDGE
         # Ten times above the threshold, itself taken for the matrix with the new ridge, so that the advice works.
         missing = 10 * self.blur - (self.smallest if smallest is None else smallest)
         wanted = (self.delta + missing / (1 - 10 * self.resolution)) / self.ridge_unit
-        digit = 10.0 ** math.floor(math.log10(wanted))
-        return f"set ridge={math.ceil(wanted / digit) * digit:.0e} or more,"
+        return f"{advice(wanted)} or more,"
 
 
 def decompose(
@@ -156,3 +155,8 @@ def decompose(
 def relative_resolution(n: int, precision: np.dtype | type | str) -> float:
     """How far rounding moves eigenvalues of N samples, over λ_max: N·ε of float64, or ε of `precision` if larger."""
     return max(n * float(np.finfo(np.float64).eps), float(np.finfo(np.dtype(precision)).eps))
+
+
+def dense_solve_bytes(samples: int) -> int:
+    """Bytes at the peak of an eigendecomposition of `samples` training samples in float64."""
+    return _DENSE_MATRICES * 8 * samples**2

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from equitangents._types import Numbers, Times
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.inference.dynamics import as_times
 from equitangents.molecules.molecules import Molecules
@@ -15,13 +15,13 @@ from equitangents.molecules.signals import AtomSignals
 _ZERO = 1e-6  # of the largest number given: what symmetry forbids may be off by rounding and by the data's own digits
 
 
-def check_molecules(name: str, value: Any) -> None:
+def check_molecules(name: str, value: object) -> None:
     """Raise InvalidTypeError unless these are Molecules."""
     if not isinstance(value, Molecules):
         raise InvalidTypeError(f"{name} is of type {type(value).__name__}; expected equitangents.molecules.Molecules")
 
 
-def check_question(net: object, method: str, signals: Any, pairs: Any) -> None:
+def check_question(net: object, method: str, signals: object, pairs: object) -> None:
     """Raise unless the network has the method that is needed, and signals and pairs are such."""
     if not callable(getattr(net, method, None)):
         raise InvalidTypeError(f"net is {net!r}; expected a network on spherical signals, which has `{method}`")
@@ -31,7 +31,7 @@ def check_question(net: object, method: str, signals: Any, pairs: Any) -> None:
         raise InvalidArgumentError(f"pairs is {pairs!r}; expected 'same element' or 'all'")
 
 
-def checked_targets(name: str, values: Any, *shapes: tuple[int, ...]) -> np.ndarray:
+def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.ndarray:
     """Targets as finite float64 numbers of one of these shapes."""
     try:
         values = np.asarray(values)
@@ -59,7 +59,7 @@ def check_lone_atoms(
         raise InvalidArgumentError(f"{name} of molecule {wrong[0]}, which is a lone atom, must be {rule} by symmetry")
 
 
-def one_time(time: Any) -> float:
+def one_time(time: Times) -> float:
     """A training time, a single number ≥ 0 or inf."""
     times, single = as_times(time)
     if not single:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.memory import check_fits
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
@@ -135,7 +136,7 @@ def _sides(smooth: SmoothKernel, molecules: Molecules) -> list[_Side]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _signals(signals: AtomSignals, numbers: Any, positions: Any) -> tuple[Any, Any]:
+def _signals(signals: AtomSignals, numbers: np.ndarray, positions: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
     """(A, B², C) and derivatives (A, 3 A, B², C)."""
     function = lambda x: signals.coefficients(numbers, x)
     slopes = jax.jacfwd(function)(positions)  # (A, B², C, A, 3)
@@ -156,5 +157,5 @@ def _blocks(smooth: SmoothKernel, a: _Side, b: _Side) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnums=0)
-def _compiled(smooth: SmoothKernel, *arguments: Any) -> Any:
+def _compiled(smooth: SmoothKernel, *arguments: jax.Array) -> jax.Array:
     return smooth.blocks(*arguments)

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse import csr_array
 
+from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import Kernels
@@ -31,7 +32,7 @@ def kernel(
     molecules2: Molecules | None = None,
     *,
     kernel: Literal["ntk", "nngp"] = "ntk",
-    **options: Any,
+    **options: Tree,
 ) -> Float[np.ndarray, "n1 n2"]:
     """One of the two `kernels` alone, as an array; the same options."""
     if kernel not in ("ntk", "nngp"):
@@ -130,7 +131,7 @@ def _groups(
             yield a, _in_order(second, second.element == z)
 
 
-def _in_order(fields: Neighbourhoods, which: Any = slice(None)) -> Neighbourhoods:
+def _in_order(fields: Neighbourhoods, which: slice | np.ndarray = slice(None)) -> Neighbourhoods:
     """Atoms by size of their signal: an order that knows no numbering, since a network measures its resolution on
     some of the signals that it is given."""
     size = (fields.signals[which].astype(np.float64) ** 2).sum(axis=(1, 2))

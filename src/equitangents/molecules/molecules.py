@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int, Real
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Numbers, Rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MissingLibraryError, ShapeError
 from equitangents.validation import as_rectangular, check_array, is_half
 
@@ -112,7 +112,7 @@ class Molecules:
     def __len__(self) -> int:
         return len(self.atomic_numbers)
 
-    def __getitem__(self, index: Any) -> Molecules:
+    def __getitem__(self, index: Rows) -> Molecules:
         """Some of the molecules, by a slice, a mask or indices."""
         index = [index] if isinstance(index, int | np.integer) else index
         numbers = self.atomic_numbers[index]
@@ -124,7 +124,7 @@ class Molecules:
         return f"Molecules({len(self)}, of up to {self.atomic_numbers.shape[1]} atoms)"
 
 
-def _checked_numbers(atomic_numbers: Any) -> Int[np.ndarray, "n a"]:
+def _checked_numbers(atomic_numbers: Numbers) -> Int[np.ndarray, "n a"]:
     numbers = _array("atomic_numbers", atomic_numbers)
     if numbers.ndim != 2 or 0 in numbers.shape:
         raise ShapeError(f"atomic_numbers has shape {numbers.shape}; expected (molecules, atoms)")
@@ -140,7 +140,7 @@ def _checked_numbers(atomic_numbers: Any) -> Int[np.ndarray, "n a"]:
     return numbers
 
 
-def _array(name: str, values: Any) -> np.ndarray:
+def _array(name: str, values: Numbers) -> np.ndarray:
     """Real numbers as an array."""
     values = as_rectangular(name, values)
     if is_half(values.dtype):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from equitangents._types import Network, Times
 from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError
 from equitangents.inference.dynamics import Flow
 from equitangents.inference.gaussian import TrainedProcess
@@ -18,6 +19,7 @@ from equitangents.keywords import CheckedKeywords
 from equitangents.molecules.checks import check_molecules, check_question, one_time
 from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.learnt_rows import LearntRows
+from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
 from equitangents.molecules.smooth_kernel import SmoothKernel
 
@@ -30,7 +32,7 @@ _FAR = 100  # how many times smaller than the ridge an error must be that traini
 class MolecularRegressor(CheckedKeywords):
     """Settings, stored as they are given and checked by `fit`; `MoleculeRegressor` says what they are."""
 
-    net: Any
+    net: Network
     _: KW_ONLY
     signals: AtomSignals | None = None
     pairs: Pairs = "same element"
@@ -42,7 +44,7 @@ class MolecularRegressor(CheckedKeywords):
     notes_: tuple[str, ...] = field(default=(), init=False, repr=False)
     """What a reader of the predictions should know of the last fit."""
 
-    def _check_settings(self, molecules: Any) -> None:
+    def _check_settings(self, molecules: Molecules) -> None:
         """All that can be said before a kernel is computed. A fit that fails leaves no older one to predict with."""
         self.__dict__.pop("smooth_", None)
         self.notes_ = ()
@@ -55,7 +57,7 @@ class MolecularRegressor(CheckedKeywords):
         one_time(self.time)
         Flow(self.learning_rate, samples=1)
 
-    def _check_asked(self, molecules: Any, time: Any) -> float:
+    def _check_asked(self, molecules: Molecules, time: Times | None) -> float:
         """The time at which a fitted model is asked about these molecules."""
         if not hasattr(self, "smooth_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -99,7 +100,7 @@ class AtomSignals:
         """
         if self.elements is None:
             raise InvalidArgumentError("elements is None; name them, or use `for_molecules`")
-        xp: Any = jnp if isinstance(positions, jax.Array) else np
+        xp: ModuleType = jnp if isinstance(positions, jax.Array) else np
         dtype = positions.dtype
         atoms = numbers.shape[-1]
         pair = (numbers[..., :, None] > 0) & (numbers[..., None, :] > 0) & ~np.eye(atoms, dtype=bool)

@@ -8,6 +8,7 @@ of c and t' of c' the chain rule needs K, which are matrix products, and derivat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
@@ -18,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Tree
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
@@ -105,11 +106,10 @@ class SmoothKernel:
         here = slice(degree**2, (degree + 1) ** 2)
         turns = _nodes(self.program.group, self.program.readout, degree + 1, self.resolution).matrices[:, here, here]
         weights = self.nodes.weights[:, None] * turns.swapaxes(1, 2).reshape(len(turns), -1)
-        values = self._integrals(x1, x2, weights)
-        values = _linear(self.program, values, constant=degree == 0)
+        values = np.asarray(_linear(self.program, self._integrals(x1, x2, weights), constant=degree == 0))
         return values.reshape(*values.shape[:-1], 2 * degree + 1, 2 * degree + 1)
 
-    def _integrals(self, x1: Any, x2: Any, weights: np.ndarray) -> np.ndarray:
+    def _integrals(self, x1: ArrayLike, x2: ArrayLike, weights: np.ndarray) -> np.ndarray:
         """Σ_Q w_m(Q) (K, Θ)(Q) before the linear layers, (2, N1, N2, M), for weights (nodes, M)."""
         b, matrices = _scaled(x2), self.nodes.matrices
         found = np.empty((2, len(x1), len(b), weights.shape[1]))
@@ -133,7 +133,16 @@ class SmoothKernel:
         found = [self.kernel(x1[i : i + 1], x2[j : j + 1]) for i, j in zip(first, second, strict=True)]
         return Kernels(np.concatenate([k.nngp[0] for k in found]), np.concatenate([k.ntk[0] for k in found]))
 
-    def blocks(self, c1: Any, t1: Any, c2: Any, t2: Any, first: Any, second: Any, present: Any) -> jax.Array:
+    def blocks(
+        self,
+        c1: jax.Array,
+        t1: jax.Array,
+        c2: jax.Array,
+        t2: jax.Array,
+        first: jax.Array,
+        second: jax.Array,
+        present: jax.Array,
+    ) -> jax.Array:
         """κ and its derivatives summed over pairs of atoms, (2, 1 + D1, 1 + D2): NNGP and NTK.
 
         Args:
@@ -150,7 +159,7 @@ class SmoothKernel:
         one = _Atoms(a, ta, jnp.einsum("nkl,ilc->inkc", matrices, a))
         other = _Atoms(b, tb, jnp.einsum("nkl,ikc->inlc", matrices, b))
 
-        def add(total: jax.Array, pair: tuple[Any, Any, Any]) -> tuple[jax.Array, None]:
+        def add(total: jax.Array, pair: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, None]:
             i, j, counts = pair
             return total + counts * _between(self.program, matrices, weights, one.at(i), other.at(j)), None
 
@@ -161,16 +170,18 @@ class SmoothKernel:
 class _Atoms(NamedTuple):
     """Signals c of atoms, the directions t of each, and the turned signals: D(Q) c, for the other atom D(Q)ᵀ c'."""
 
-    signals: Any
-    directions: Any
-    turned: Any
+    signals: jax.Array
+    directions: jax.Array
+    turned: jax.Array
 
-    def at(self, i: Any) -> _Atoms:
+    def at(self, i: jax.Array) -> _Atoms:
         """One of these atoms, by its index."""
         return _Atoms(self.signals[i], self.directions[i], self.turned[i])
 
 
-def _between(program: RotationProgram, matrices: Any, weights: Any, one: _Atoms, other: _Atoms) -> Any:
+def _between(
+    program: RotationProgram, matrices: jax.Array, weights: jax.Array, one: _Atoms, other: _Atoms
+) -> jax.Array:
     """κ of two atoms and its derivatives, (2, 1 + D1, 1 + D2): its value, slopes along either, and mixed ones."""
     flat = lambda v: v.reshape(len(v), -1)
     x, y = (flat(jnp.concatenate([atom.signals[None], atom.directions])) for atom in (one, other))
@@ -208,13 +219,13 @@ def _nodes(group: RotationGroup | MatrixGroup, readout: str, bandlimit: int, res
     return Nodes(matrices, weights)
 
 
-def _scaled(c: Any) -> Any:
+def _scaled(c: ArrayLike) -> Tree:
     """Signals (..., B², C) for the input kernel, in float64 unless traced."""
     c = c if isinstance(c, jax.Array) else np.asarray(c, np.float64)
     return c / (4 * np.pi * c.shape[-1]) ** 0.5
 
 
-def _field(program: RotationProgram, k: Any, q1: Any, q2: Any, carry: Carry = DISTANCE) -> jax.Array:
+def _field(program: RotationProgram, k: ArrayLike, q1: ArrayLike, q2: ArrayLike, carry: Carry = DISTANCE) -> jax.Array:
     """(NNGP, NTK) at single rotations before the readout, (2, ...)."""
     m1, m2 = (moments(program.field, Variances(q, jnp.zeros_like(q))) for q in (q1, q2))
     start = k if carry is COVARIANCE else q1 + q2 - 2 * k
@@ -233,16 +244,16 @@ def _values(program: RotationProgram, k: np.ndarray, q1: np.ndarray, q2: np.ndar
 
 
 @partial(jax.jit, static_argnums=(0, 4))
-def _block(program: RotationProgram, k: Any, q1: Any, q2: Any, carry: Carry) -> jax.Array:
+def _block(program: RotationProgram, k: ArrayLike, q1: ArrayLike, q2: ArrayLike, carry: Carry) -> jax.Array:
     return _field(program, k, q1, q2, carry)
 
 
-def _derivatives(program: RotationProgram, k: Any, q1: Any, q2: Any) -> dict[str, Any]:
+def _derivatives(program: RotationProgram, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> dict[str, jax.Array]:
     """F and its derivatives by K, q and q', each (2, nodes); K alone differs from node to node."""
     one = jnp.ones_like(k)
     point = (k, q1 * one, q2 * one)
 
-    def along(function: Any, first: tuple[int, int, int], second: tuple[int, int, int]) -> Any:
+    def along(function: Callable[..., Tree], first: tuple[int, int, int], second: tuple[int, int, int]) -> Tree:
         """(value, derivatives in two directions stacked): one batched pass, which is half as much to compile as two."""
         tangents = tuple(jnp.stack([a * one, b * one]) for a, b in zip(first, second, strict=True))
         push = lambda *v: jax.jvp(function, point, v)
@@ -256,7 +267,7 @@ def _derivatives(program: RotationProgram, k: Any, q1: Any, q2: Any) -> dict[str
     }  # fmt: skip
 
 
-def _along_at(program: RotationProgram, point: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+def _along_at(program: RotationProgram, point: tuple[jax.Array, ...]) -> tuple[Tree, Tree]:
     """F and its derivatives by K and by q, stacked."""
     one, zero = jnp.ones_like(point[0]), jnp.zeros_like(point[0])
     tangents = (jnp.stack([one, zero]), jnp.stack([zero, one]), jnp.stack([zero, zero]))
@@ -264,7 +275,7 @@ def _along_at(program: RotationProgram, point: tuple[Any, Any, Any]) -> tuple[An
     return jax.vmap(push, out_axes=(None, 0))(*tangents)
 
 
-def _linear(program: RotationProgram, values: Any, constant: bool) -> Any:
+def _linear(program: RotationProgram, values: ArrayLike, constant: bool) -> ArrayLike:
     """(NNGP, NTK), (2, ...), after the linear layers behind the readout; without their biases for derivatives."""
     k, theta = values
     for op in program.vector:

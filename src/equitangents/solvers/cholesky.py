@@ -12,12 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.definiteness import refused
-from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
-from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time
+from equitangents.solvers.direct import Factor, Factorised
+from equitangents.solvers.lanczos import largest_eigenvalue
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
-from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
+from equitangents.solvers.method import TOLERANCE, Cost, Method, Prepared, Task, check_iterations, check_precision
 from equitangents.solvers.system import System
 
 _ROWS = 256  # rows of float32 that are made float64 at once
@@ -40,8 +39,7 @@ class Cholesky(Method):
 
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, 1)
-        if self.precision not in (None, "float32", "float64"):
-            raise InvalidArgumentError(f"precision is {self.precision!r}; expected 'float32', 'float64' or None")
+        check_precision(self.precision)
 
     def cost(self, task: Task) -> Cost:
         """N³/3 operations, at two thirds of the speed of matrix products, and one array."""
@@ -125,34 +123,19 @@ class InPlaceFactor(Factor):
         return np.asarray(solution, np.float64)
 
 
-class _InPlace(Prepared):
+class _InPlace(Factorised):
     def __init__(self, method: Cholesky, system: System, precision: str, limit: int, consumed: bool) -> None:
-        self._method, self._system, self._limit = method, system, limit
+        super().__init__(system, method.tolerance, max(limit, 1))
         self._precision, self._consumed = np.dtype(precision), consumed
-        self._factor: InPlaceFactor | None = None
-        self._bounds = (np.nan, np.nan)
 
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
-        """α at one time: by the factor at inf, else by Lanczos."""
-        if not np.isinf(time):
-            tolerance = self._method.tolerance
-            return respond_in_time(
-                self._system, targets, time, tolerance=tolerance, steps=1000, limit=max(self._limit, 1)
-            )
-        if self._factor is None:
-            self._factor = self._factorise()
-        return solve_directly(
-            self._system, self._factor, targets, tolerance=self._method.tolerance, bounds=self._bounds
-        )
-
-    def _factorise(self) -> InPlaceFactor:
-        source = self._system.matrix
-        unit = self._system.unit
+    def factorise(self) -> tuple[Factor, tuple[float, float]]:
+        """The factor of Θ + δ, or of a shifted one in float32."""
+        source, unit = self.system.matrix, self.system.unit
         array, own = _array(source, self._precision, self._consumed)
         triangle = Triangle(array, source.words, source.dtype)
-        system = self._system
+        system = self.system
         if own or self._precision == np.float64 or source.dtype == np.float32:  # it has all digits of the entries
-            system = self._system = System(triangle, system.ridge, system.dynamics, unit, system.scale)
+            system = self.system = System(triangle, system.ridge, system.dynamics, unit, system.scale)
         largest = largest_eigenvalue(system)
         spacing = float(np.finfo(self._precision).eps) * max(largest, 0.0)
         for power in range(-1, _SHIFTS):
@@ -166,8 +149,7 @@ class _InPlace(Prepared):
         smallest = factor.smallest(_INVERSE_STEPS)
         if shift and self._precision == np.float64:
             raise refused(system, smallest - shift)
-        self._bounds = (smallest, largest)
-        return factor
+        return factor, (smallest, largest)
 
 
 def _array(matrix: SymmetricMatrix, precision: np.dtype, consumed: bool) -> tuple[np.ndarray, bool]:

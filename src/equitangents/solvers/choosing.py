@@ -1,9 +1,16 @@
-"""What each method would take for one matrix, and which of them `solver="auto"` is."""
+"""What each method would take for one matrix, and which of them `solver="auto"` is.
+
+How fast this machine is, is measured once a process in some hundredths of a second.
+"""
 
 from __future__ import annotations
 
 import math
+import time as clock
 from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from equitangents.formatting import duration, memory_size
@@ -12,12 +19,12 @@ from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.eigh import Eigh
 from equitangents.solvers.finite_time import Lanczos
 from equitangents.solvers.low_rank import Nystrom, SubsetOfRegressors
+from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.solvers.method import Method, Task
 from equitangents.solvers.multi_gpu import MultiGPU
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
 from equitangents.solvers.sketch_and_project import SketchAndProject
-from equitangents.solvers.speed import flops_a_second
 from equitangents.validation import check_whole
 
 METHODS: dict[str, type[Method]] = {
@@ -26,6 +33,7 @@ METHODS: dict[str, type[Method]] = {
 }
 SOLVERS = ("auto", *METHODS)
 DECOMPOSED = 3000  # samples up to which "auto" decomposes: seconds, and every time, ridge and left-out sample
+_SIDE = 384  # of the matrices whose product is timed
 _UNKNOWN_PRODUCT = 1e-9  # seconds an entry, where there is no matrix to measure
 
 
@@ -79,38 +87,33 @@ def plan_of(method: Method, task: Task, product: float | None, reason: str = "as
 def choose(task: Task, time: float, ridge: float, has_folder: bool, product: float | None, has_blocks: bool) -> Plan:
     """The plan of "auto": what is exact and fits, the quickest kind first; MemoryLimitError where nothing does."""
     n, limit = task.size, memory_size(task.limit)
-
-    def planned(method: Method, reason: str) -> Plan:
-        return plan_of(method, task, product, f"auto: {reason}")
-
-    if has_blocks:
-        if n <= DECOMPOSED:
-            plan = planned(Eigh(), f"{n} rows, at most {DECOMPOSED}, where one decomposition serves every time")
-            if plan.fits:
-                return plan
-        if math.isinf(time):
-            plan = planned(Cholesky(), f"{n} rows, and one array of them fits into {limit}")
-            if plan.fits:
-                return plan
+    candidates: list[tuple[Method, str]] = []
+    if has_blocks and n <= DECOMPOSED:
+        served = f"{n} rows, at most {DECOMPOSED}, where one decomposition serves every time"
+        candidates.append((Eigh(), served))
     if not math.isinf(time):
-        plan = planned(Lanczos(), f"{n} rows and a finite time, which takes products alone")
+        candidates.append((Lanczos(), f"{n} rows and a finite time, which takes products alone"))
+    else:
+        if has_blocks:
+            candidates.append((Cholesky(), f"{n} rows, and one array of them fits into {limit}"))
+        if ridge == 0 and has_folder:
+            sure = f"{n} rows do not fit into {limit}, and without a ridge a factor on disk is sure"
+            candidates.append((OutOfCore(), sure))
+        kept = "neither a decomposition nor a factor fits"
+        if not has_blocks:
+            kept = "the matrix is known by its products alone"
+        krylov = PCG() if has_blocks else PCG(preconditioner="nystrom")
+        candidates.append((krylov, f"{n} rows: {kept} into {limit}"))
+        if has_blocks and ridge > 0:
+            short = f"{n} rows: not even the preconditioner of 'pcg' fits into {limit}, and blocks of rows do"
+            candidates.append((SketchAndProject(), short))
+    refused: list[Plan] = []
+    for method, reason in candidates:
+        plan = plan_of(method, task, product, f"auto: {reason}")
         if plan.fits:
             return plan
-        raise too_large(plan, task, time)
-    if ridge == 0 and has_folder:
-        plan = planned(OutOfCore(), f"{n} rows do not fit into {limit}, and without a ridge a factor on disk is sure")
-        if plan.fits:
-            return plan
-    kept = "neither a decomposition nor a factor fits" if has_blocks else "the matrix is known by its products alone"
-    plan = planned(PCG() if has_blocks else PCG(preconditioner="nystrom"), f"{n} rows: {kept} into {limit}")
-    if plan.fits:
-        return plan
-    if has_blocks and ridge > 0:
-        short = f"{n} rows: not even the preconditioner of 'pcg' fits into {limit}, and blocks of rows do"
-        blocks = planned(SketchAndProject(), short)
-        if blocks.fits:
-            return blocks
-    raise too_large(plan, task, time)
+        refused.append(plan)
+    raise too_large(next(plan for plan in reversed(refused) if plan.solver != SketchAndProject.name), task, time)
 
 
 def too_large(plan: Plan, task: Task, time: float) -> MemoryLimitError:
@@ -165,10 +168,36 @@ def plan(
 
 
 def _written(method: Method) -> str:
-    if isinstance(method, Cholesky) and method.precision == "float32":
-        return "solvers.Cholesky(precision='float32')"
-    if isinstance(method, PCG | Nystrom):
-        return f"solvers.{type(method).__name__}(rank={method.rank})"
-    if isinstance(method, SketchAndProject):
-        return f"solvers.SketchAndProject(block={method.block})"
-    return repr(method.name)
+    """How a method is asked for: by name, or by those of its settings that are not as by default."""
+    plain = type(method)()
+    settings = {name: value for name, value in vars(method).items() if value != getattr(plain, name)}
+    if not settings:
+        return repr(method.name)
+    return f"solvers.{type(method).__name__}({', '.join(f'{name}={value!r}' for name, value in settings.items())})"
+
+
+@cache
+def flops_a_second(precision: str) -> float:
+    """Floating-point operations of matrix products in a second, on as many threads as NumPy uses."""
+    a = np.full((_SIDE, _SIDE), 1 / _SIDE, precision)
+    a @ a
+    best = float("inf")
+    for _ in range(3):
+        start = clock.perf_counter()
+        a @ a
+        best = min(best, clock.perf_counter() - start)
+    return 2 * _SIDE**3 / best
+
+
+def seconds_of_product(matrix: SymmetricMatrix, vectors: int) -> float:
+    """Seconds that a product with so many vectors takes, from one tile, or from what memory gives."""
+    n = matrix.size
+    multiplying = 2 * n * n * vectors / flops_a_second("float64")
+    if matrix.in_memory or not matrix.has_blocks:
+        return multiplying + n * n * matrix.dtype.itemsize / 5e9
+    probe = slice(0, min(n, matrix.probe))
+    other = slice(n - probe.stop, n)
+    matrix.block(probe, other)
+    start = clock.perf_counter()
+    matrix.block(probe, other)
+    return multiplying + (clock.perf_counter() - start) * n * n / 2 / probe.stop**2

@@ -7,12 +7,11 @@ import math
 import numpy as np
 
 from equitangents.errors import NotPositiveDefiniteError
-from equitangents.inference.definiteness import cause, equal_rows
+from equitangents.inference.definiteness import NO_RIDGE, advice, cause, equal_rows, is_positive, is_semidefinite
 from equitangents.solvers.lanczos import extremes
 from equitangents.solvers.system import System
 
 _STEPS = 100  # of Lanczos, for λ_min of a matrix that is refused
-_INDEFINITE = 100.0  # times the rounding of the entries: a negative eigenvalue beyond it has another reason
 
 
 def check_positive(system: System, smallest: float, largest: float, factor: str = "float64") -> None:
@@ -20,7 +19,7 @@ def check_positive(system: System, smallest: float, largest: float, factor: str 
 
     factor: the precision of the factor for which the ridge that cures it is to be enough.
     """
-    if largest > 0 and smallest > blur(system, largest):
+    if is_positive(smallest, largest, blur(system, largest)):
         return
     raise not_positive(system, smallest, largest, factor)
 
@@ -32,7 +31,7 @@ def raise_if_not_positive(system: System) -> None:
 
 def check_semidefinite(system: System, smallest: float, largest: float) -> None:
     """Raise NotPositiveDefiniteError if Θ + δ has eigenvalues too negative to be rounding."""
-    if smallest >= -_INDEFINITE * blur(system, largest) and largest >= 0:
+    if is_semidefinite(smallest, largest, blur(system, largest)):
         return
     raise not_positive(system, smallest, largest)
 
@@ -107,7 +106,7 @@ def _equal_rows(system: System) -> tuple[int, int] | None:
 def _remedy(system: System, smallest: float, largest: float, factor: str) -> str:
     """The ridge that cures it, or that none does."""
     if not system.unit > 0:
-        return "its mean diagonal is not positive, so no ridge helps: check the inputs and the network"
+        return NO_RIDGE
     return f"{_ridge(system, smallest, largest, factor)} or more, or take a finite time"
 
 
@@ -116,5 +115,4 @@ def _ridge(system: System, smallest: float, largest: float, factor: str) -> str:
     grown = 10 * max(system.resolution, float(np.finfo(factor).eps))
     missing = 10 * _factor_blur(system, largest, factor) - min(smallest, 0.0)
     wanted = (system.delta + missing / (1 - grown)) / system.unit
-    digit = 10.0 ** math.floor(math.log10(wanted))
-    return f"set ridge={math.ceil(wanted / digit) * digit:.0e}"
+    return advice(wanted)

@@ -7,18 +7,18 @@ gains as many digits. λ_min(Θ + δ) ≥ λ_min(M) · λ_min(M⁻¹(Θ + δ)), 
 from __future__ import annotations
 
 import abc
+from functools import cached_property
 
 import numpy as np
 
 from equitangents.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
 from equitangents.solvers.definiteness import check_positive, lost_in_factor, refused
-from equitangents.solvers.lanczos import extremes
+from equitangents.solvers.finite_time import AtTheEnd
 from equitangents.solvers.method import Answer
-from equitangents.solvers.system import System
+from equitangents.solvers.system import System, are_solved, rounding_of
 
 _STEPS = 200
 _PATIENCE = {"float64": 12, "float32": 60}  # steps without a smaller residual
-_LARGEST = 12  # Lanczos steps for λ_max
 
 
 class Factor(Preconditioner):
@@ -57,19 +57,35 @@ class Factor(Preconditioner):
         return 1 / float(np.linalg.eigvalsh(tridiagonal)[-1])
 
 
+class Factorised(AtTheEnd):
+    """By a factor, which is made when a time of inf is first asked for."""
+
+    @abc.abstractmethod
+    def factorise(self) -> tuple[Factor, tuple[float, float]]:
+        """The factor, and λ_min of LLᵀ and λ_max of Θ + δ."""
+
+    @cached_property
+    def _factor(self) -> tuple[Factor, tuple[float, float]]:
+        return self.factorise()
+
+    def solved(self, targets: np.ndarray) -> Answer:
+        """(Θ + δ)⁻¹ Y by the factor and refinement."""
+        factor, bounds = self._factor
+        return solve_directly(self.system, factor, targets, tolerance=self.tolerance, bounds=bounds)
+
+
 def solve_directly(
     system: System, factor: Factor, targets: np.ndarray, *, tolerance: float, bounds: tuple[float, float]
 ) -> Answer:
     """(Θ + δ)⁻¹ Y by the factor and refinement; `bounds`: λ_min of LLᵀ and λ_max of Θ + δ."""
     smallest, largest = bounds
-    floor = 4 * float(np.finfo(np.float64).eps) * largest
     found = conjugate_gradients(
         system.product,
         targets,
         factor,
         tolerance=tolerance,
         steps=_STEPS,
-        floor=floor,
+        floor=rounding_of(largest),
         patience=_PATIENCE[factor.precision],
     )
     if not found.negative > 0:
@@ -77,9 +93,7 @@ def solve_directly(
     if factor.shift or factor.precision == "float32":
         smallest *= min(1.0, found.smallest)
     check_positive(system, smallest, largest, factor.precision)
-    sizes = np.linalg.norm(targets, axis=0)
-    attainable = 100 * floor * np.linalg.norm(found.solutions, axis=0) / np.where(sizes > 0, sizes, 1)
-    if not (found.residuals <= np.maximum(10 * tolerance, attainable)).all():
+    if not are_solved(found.residuals, targets, found.solutions, tolerance, largest):
         ended = (
             f"refinement leaves at a relative residual of {np.max(found.residuals):.1e}, above {tolerance:g}, after "
             f"{found.steps} steps"
@@ -97,8 +111,3 @@ def solve_directly(
         iterations=found.steps,
         notes=notes,
     )
-
-
-def largest_eigenvalue(system: System) -> float:
-    """λ_max of Θ + δ, from a few products."""
-    return extremes(system, _LARGEST)[1]

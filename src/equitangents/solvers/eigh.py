@@ -8,11 +8,10 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
-from equitangents.errors import NotFiniteError
-from equitangents.inference.memory import dense_solve_bytes
+from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.solvers.definiteness import check_positive, check_semidefinite
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
-from equitangents.solvers.system import System
+from equitangents.solvers.system import System, relative
 
 _OPERATIONS = 60  # of LAPACK's divide and conquer, over N³, at the speed of matrix products
 
@@ -22,6 +21,7 @@ class Eigh(Method):
     """All eigenvalues and eigenvectors of Θ, in float64."""
 
     name: ClassVar[str] = "eigh"
+    any_time: ClassVar[bool] = True
 
     def cost(self, task: Task) -> Cost:
         """Six matrices in float64."""
@@ -41,9 +41,7 @@ class _Decomposed(Prepared):
         """α at one time."""
         system = self._system
         if self._spectrum is None:
-            entries = system.matrix.block(slice(None), slice(None)).astype(np.float64)
-            if not np.isfinite(entries).all():
-                raise NotFiniteError(f"{system.matrix.words} holds NaN or infinite values")
+            entries = system.matrix.finite(system.matrix.block(slice(None), slice(None)).astype(np.float64))
             values, vectors = scipy.linalg.eigh(entries, driver="evd", check_finite=False, overwrite_a=True)
             self._spectrum = values + system.delta, vectors
         values, vectors = self._spectrum
@@ -54,6 +52,5 @@ class _Decomposed(Prepared):
         modes = vectors.T @ targets
         alpha = vectors @ (system.dynamics.response(values, time)[:, None] * modes)
         left = vectors @ (system.dynamics.decay(values, time)[:, None] * modes)
-        sizes = np.linalg.norm(targets, axis=0)
-        errors = np.linalg.norm(targets - left - system.product(alpha), axis=0) / np.where(sizes > 0, sizes, 1)
+        errors = relative(targets - left - system.product(alpha), targets)
         return Answer(alpha, float(np.max(errors)), smallest, largest, "float64")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,11 +13,9 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.solvers.definiteness import check_positive, check_semidefinite
 from equitangents.solvers.lanczos import basis_bytes, evolve
-from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
-from equitangents.solvers.system import System
-from equitangents.validation import check_whole
+from equitangents.solvers.method import TOLERANCE, Answer, Cost, Method, Prepared, Task, check_iterations
+from equitangents.solvers.system import System, are_solved
 
-TOLERANCE = 1e-10
 _EXPECTED = 60  # steps that forecasts assume
 
 
@@ -45,7 +44,13 @@ def respond_in_time(
     alpha = np.concatenate([part.coefficients for part in parts], axis=1)
     residual = float(np.max([part.error for part in parts]))
     if math.isinf(time):  # the bound knows nothing of rounding
-        residual = float(np.maximum(residual, _left(system, targets, alpha, tolerance, largest)))
+        left = system.left(targets, alpha)
+        if not are_solved(left, targets, alpha, tolerance, largest):
+            raise InvalidArgumentError(
+                f"Lanczos ends at a relative residual of {np.max(left):.1e}, above the tolerance {tolerance:g}; take "
+                "solver='cholesky' or 'eigh', or a larger ridge"
+            )
+        residual = float(np.maximum(residual, float(np.max(left))))
     return Answer(
         alpha,
         residual=residual,
@@ -56,18 +61,26 @@ def respond_in_time(
     )
 
 
-def _left(system: System, targets: np.ndarray, alpha: np.ndarray, tolerance: float, largest: float) -> float:
-    """The largest |Y − (Θ+δ)α|/|Y|; InvalidArgumentError where it is above what float64 leaves."""
-    sizes = np.linalg.norm(targets, axis=0)
-    sizes = np.where(sizes > 0, sizes, 1.0)
-    left = np.linalg.norm(targets - system.product(alpha), axis=0) / sizes
-    attainable = 400 * float(np.finfo(np.float64).eps) * largest * np.linalg.norm(alpha, axis=0) / sizes
-    if not (left <= np.maximum(10 * tolerance, attainable)).all():
-        raise InvalidArgumentError(
-            f"Lanczos ends at a relative residual of {np.max(left):.1e}, above the tolerance {tolerance:g}; take "
-            "solver='cholesky' or 'eigh', or a larger ridge"
-        )
-    return float(np.max(left))
+class AtTheEnd(Prepared):
+    """A method of time inf, in whose place Lanczos answers at finite ones, by at most `steps` vectors.
+
+    tolerance: of the relative residual. limit: bytes.
+    """
+
+    def __init__(self, system: System, tolerance: float, limit: int, steps: int = 1000) -> None:
+        self.system, self.tolerance, self.limit, self.steps = system, tolerance, limit, steps
+
+    def respond(self, targets: np.ndarray, time: float) -> Answer:
+        """α at one time: by the method at inf, else by Lanczos."""
+        return self.solved(targets) if math.isinf(time) else self.in_time(targets, time)
+
+    def in_time(self, targets: np.ndarray, time: float) -> Answer:
+        """α at any time by Lanczos."""
+        return respond_in_time(self.system, targets, time, tolerance=self.tolerance, steps=self.steps, limit=self.limit)
+
+    @abc.abstractmethod
+    def solved(self, targets: np.ndarray) -> Answer:
+        """(Θ + δ)⁻¹ Y."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +94,7 @@ class Lanczos(Method):
     max_iterations: int = 1000
 
     name: ClassVar[str] = "lanczos"
+    any_time: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, self.max_iterations)
@@ -100,28 +114,13 @@ class Lanczos(Method):
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """Nothing is computed before the targets are known."""
-        return _Lanczos(self, system, limit)
+        return _Lanczos(system, self.tolerance, limit, self.max_iterations)
 
 
-@dataclass(frozen=True)
-class _Lanczos(Prepared):
-    method: Lanczos
-    system: System
-    limit: int
-
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
-        """α at one time."""
-        m = self.method
-        return respond_in_time(
-            self.system, targets, time, tolerance=m.tolerance, steps=m.max_iterations, limit=self.limit
-        )
-
-
-def check_iterations(tolerance: float, iterations: int) -> None:
-    """Raise unless these are a tolerance and a number of iterations."""
-    if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
-        raise InvalidArgumentError(f"tolerance is {tolerance!r}; expected a number between 0 and 1, such as 1e-10")
-    check_whole("max_iterations", iterations, 1)
+class _Lanczos(AtTheEnd):
+    def solved(self, targets: np.ndarray) -> Answer:
+        """(Θ + δ)⁻¹ Y by Lanczos as well."""
+        return self.in_time(targets, math.inf)
 
 
 def tile_bytes(task: Task) -> int:

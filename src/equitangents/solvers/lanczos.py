@@ -18,6 +18,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.system import System
 
 _EXTREMES = 40  # steps after which estimates of extreme eigenvalues are taken as they are
+_FEW = 12  # steps for the largest alone
 _SETTLED = 1e-6  # relative change of the largest eigenvalue at which it is taken to be known
 _CHECKED = 12  # the error is looked at after every such part of the steps
 
@@ -98,6 +99,11 @@ def extremes(system: System, steps: int = _EXTREMES, start: np.ndarray | None = 
     return smallest, largest
 
 
+def largest_eigenvalue(system: System) -> float:
+    """λ_max of Θ + δ, from a few products."""
+    return extremes(system, _FEW)[1]
+
+
 def basis_bytes(size: int, columns: int, steps: int) -> int:
     """Bytes of all Lanczos vectors."""
     return 8 * size * columns * (steps + 4)
@@ -131,12 +137,7 @@ def _tridiagonal(
         values, vectors = scipy.linalg.eigh_tridiagonal(diagonal[:used, column], beside[: used - 1, column])
         low, high = min(low, float(values[0])), max(high, float(values[-1]))
         _check_rate(system, high, time)
-        clipped = np.maximum(values, 0.0)
-        if math.isinf(time):
-            known = values > used * np.finfo(np.float64).eps * abs(values).max()  # what is less, rounding makes of 0
-            response = np.divide(1.0, clipped, out=np.zeros_like(clipped), where=known)
-        else:
-            response = system.dynamics.response(clipped, time)
+        response = system.response(np.maximum(values, 0.0), time, used * np.finfo(np.float64).eps * abs(values).max())
         weights[:used, column] = vectors @ (response * vectors[0])
         errors[column] = 2 * beside[used - 1, column] * abs(weights[used - 1, column])
     return weights, errors, (low, high)

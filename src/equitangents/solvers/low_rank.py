@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
-from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
+from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import relative_resolution
-from equitangents.solvers.low_rank_factors import held_part, pivoted_cholesky
+from equitangents.solvers.low_rank_factors import cheap_pivots, pivoted_cholesky
 from equitangents.solvers.matrices import PartMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
@@ -35,6 +35,7 @@ class _LowRank(Method, abc.ABC):
     seed: int = 0
 
     exact: ClassVar[bool] = False
+    any_time: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.rank is not None:
@@ -75,13 +76,12 @@ class Nystrom(_LowRank):
 
     def landmarks(self, matrix: SymmetricMatrix, rank: int) -> np.ndarray:
         """Pivots, from all rows or from a random part of them."""
-        rng = np.random.default_rng(self.seed)
-        cheap = matrix.landmark_rows(rank, rng)
+        cheap = cheap_pivots(matrix, rank, seed=self.seed)
         if cheap is not None:
-            return cheap[pivoted_cholesky(held_part(matrix, cheap), rank, seed=self.seed).pivots]
+            return cheap
         if matrix.size <= _OVERSAMPLED * rank:
             return pivoted_cholesky(matrix, rank, seed=self.seed).pivots
-        drawn = rng.choice(matrix.size, _OVERSAMPLED * rank, replace=False)
+        drawn = np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False)
         return drawn[pivoted_cholesky(PartMatrix(matrix, np.sort(drawn)), rank, seed=self.seed).pivots]
 
 
@@ -137,11 +137,8 @@ class _Span:
     def weights(self, time: float) -> np.ndarray:
         """Weights of the landmarks at one time; at inf, of what is above rounding."""
         values, vectors = self._modes
-        if math.isinf(time):
-            known = values > self._system.size * np.finfo(np.float64).eps * float(values[-1])
-            response = np.divide(1.0, values, out=np.zeros_like(values), where=known)
-        else:
-            response = self._system.dynamics.response(values, time)
+        rounding = self._system.size * np.finfo(np.float64).eps * float(values[-1])
+        response = self._system.response(values, time, rounding)
         return self._root @ (vectors @ (response[:, None] * (vectors.T @ self._pulls)))
 
 
@@ -176,9 +173,7 @@ class _Spanned(Prepared):
 
     def _pass(self, landmarks: np.ndarray, targets: np.ndarray) -> tuple[_Span, _Span]:
         matrix, m = self._system.matrix, len(landmarks)
-        corner = matrix.rectangle(landmarks, landmarks).astype(np.float64)
-        if not np.isfinite(corner).all():
-            raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
+        corner = matrix.finite(matrix.rectangle(landmarks, landmarks).astype(np.float64))
         half = max(1, m // 2)
         both = (
             _Span(self._system, corner, targets.shape[1]),
@@ -186,9 +181,7 @@ class _Spanned(Prepared):
         )
         everything = np.arange(matrix.size)
         for rows in spans(matrix.size, _ROWS):
-            block = matrix.rectangle(everything[rows], landmarks).astype(np.float64, copy=False)
-            if not np.isfinite(block).all():
-                raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
+            block = matrix.finite(matrix.rectangle(everything[rows], landmarks).astype(np.float64, copy=False))
             for span in both:
                 span.add(block, targets[rows])
         return both

@@ -45,9 +45,7 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> Pivote
         count = min(_BLOCK, max(1, rank // 10), rank - held)
         drawn = rng.choice(n, count, p=left / total)
         proposed, where = np.unique(drawn, return_inverse=True)
-        residual = matrix.columns(proposed) - factor[:, :held] @ factor[proposed, :held].T
-        if not np.isfinite(residual).all():
-            raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
+        residual = matrix.finite(matrix.columns(proposed) - factor[:, :held] @ factor[proposed, :held].T)
         chosen, corner = _accepted(residual[proposed], where, left[proposed], rng)
         if not len(chosen):
             break
@@ -59,17 +57,19 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> Pivote
     return Pivoted(factor[:, :held], pivots[:held], max(0.0, float(left.sum())))
 
 
-def held_part(matrix: SymmetricMatrix, rows: np.ndarray) -> ArrayMatrix:
-    """The entries of some rows and columns, in memory, made exactly symmetric."""
+def cheap_pivots(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarray | None:
+    """Pivots among the rows whose columns are cheap; None where all are."""
+    rows = matrix.landmark_rows(rank, np.random.default_rng(seed))
+    if rows is None:
+        return None
     entries = matrix.rectangle(rows, rows)
-    return ArrayMatrix((entries + entries.T) / 2, matrix.words)
+    held = ArrayMatrix((entries + entries.T) / 2, matrix.words)
+    return rows[pivoted_cholesky(held, rank, seed=seed).pivots]
 
 
 def factor_on(matrix: SymmetricMatrix, pivots: np.ndarray) -> np.ndarray:
     """F (N, rank) with F Fᵀ = C W⁺ Cᵀ for the columns C of some pivots, all read at once, and W = C at the pivots."""
-    columns = matrix.columns(pivots)
-    if not np.isfinite(columns).all():
-        raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
+    columns = matrix.finite(matrix.columns(pivots))
     values, vectors = scipy.linalg.eigh((columns[pivots] + columns[pivots].T) / 2)
     keep = values > max(float(values[-1]), 0.0) * len(values) * np.finfo(matrix.dtype).eps
     return columns @ (vectors[:, keep] / np.sqrt(values[keep]))

@@ -72,9 +72,7 @@ class SymmetricMatrix(abc.ABC):
         """All entries in one array of `dtype`; those below the diagonal are mirrored. NotFiniteError for NaN."""
         array = np.empty((self.size, self.size), dtype or self.dtype)
         for rows, columns in self.tiles():
-            entries = self.block(rows, columns)
-            if not np.isfinite(entries).all():
-                raise NotFiniteError(f"{self.words} holds NaN or infinite values")
+            entries = self.finite(self.block(rows, columns))
             array[rows, columns] = entries
             array[columns, rows] = entries.T
         return array
@@ -97,6 +95,12 @@ class SymmetricMatrix(abc.ABC):
         """The tiles on and above the diagonal."""
         parts = list(spans(self.size, self.tile))
         return ((parts[i], parts[j]) for i in range(len(parts)) for j in range(i, len(parts)))
+
+    def finite(self, entries: np.ndarray) -> np.ndarray:
+        """Entries that were read, unless they are not finite; then NotFiniteError."""
+        if not np.isfinite(entries).all():
+            raise NotFiniteError(f"{self.words} holds NaN or infinite values")
+        return entries
 
     def checked(self, product: np.ndarray) -> np.ndarray:
         """A product, unless it is not finite; then NotFiniteError."""

@@ -8,7 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.system import System
+from equitangents.validation import check_whole
+
+TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class Method(abc.ABC):
 
     name: ClassVar[str]
     exact: ClassVar[bool] = True  # up to the residual that it reports
+    any_time: ClassVar[bool] = False  # whether it answers at finite times itself, so that Lanczos need not
 
     @property
     def reads_entries(self) -> bool:
@@ -84,3 +89,16 @@ class Method(abc.ABC):
     @abc.abstractmethod
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """Get ready; `limit` bytes may be used, and the matrix's array may be overwritten if `consumed`."""
+
+
+def check_iterations(tolerance: float, iterations: int) -> None:
+    """Raise unless these are a tolerance and a number of iterations."""
+    if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
+        raise InvalidArgumentError(f"tolerance is {tolerance!r}; expected a number between 0 and 1, such as 1e-10")
+    check_whole("max_iterations", iterations, 1)
+
+
+def check_precision(precision: str | None) -> None:
+    """Raise unless this is the precision of a factor, or None."""
+    if precision not in (None, "float32", "float64"):
+        raise InvalidArgumentError(f"precision is {precision!r}; expected 'float32', 'float64' or None")

@@ -7,6 +7,7 @@ run with a stand-in for `potrs` alone, on processors: no machine with two GPUs w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, ClassVar
@@ -18,10 +19,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from equitangents.errors import EquitangentsError, InvalidArgumentError, MemoryLimitError, MissingLibraryError
 from equitangents.formatting import memory_size
 from equitangents.solvers.definiteness import check_positive, lost_in_factor
-from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time
+from equitangents.solvers.finite_time import AtTheEnd
 from equitangents.solvers.lanczos import extremes
-from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
-from equitangents.solvers.system import System
+from equitangents.solvers.method import TOLERANCE, Answer, Cost, Method, Prepared, Task, check_iterations
+from equitangents.solvers.system import System, are_solved
 from equitangents.validation import check_whole
 
 _FEWEST = 2  # GPUs
@@ -76,7 +77,7 @@ class MultiGPU(Method):
         return _OnGPUs(self, system, limit, found, potrs())
 
 
-def gpus() -> list[Any]:
+def gpus() -> list[jax.Device]:
     """The GPUs that JAX sees from this process."""
     try:
         return list(jax.local_devices(backend="gpu"))
@@ -84,7 +85,7 @@ def gpus() -> list[Any]:
         return []
 
 
-def potrs() -> Any:
+def potrs() -> Callable[..., Any]:
     """The one function of jaxmg that is used; MissingLibraryError without it."""
     try:
         import jaxmg
@@ -101,16 +102,16 @@ def potrs() -> Any:
     return jaxmg.potrs
 
 
-class _OnGPUs(Prepared):
-    def __init__(self, method: MultiGPU, system: System, limit: int, found: list[Any], potrs: Any) -> None:
-        self._method, self._system, self._limit = method, system, limit
-        self._gpus, self._potrs = found, potrs
+class _OnGPUs(AtTheEnd):
+    def __init__(
+        self, method: MultiGPU, system: System, limit: int, found: list[jax.Device], potrs: Callable[..., Any]
+    ) -> None:
+        super().__init__(system, method.tolerance, limit)
+        self._method, self._gpus, self._potrs = method, found, potrs
 
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
-        """α at one time: by the GPUs at inf, else by Lanczos on this machine's processors."""
-        system, tolerance = self._system, self._method.tolerance
-        if not np.isinf(time):
-            return respond_in_time(system, targets, time, tolerance=tolerance, steps=1000, limit=self._limit)
+    def solved(self, targets: np.ndarray) -> Answer:
+        """(Θ + δ)⁻¹ Y by the GPUs."""
+        system, tolerance = self.system, self.tolerance
         self._check_room(targets.shape[1])
         smallest, largest = extremes(system, _STEPS)
         check_positive(system, smallest, largest)
@@ -126,7 +127,7 @@ class _OnGPUs(Prepared):
 
     def _solved(self, targets: np.ndarray) -> tuple[np.ndarray, int]:
         """What `potrs` makes of the rows on all GPUs, and its status, which is 0 where all is well."""
-        size, tile = self._system.size, self._method.tile
+        size, tile = self.system.size, self._method.tile
         filled = _filled(size, len(self._gpus), tile)
         right = np.zeros((filled, targets.shape[1]))
         right[:size] = targets
@@ -150,7 +151,7 @@ class _OnGPUs(Prepared):
 
     def _rows(self, first: int, count: int, filled: int) -> np.ndarray:
         """Some rows of Θ + δ with what fills them up: the mean diagonal on the diagonal."""
-        system = self._system
+        system = self.system
         end = min(first + count, system.size)
         part = np.zeros((count, filled))
         if first < end:
@@ -161,23 +162,20 @@ class _OnGPUs(Prepared):
 
     def _check_room(self, outputs: int) -> None:
         """Raise MemoryLimitError where a GPU says that it has less memory than its part takes."""
-        needed = self._method.device_memory(self._system.size, outputs, len(self._gpus))
+        needed = self._method.device_memory(self.system.size, outputs, len(self._gpus))
         for gpu in self._gpus:
             free = (gpu.memory_stats() or {}).get("bytes_limit")
             if free is not None and needed > free:
                 raise MemoryLimitError(
-                    f"{self._system.size} rows take about {memory_size(needed)} on each of {len(self._gpus)} GPUs, and "
+                    f"{self.system.size} rows take about {memory_size(needed)} on each of {len(self._gpus)} GPUs, and "
                     f"{gpu} has {memory_size(free)}; take more GPUs, solver='out-of-core' or 'pcg'"
                 )
 
 
 def _residual(system: System, targets: np.ndarray, solution: np.ndarray, tolerance: float, largest: float) -> float:
     """The largest relative residual; EquitangentsError for one that no Cholesky factorisation leaves."""
-    sizes = np.linalg.norm(targets, axis=0)
-    sizes = np.where(sizes > 0, sizes, 1.0)
-    residuals = np.linalg.norm(targets - system.product(solution), axis=0) / sizes
-    rounding = 400 * float(np.finfo(np.float64).eps) * largest * np.linalg.norm(solution, axis=0) / sizes
-    if not (residuals <= np.maximum(10 * tolerance, rounding)).all():
+    residuals = system.left(targets, solution)
+    if not are_solved(residuals, targets, solution, tolerance, largest):
         raise EquitangentsError(
             f"what the GPUs returned has a relative residual of {np.max(residuals):.1e}, above {tolerance:g}, and is "
             "not used; take solver='cholesky', 'out-of-core' or 'pcg'"

@@ -19,13 +19,13 @@ import numpy as np
 import scipy.linalg
 
 from equitangents._types import FileName
-from equitangents.errors import InvalidArgumentError, NotFiniteError
+from equitangents.errors import InvalidArgumentError
 from equitangents.files import real
 from equitangents.formatting import duration
 from equitangents.solvers.definiteness import blur, lost_in_factor, refused
-from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
-from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time
-from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
+from equitangents.solvers.direct import Factor, Factorised
+from equitangents.solvers.lanczos import largest_eigenvalue
+from equitangents.solvers.method import TOLERANCE, Cost, Method, Prepared, Task, check_iterations, check_precision
 from equitangents.solvers.system import System
 from equitangents.tiles.chunks import Chunks, Index
 from equitangents.tiles.place import ObjectPath, Place, place
@@ -61,8 +61,7 @@ class OutOfCore(Method):
         check_iterations(self.tolerance, 1)
         if self.tile is not None:
             check_whole("tile", self.tile, 1)
-        if self.precision not in (None, "float32", "float64"):
-            raise InvalidArgumentError(f"precision is {self.precision!r}; expected 'float32', 'float64' or None")
+        check_precision(self.precision)
 
     def cost(self, task: Task) -> Cost:
         """N³/3 operations at two thirds of full speed, one row of tiles in memory, half the matrix on disk."""
@@ -163,9 +162,7 @@ class TiledFactor(Factor):
     def _made(self, i: int, j: int) -> np.ndarray:
         """One tile of the factor, from those before it."""
         rows, columns = self._span(i), self._span(j)
-        left = np.array(self._system.matrix.block(rows, columns), self.precision)
-        if not np.isfinite(left).all():
-            raise NotFiniteError(f"{self._system.matrix.words} holds NaN or infinite values")
+        left = self._system.matrix.finite(np.array(self._system.matrix.block(rows, columns), self.precision))
         if i == j:
             left[np.diag_indices_from(left)] += self._system.delta
         for k in range(j):
@@ -193,24 +190,14 @@ class TiledFactor(Factor):
         return refused(self._system, max(pivot, -rounding))
 
 
-class _OnDisk(Prepared):
+class _OnDisk(Factorised):
     def __init__(self, method: OutOfCore, system: System, base: Place, side: int, limit: int) -> None:
-        self._method, self._system, self._limit = method, system, limit
-        self._base, self._side = base, side
-        self._factor: TiledFactor | None = None
-        self._bounds = (np.nan, np.nan)
+        super().__init__(system, method.tolerance, limit)
+        self._precision, self._base, self._side = method._precision, base, side
 
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
-        """α at one time: by the factor at inf, else by Lanczos."""
-        tolerance = self._method.tolerance
-        if not np.isinf(time):
-            return respond_in_time(self._system, targets, time, tolerance=tolerance, steps=1000, limit=self._limit)
-        if self._factor is None:
-            self._factor = self._factorise()
-        return solve_directly(self._system, self._factor, targets, tolerance=tolerance, bounds=self._bounds)
-
-    def _factorise(self) -> TiledFactor:
-        system, precision = self._system, self._method._precision
+    def factorise(self) -> tuple[Factor, tuple[float, float]]:
+        """The factor in a folder that is named by what it is of."""
+        system, precision = self.system, self._precision
         about = {
             "matrix": system.matrix.fingerprint(),
             "size": system.size,
@@ -228,8 +215,7 @@ class _OnDisk(Prepared):
         there = len(factor.tiles) - len(factor.missing)
         logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
         factor.compute()
-        self._bounds = factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system)
-        return factor
+        return factor, (factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system))
 
 
 def factor_errors(folder: Place, kept: str = "") -> AbstractContextManager[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -10,13 +11,12 @@ import numpy as np
 from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.conjugate_gradients import LowRank, Preconditioner, Unchanged, conjugate_gradients
 from equitangents.solvers.definiteness import check_positive, raise_if_not_positive, refused
-from equitangents.solvers.direct import largest_eigenvalue
-from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time, tile_bytes
-from equitangents.solvers.lanczos import extremes
-from equitangents.solvers.low_rank_factors import factor_on, held_part, nystrom_sketch, pivoted_cholesky
+from equitangents.solvers.finite_time import AtTheEnd, tile_bytes
+from equitangents.solvers.lanczos import extremes, largest_eigenvalue
+from equitangents.solvers.low_rank_factors import cheap_pivots, factor_on, nystrom_sketch, pivoted_cholesky
 from equitangents.solvers.matrices import SymmetricMatrix
-from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
-from equitangents.solvers.system import System
+from equitangents.solvers.method import TOLERANCE, Answer, Cost, Method, Prepared, Task, check_iterations
+from equitangents.solvers.system import System, are_solved, rounding_of
 from equitangents.validation import check_whole
 
 _LARGEST = 6  # Lanczos steps for λ_max, from the preconditioner's eigenvector
@@ -75,77 +75,64 @@ class PCG(Method):
         return _Conjugate(self, system, limit)
 
 
-class _Conjugate(Prepared):
+class _Conjugate(AtTheEnd):
     def __init__(self, method: PCG, system: System, limit: int) -> None:
-        self._method, self._system, self._limit = method, system, limit
-        self._preconditioner: Preconditioner | None = None
-        self._rank, self._largest = 0, np.nan
+        super().__init__(system, method.tolerance, limit, method.max_iterations)
+        self._method = method
 
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
-        """α at one time: by conjugate gradients at inf, else by Lanczos."""
-        m, system = self._method, self._system
-        if not np.isinf(time):
-            return respond_in_time(
-                system, targets, time, tolerance=m.tolerance, steps=m.max_iterations, limit=self._limit
-            )
-        if self._preconditioner is None:
-            self._preconditioner = self._prepared()
-        floor = 4 * float(np.finfo(np.float64).eps) * self._largest
+    def solved(self, targets: np.ndarray) -> Answer:
+        """(Θ + δ)⁻¹ Y by conjugate gradients."""
+        m, system = self._method, self.system
+        preconditioner, rank, largest = self._prepared
         found = conjugate_gradients(
             system.product,
             targets,
-            self._preconditioner,
+            preconditioner,
             tolerance=m.tolerance,
             steps=m.max_iterations,
-            floor=floor,
+            floor=rounding_of(largest),
             patience=_PATIENCE,
         )
         if not found.negative > 0:
             raise refused(system, found.negative)
         smallest = max(found.smallest, system.delta) if np.isfinite(found.smallest) else np.nan
         worst = float(np.max(found.residuals))
-        sizes = np.linalg.norm(targets, axis=0)
-        attainable = 100 * floor * np.linalg.norm(found.solutions, axis=0) / np.where(sizes > 0, sizes, 1)
-        solved = (found.residuals <= np.maximum(10 * m.tolerance, attainable)).all()
         if np.isfinite(smallest):
-            check_positive(system, smallest, self._largest)
-        if not solved:
+            check_positive(system, smallest, largest)
+        if not are_solved(found.residuals, targets, found.solutions, m.tolerance, largest):
             raise_if_not_positive(system)
             raise InvalidArgumentError(
                 f"conjugate gradients end at a relative residual of {worst:.1e} after {found.steps} steps, above the "
-                f"tolerance {m.tolerance:g} (smallest eigenvalue about {smallest:.1e}, largest {self._largest:.1e}); "
-                f"raise rank (now {self._rank}), ridge or tolerance, or take solver='cholesky' or 'out-of-core'"
+                f"tolerance {m.tolerance:g} (smallest eigenvalue about {smallest:.1e}, largest {largest:.1e}); "
+                f"raise rank (now {rank}), ridge or tolerance, or take solver='cholesky' or 'out-of-core'"
             )
         return Answer(
             found.solutions,
             residual=worst,
             smallest=smallest,
-            largest=self._largest,
+            largest=largest,
             precision=f"float64 on {system.matrix.dtype.name} entries",
             iterations=found.steps,
-            rank=self._rank or None,
+            rank=rank or None,
             notes=(f"preconditioner {m.preconditioner}",),
         )
 
-    def _prepared(self) -> Preconditioner:
-        m, system = self._method, self._system
+    @cached_property
+    def _prepared(self) -> tuple[Preconditioner, int, float]:
+        """The preconditioner, its rank, and λ_max of Θ + δ."""
+        m, system = self._method, self.system
         rank = m.rank_of(system.size)
         if m.preconditioner == "none":
-            self._largest = largest_eigenvalue(system)
-            return Unchanged()
+            return Unchanged(), 0, largest_eigenvalue(system)
         if m.preconditioner == "rpcholesky":
             factor = _pivoted_factor(system.matrix, rank, m.seed)
         else:
             factor = nystrom_sketch(system.matrix, rank, seed=m.seed)
         made = LowRank(factor, system.delta)
-        self._rank = len(made.values)
-        self._largest = extremes(system, _LARGEST, made.vectors[:, -1:])[1]
-        return made
+        return made, len(made.values), extremes(system, _LARGEST, made.vectors[:, -1:])[1]
 
 
 def _pivoted_factor(matrix: SymmetricMatrix, rank: int, seed: int) -> np.ndarray:
     """A factor on pivots of all rows, or of the rows whose columns are cheap where others are not."""
-    cheap = matrix.landmark_rows(rank, np.random.default_rng(seed))
-    if cheap is None:
-        return pivoted_cholesky(matrix, rank, seed=seed).factor
-    return factor_on(matrix, cheap[pivoted_cholesky(held_part(matrix, cheap), rank, seed=seed).pivots])
+    pivots = cheap_pivots(matrix, rank, seed=seed)
+    return pivoted_cholesky(matrix, rank, seed=seed).factor if pivots is None else factor_on(matrix, pivots)

@@ -18,7 +18,7 @@ import scipy.linalg
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.solvers.matrices import Span, SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
-from equitangents.solvers.system import System
+from equitangents.solvers.system import System, relative
 
 _ROWS = 2048  # of F, brought to float64 at once
 _TILE = 1024
@@ -84,6 +84,7 @@ class Primal(Method):
     features: int
 
     name: ClassVar[str] = "primal"
+    any_time: ClassVar[bool] = True
 
     def cost(self, task: Task) -> Cost:
         """F, one pass over it, and four matrices of min(N, m) rows."""
@@ -137,8 +138,7 @@ class _InPrimal(Prepared):
             per = np.divide(response, values, out=np.zeros_like(values), where=known)
             alpha = matrix.spread(vectors @ (per[:, None] * modes))
             image, wanted = squares @ weights + system.delta * weights, vectors @ ((1 - decay)[:, None] * modes)
-        sizes = np.linalg.norm(pulls, axis=0)
-        errors = np.linalg.norm(image - wanted, axis=0) / np.where(sizes > 0, sizes, 1)
+        errors = relative(image - wanted, pulls)
         smallest = float(shifted[0]) if dual else system.delta
         return Answer(
             alpha,

@@ -12,6 +12,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -20,12 +21,12 @@ import scipy.linalg
 from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.conjugate_gradients import DIVERGED, LowRank
 from equitangents.solvers.definiteness import refused
-from equitangents.solvers.direct import largest_eigenvalue
-from equitangents.solvers.finite_time import TOLERANCE, check_iterations, respond_in_time
+from equitangents.solvers.finite_time import AtTheEnd
+from equitangents.solvers.lanczos import largest_eigenvalue
 from equitangents.solvers.low_rank_factors import nystrom_sketch
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
-from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
-from equitangents.solvers.system import System
+from equitangents.solvers.method import TOLERANCE, Answer, Cost, Method, Prepared, Task, check_iterations
+from equitangents.solvers.system import System, rounding_of
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -84,24 +85,24 @@ class SketchAndProject(Method):
         return _Sweeping(self, system, limit)
 
 
-class _Sweeping(Prepared):
+class _Sweeping(AtTheEnd):
     def __init__(self, method: SketchAndProject, system: System, limit: int) -> None:
-        self._method, self._system, self._limit = method, system, limit
-        self._largest = math.nan
+        super().__init__(system, method.tolerance, limit)
+        self._method = method
 
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
-        """α at one time: by sweeps at inf, else by Lanczos."""
-        m, system = self._method, self._system
-        if not np.isinf(time):
-            return respond_in_time(system, targets, time, tolerance=m.tolerance, steps=1000, limit=self._limit)
+    @cached_property
+    def _largest(self) -> float:
+        return largest_eigenvalue(self.system)
+
+    def solved(self, targets: np.ndarray) -> Answer:
+        """(Θ + δ)⁻¹ Y by sweeps."""
+        m, system = self._method, self.system
         if not system.delta > 0:
             raise InvalidArgumentError(
                 "solver is 'sketch-and-project', whose speed comes from the ridge, and the ridge is 0; give a ridge, "
                 "such as 1e-3, or take solver='pcg' or 'out-of-core'"
             )
-        if math.isnan(self._largest):
-            self._largest = largest_eigenvalue(system)
-        found = _sweep(system, targets, m, 4 * float(np.finfo(np.float64).eps) * self._largest)
+        found = _sweep(system, targets, m, rounding_of(self._largest))
         worst = float(np.max(found.residuals))
         if not found.solved:
             verb = "diverges and stops" if worst > DIVERGED else "stands still and stops" if found.stalled else "ends"

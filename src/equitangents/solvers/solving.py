@@ -14,12 +14,11 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.keywords import renamed
 from equitangents.memory import check_memory, default_memory_limit
-from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, too_large
+from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, seconds_of_product, too_large
 from equitangents.solvers.definiteness import blur
 from equitangents.solvers.matrices import ArrayMatrix, OperatorMatrix, SymmetricMatrix, as_matrix, spans
 from equitangents.solvers.method import Answer, Method, Prepared, Task
 from equitangents.solvers.solution import Report, Solution
-from equitangents.solvers.speed import seconds_of_product
 from equitangents.solvers.system import System
 from equitangents.validation import check_array
 
@@ -102,7 +101,7 @@ class Solver:
         return Solution(answer.coefficients * unit, report, answer.support)
 
     def _report(self, plan: Plan, answer: Answer, time: float, seconds: float) -> Report:
-        by_krylov = plan.method.exact and not math.isinf(time) and plan.solver not in ("eigh", "lanczos", "primal")
+        by_krylov = not (plan.method.any_time or math.isinf(time))
         reason = plan.reason
         if by_krylov:
             reason += f", and time {time:g} is finite, where Lanczos stands in for {plan.solver}"

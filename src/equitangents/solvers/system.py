@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,3 +50,32 @@ class System:
         """(Θ + δ) V, in float64."""
         product = self.matrix.product(vectors)
         return product + self.delta * vectors if self.delta else product
+
+    def response(self, eigenvalues: np.ndarray, time: float, rounding: float) -> np.ndarray:
+        """φ_t of eigenvalues ≥ 0; at time inf, 0 of those up to `rounding`, which makes such numbers of 0."""
+        if not math.isinf(time):
+            return self.dynamics.response(eigenvalues, time)
+        return np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=eigenvalues > rounding)
+
+    def left(self, targets: np.ndarray, solutions: np.ndarray) -> np.ndarray:
+        """|Y − (Θ + δ) α|/|Y| of each column."""
+        return relative(targets - self.product(solutions), targets)
+
+
+def relative(vectors: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """|V|/|Y| of each column, |V| where Y is 0."""
+    sizes = np.linalg.norm(targets, axis=0)
+    return np.linalg.norm(vectors, axis=0) / np.where(sizes > 0, sizes, 1.0)
+
+
+def rounding_of(largest: float) -> float:
+    """What rounding in float64 leaves of |Y − (Θ + δ) α|/|α|, for an eigenvalue λ_max of Θ + δ."""
+    return 4 * float(np.finfo(np.float64).eps) * largest
+
+
+def are_solved(
+    residuals: np.ndarray, targets: np.ndarray, solutions: np.ndarray, tolerance: float, largest: float
+) -> bool:
+    """Whether relative residuals are those that were asked for, or what float64 leaves."""
+    attainable = 100 * rounding_of(largest) * relative(solutions, targets)
+    return bool((residuals <= np.maximum(10 * tolerance, attainable)).all())

@@ -12,7 +12,7 @@ from equitangents.validation import check_array
 MAX_BANDLIMIT = 256  # transforms are dense; far beyond what kernels can use
 
 
-def check_bandlimit(name: str, value: Any) -> int:
+def check_bandlimit(name: str, value: object) -> int:
     """A whole number from 1 to MAX_BANDLIMIT."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidTypeError(f"{name} is {value!r}; expected a whole number")

@@ -10,8 +10,9 @@ differentiable as often as wanted.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +48,11 @@ def harmonics(x: Float[ArrayLike, "*batch 3"], bandlimit: int) -> Float[ArrayLik
     return polynomials(x, bandlimit)
 
 
-def polynomials(x: Any, bandlimit: int) -> Any:
+@overload
+def polynomials(x: np.ndarray, bandlimit: int) -> np.ndarray: ...
+@overload
+def polynomials(x: ArrayLike, bandlimit: int) -> ArrayLike: ...
+def polynomials(x: ArrayLike, bandlimit: int) -> ArrayLike:
     """Spherical harmonics as `harmonics` gives them, of directions that were checked."""
     xp = jnp if isinstance(x, jax.Array) else np
     u, v, z = x[..., 0], x[..., 1], x[..., 2]
@@ -63,7 +68,7 @@ def polynomials(x: Any, bandlimit: int) -> Any:
     return xp.stack(values, axis=-1)
 
 
-def _legendre(z: Any, m: int, bandlimit: int) -> Any:
+def _legendre(z: ArrayLike, m: int, bandlimit: int) -> Iterator[ArrayLike]:
     """N_lm P_l^m(z) / sin^m θ for l = m, m + 1, ..., √2 included."""
     start = math.sqrt((2 if m else 1) / (4 * math.pi)) * math.prod(
         math.sqrt((2 * k + 1) / (2 * k)) for k in range(1, m + 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -136,7 +135,7 @@ def _synthesis(grid: SphereGrid, bandlimit: int) -> np.ndarray:
     return basis
 
 
-def _multiply(subscripts: str, a: Any, b: Any) -> Any:
+def _multiply(subscripts: str, a: ArrayLike, b: ArrayLike) -> ArrayLike:
     if isinstance(a, jax.Array) or isinstance(b, jax.Array):
         return jnp.einsum(subscripts, a, b, precision=jax.lax.Precision.HIGHEST)
     return np.einsum(subscripts, a, b, optimize=True)

@@ -7,6 +7,7 @@ improper R (determinant -1) is as good as a proper one.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -46,7 +47,7 @@ def wigner(R: Float[ArrayLike, "*batch 3 3"], bandlimit: int) -> tuple[Float[Arr
         return tuple(b.reshape((*batch, *b.shape[1:])) for b in blocks)
 
 
-def _block(xp: Any, R: Any, l: int) -> Any:
+def _block(xp: ModuleType, R: ArrayLike, l: int) -> ArrayLike:
     grid = gauss_legendre(l + 1)
     points = grid.points.reshape(-1, 3)
     here = slice(l * l, (l + 1) ** 2)
@@ -60,7 +61,7 @@ def _block(xp: Any, R: Any, l: int) -> Any:
     return xp.concatenate(parts)
 
 
-def _precise(xp: Any) -> dict[str, Any]:
+def _precise(xp: ModuleType) -> dict[str, Any]:
     return {"optimize": True} if xp is np else {"precision": jax.lax.Precision.HIGHEST}
 
 
@@ -98,7 +99,7 @@ def rotate(
         return xp.concatenate(parts, axis=-2)
 
 
-def check_rotations(name: str, R: Any) -> Any:
+def check_rotations(name: str, R: ArrayLike) -> ArrayLike:
     """`R` (..., 3, 3) if its matrices are orthogonal."""
     R = check_array(name, R, min_rank=2)
     if R.shape[-2:] != (3, 3):

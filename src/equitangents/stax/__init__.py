@@ -6,20 +6,36 @@ init_fn, apply_fn, kernel_fn = stax.serial(stax.Dense(512), stax.Relu(), stax.De
 ```
 """
 
-from equitangents.stax.combinators import FanInConcat, FanInSum, FanOut, parallel, repeat, serial
-from equitangents.stax.elementwise import (
+from equitangents.stax.arguments import AggregateImplementation, AttentionMechanism, PositionalEmbedding
+from equitangents.stax.kernel import Kernel
+from equitangents.stax.layers import (
     ABRelu,
     Abs,
+    Aggregate,
+    AvgPool,
+    Conv,
+    ConvLocal,
     Cos,
+    Dense,
+    Dropout,
     Elementwise,
     ElementwiseNumerical,
     Erf,
     Exp,
     ExpNormalized,
+    FanInConcat,
+    FanInSum,
+    FanOut,
+    Flatten,
     Gabor,
     Gaussian,
     Gelu,
+    GlobalAvgPool,
+    GlobalSelfAttention,
+    GlobalSumPool,
     Hermite,
+    Identity,
+    LayerNorm,
     LeakyRelu,
     Monomial,
     Polynomial,
@@ -29,23 +45,6 @@ from equitangents.stax.elementwise import (
     Sigmoid_like,
     Sign,
     Sin,
-)
-from equitangents.stax.enumerations import AggregateImplementation, AttentionMechanism, PositionalEmbedding
-from equitangents.stax.kernel import Kernel
-from equitangents.stax.layers import StaxLayer
-from equitangents.stax.linear import (
-    Aggregate,
-    AvgPool,
-    Conv,
-    ConvLocal,
-    Dense,
-    Dropout,
-    Flatten,
-    GlobalAvgPool,
-    GlobalSelfAttention,
-    GlobalSumPool,
-    Identity,
-    LayerNorm,
     SumPool,
 )
 from equitangents.stax.missing import (
@@ -64,6 +63,7 @@ from equitangents.stax.missing import (
     supports_masking,
     unmask_fn,
 )
+from equitangents.stax.triples import StaxLayer, parallel, repeat, serial
 
 __all__ = [
     "ABRelu",

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents import precision
+from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidTypeError, ShapeError
-from equitangents.stax.nodes import Axes, Node, axes_before
-from equitangents.stax.patterns import pattern_of
+from equitangents.nn.parallel import Branches
+from equitangents.stax.kernel import Kernel
+from equitangents.stax.tree import Axes, Node, Signals, branches_of, signal_of
 from equitangents.structured import NEURAL_TANGENTS, Graphs, Masked
 
+Input = ArrayLike | Masked | Graphs
+Inputs = Input | Kernel | tuple["Inputs", ...] | list["Inputs"]
+Shape = tuple[int, ...]
+_SAME = 1e-12  # inputs that differ by less are one, as in neural-tangents
 
-def moved(x: Any, axes: Axes | None) -> Any:
-    """An array (or shape, of which there are only tuples) with the batch first and the channels last."""
+
+def moved(x: ArrayLike, axes: Axes | None) -> ArrayLike:
+    """An array with the batch first and the channels last."""
     if axes is None or axes == (0, -1):
         return x
     return (jnp if isinstance(x, jax.Array) else np).moveaxis(x, *_moves(axes, x.ndim))
 
 
-def moved_back(x: Any, axes: Axes | None) -> Any:
+def moved_back(x: ArrayLike, axes: Axes | None) -> ArrayLike:
     """An array with batch first and channels last, with both put back to where the axes have them."""
     if axes is None or axes == (0, -1):
         return x
@@ -29,16 +38,10 @@ def moved_back(x: Any, axes: Axes | None) -> Any:
     return (jnp if isinstance(x, jax.Array) else np).moveaxis(x, target, source)
 
 
-def moved_shape(shape: tuple[int, ...], axes: Axes | None, *, back: bool = False) -> tuple[int, ...]:
+def moved_shape(shape: Shape, axes: Axes | None, *, back: bool = False) -> Shape:
     """What becomes of a shape, in which sizes may be -1."""
-    if axes is None or axes == (0, -1):
-        return shape
-    order = (
-        moved_back(np.empty(range(1, len(shape) + 1)), axes)
-        if back
-        else moved(np.empty(range(1, len(shape) + 1)), axes)
-    )
-    return tuple(shape[n - 1] for n in order.shape)
+    order = np.empty(range(1, len(shape) + 1))
+    return tuple(shape[n - 1] for n in (moved_back(order, axes) if back else moved(order, axes)).shape)
 
 
 def _moves(axes: Axes, rank: int) -> tuple[list[int], list[int]]:
@@ -51,12 +54,12 @@ def _moves(axes: Axes, rank: int) -> tuple[list[int], list[int]]:
 class Given(NamedTuple):
     """Inputs x (N, *grid, C), which positions there are, (N, *grid) or None, and graphs, (N, P, P) or None."""
 
-    x: Any
-    mask: Any = None
-    graphs: Any = None
-    own: Any = None  # `Masked` or `Graphs` as they were given
+    x: ArrayLike
+    mask: ArrayLike | None = None
+    graphs: ArrayLike | None = None
+    own: Masked | Graphs | None = None  # as they were given
 
-    def of_network(self) -> Any:
+    def of_network(self) -> Input | None:
         """What a network of `nn` takes; None if it does not take graphs on grids."""
         if self.own is not None:
             return self.own
@@ -67,33 +70,52 @@ class Given(NamedTuple):
         return self.x if self.mask is None else Masked(self.x, self.mask, NEURAL_TANGENTS)
 
 
-def given(x: Any, node: Node, mask_constant: float | None, pattern: Any) -> Given:
+def given(x: Inputs, node: Node, mask_constant: float | None, pattern: Tree) -> Given:
     """Inputs of a network with the batch first and channels last; entries that are `mask_constant` are zeros, and
     positions all of whose entries are so are missing."""
     if isinstance(x, Masked | Graphs):
         return Given(x.x, x.mask, x.adjacency, x)
     if not hasattr(x, "shape"):
         raise InvalidTypeError(f"x is of type {type(x).__name__}; expected an array, or a Kernel of kernel_fn")
-    x = moved(x, axes_before(node))
-    xp = jnp if isinstance(x, jax.Array) else np
-    mask: Any = None
+    values = moved(cast(ArrayLike, x), node.axes_before)
+    xp = jnp if isinstance(values, jax.Array) else np
+    mask = None
     if mask_constant is not None:
-        missing = xp.isnan(x) if np.isnan(mask_constant) else x == mask_constant
-        mask = ~missing.all(axis=-1) if x.ndim > 2 else None
-        x = xp.where(missing, 0, x).astype(x.dtype)
-    graphs = graphs_of(node, pattern, tuple(x.shape[1:-1]))
-    if graphs is not None and len(graphs) != len(x):
-        raise ShapeError(f"pattern has shape {np.shape(pattern)}; expected {len(x)} graphs, one for each input")
-    return Given(x, mask, graphs if graphs is None else xp.asarray(graphs))
+        missing = xp.isnan(values) if np.isnan(mask_constant) else values == mask_constant
+        mask = ~missing.all(axis=-1) if values.ndim > 2 else None
+        values = xp.where(missing, 0, values).astype(values.dtype)
+    graphs = graphs_of(node, pattern, tuple(values.shape[1:-1]))
+    if graphs is not None and len(graphs) != len(values):
+        raise ShapeError(f"pattern has shape {np.shape(pattern)}; expected {len(values)} graphs, one for each input")
+    return Given(values, mask, graphs if graphs is None else xp.asarray(graphs))
 
 
-def graphs_of(node: Node, pattern: Any, grid: tuple[int, ...]) -> Any:
+def pieces(x: Inputs) -> list[Input | Kernel]:
+    """One input, or all of several, which may be several themselves."""
+    return [piece for part in x for piece in pieces(part)] if isinstance(x, tuple | list) else [x]
+
+
+def alike(x1: Inputs, x2: Inputs | None) -> bool | jax.Array:
+    """Whether both sets of inputs are one; a JAX number where they are traced; of `Masked` ones only if given once."""
+    if x2 is None or x2 is x1:
+        return True
+    if isinstance(x1, Masked | Graphs) or isinstance(x2, Masked | Graphs):
+        return False
+    if getattr(x1, "shape", ()) != getattr(x2, "shape", None):
+        return False
+    if precision.is_traced(x1) or precision.is_traced(x2):
+        return jnp.all(jnp.abs(x1 - x2) < _SAME)  # type: ignore[operator]
+    with np.errstate(invalid="ignore"):
+        return bool(np.all(np.abs(np.asarray(x1) - np.asarray(x2)) < _SAME))
+
+
+def graphs_of(node: Node, pattern: Tree, grid: Shape) -> ArrayLike | None:
     """Adjacency matrices (N, P, P) of a pattern, as the network's layers read it; None where none is given or read."""
-    reader = None if pattern is None else pattern_of(node)
+    reader = None if pattern is None else node.pattern
     return None if reader is None else reader.adjacency(pattern, grid)
 
 
-def check_convention(*inputs: Any) -> None:
+def check_convention(*inputs: Inputs | None) -> None:
     """Raise NotImplementedError for masks of another convention than neural-tangents', which layers one by one have."""
     for x in inputs:
         if isinstance(x, Masked | Graphs) and x.mask is not None and x.convention != NEURAL_TANGENTS:
@@ -103,7 +125,27 @@ def check_convention(*inputs: Any) -> None:
             )
 
 
-def refuse_keywords(name: str, keywords: dict[str, Any]) -> None:
+def refuse_keywords(name: str, keywords: Iterable[str]) -> None:
     """Raise NotImplementedError for arguments that have no counterpart."""
-    if keywords:
+    if keywords := list(keywords):
         raise NotImplementedError(f"{name} does not take {', '.join(map(repr, keywords))} here")
+
+
+def signal_and_batch(node: Node, shape: Tree) -> tuple[int, Signals]:
+    """(number of inputs, signal) of a shape, or of several in a tuple or a list."""
+    if not all(isinstance(n, int | np.integer) or n is None for n in shape):
+        found = [signal_and_batch(child, s) for child, s in zip(node.readers(len(shape)), shape, strict=True)]
+        return found[0][0], branches_of([signal for _, signal in found])
+    batch, *rest = moved_shape(tuple(shape), node.axes_before)
+    return batch, signal_of(tuple(rest))
+
+
+def shape_after(node: Node, signal: Signals, batch: int) -> Tree:
+    """The shape of the outputs, or a list of several."""
+    return _shape_of(signal, batch, node.axes_after(node.axes_before))
+
+
+def _shape_of(signal: Signals, batch: int, axes: Axes | None) -> Tree:
+    if isinstance(signal, Branches):
+        return [_shape_of(part, batch, axes) for part in signal.parts]
+    return moved_shape((batch, *signal.array_shape), axes, back=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,11 +45,11 @@ class Kernel:
         """A copy of this kernel with some entries changed."""
         return dataclasses.replace(self, **changes)
 
-    def asdict(self) -> dict[str, Any]:
+    def asdict(self) -> dict[str, Tree]:
         """All entries by name."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
-    def astuple(self) -> tuple[Any, ...]:
+    def astuple(self) -> tuple[Tree, ...]:
         """All entries in order."""
         return tuple(self.asdict().values())
 

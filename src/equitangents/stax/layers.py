@@ -1,92 +1,385 @@
-"""Triples (init_fn, apply_fn, kernel_fn) over the layers of `equitangents.nn`.
+"""The table of layers under their names in neural-tangents, with its defaults: what each is in `equitangents.nn`.
 
-Each triple knows the tree of layers that it stands for, so that combinators join these.
+Linear layers, pools and joins first, then nonlinearities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Sequence
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
-from equitangents.nn import Dropout
+from equitangents import nn
+from equitangents._types import ArrayLike, Tree
+from equitangents.errors import InvalidArgumentError
 from equitangents.nn.layer import Layer
-from equitangents.stax.finite import apply, init
-from equitangents.stax.infinite import KernelFn
-from equitangents.stax.inputs import refuse_keywords
-from equitangents.stax.nodes import Axes, Leaf, Node, check_joins, leaves
+from equitangents.stax import own_layers
+from equitangents.stax.arguments import (
+    AggregateImplementation,
+    AttentionMechanism,
+    axes,
+    mean_pool,
+    only,
+    padded,
+    pooled_axes,
+    setting,
+    weights,
+    windows,
+)
 from equitangents.stax.patterns import Pattern
+from equitangents.stax.triples import StaxLayer, triple
 
-Params = Any
-
-
-class StaxLayer(NamedTuple):
-    """What every function of `stax` returns; `init_fn, apply_fn, kernel_fn = layer` takes it apart."""
-
-    init_fn: InitFn
-    apply_fn: ApplyFn
-    kernel_fn: KernelFn
+_SIGMOID = 2.4020563531719796  # 0.5 erf(x / _SIGMOID) + 0.5 is near to the logistic sigmoid
 
 
-class InitFn:
-    """init_fn(rng, input_shape) gives (output_shape, params); shapes have the batch first, -1 if it is not known."""
-
-    def __init__(self, node: Node) -> None:
-        self.node, self.__name__ = node, node.name
-
-    def __call__(self, rng: jax.Array, input_shape: Sequence[Any]) -> tuple[Any, Params]:
-        """The outputs' shape, and random parameters, in double precision where JAX has that."""
-        return init(self.node, rng, input_shape, jnp.asarray(1.0).dtype)
-
-
-class ApplyFn:
-    """apply_fn(params, x, rng=None, mask_constant=None, pattern=None) gives the finite network's outputs."""
-
-    def __init__(self, node: Node) -> None:
-        self.node, self.__name__ = node, node.name
-
-    @property
-    def draws(self) -> bool:
-        """Whether it draws at random from `rng`: with dropout in training."""
-        layers = (layer for leaf in leaves(self.node) for layer in leaf.layers)
-        return any(isinstance(layer, Dropout) and layer.mode == "train" for layer in layers)
-
-    def __call__(
-        self,
-        params: Params,
-        inputs: Any,
-        rng: Any = None,
-        mask_constant: float | None = None,
-        pattern: Any = None,
-        **keywords: Any,
-    ) -> Any:
-        """The finite network's outputs; `rng` (or `keys`) is for dropout, `pattern` are graphs."""
-        rng = keywords.pop("keys", None) if rng is None else rng
-        refuse_keywords("apply_fn", keywords)
-        return apply(self.node, params, inputs, rng, mask_constant, pattern)
-
-
-def of_node(node: Node) -> StaxLayer:
-    """The triple of a tree of layers."""
-    check_joins(node)
-    return StaxLayer(InitFn(node), ApplyFn(node), KernelFn(node))
-
-
-def triple(
-    name: str, *layers: Layer, before: Axes | None = None, after: Axes | None = None, pattern: Pattern | None = None
+def Dense(
+    out_dim: int,
+    W_std: float = 1.0,
+    b_std: float | None = None,
+    batch_axis: int = 0,
+    channel_axis: int = -1,
+    parameterization: str = "ntk",
+    s: tuple[int, int] = (1, 1),
 ) -> StaxLayer:
-    """The triple of one layer: of layers of `nn` in a row, at most one of them with parameters."""
-    return of_node(Leaf(name, layers, before, before if after is None else after, pattern))
+    """`nn.Dense`: a matrix at each position. In standard parametrisation b_std=0.0 is a bias that is trained."""
+    channels, how = weights(out_dim, W_std, b_std, parameterization, s)
+    return triple("Dense", nn.Dense(channels, **how), before=axes(batch_axis, channel_axis))
 
 
-def node_of(name: str, layer: Any) -> Node:
-    """The tree that a triple stands for."""
-    found = getattr(layer[2], "node", None) if isinstance(layer, tuple) and len(layer) == 3 else None
-    if found is None:
-        raise NotImplementedError(
-            f"{name} is {layer!r}; expected a triple of equitangents.stax. A layer of your own is a class: see "
-            "equitangents.nn.Layer"
+def Conv(
+    out_chan: int,
+    filter_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: str = "VALID",
+    W_std: float = 1.0,
+    b_std: float | None = None,
+    dimension_numbers: Sequence[str] | None = None,
+    parameterization: str = "ntk",
+    s: tuple[int, int] = (1, 1),
+) -> StaxLayer:
+    """`nn.Conv`: padding "SAME" is our "zero", "CIRCULAR" our "circular", "VALID" our "valid".
+
+    A window of no dimensions is a `Dense`.
+    """
+    channels, how = weights(out_chan, W_std, b_std, parameterization, s)
+    window, stride, before, after = windows(filter_shape, strides, dimension_numbers)
+    layer = nn.Conv(channels, window, stride, padded(padding), **how) if window else nn.Dense(channels, **how)
+    return triple("Conv", layer, before=before, after=after)
+
+
+def ConvLocal(
+    out_chan: int,
+    filter_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: str = "VALID",
+    W_std: float = 1.0,
+    b_std: float | None = None,
+    dimension_numbers: Sequence[str] | None = None,
+    parameterization: str = "ntk",
+    s: tuple[int, int] = (1, 1),
+) -> StaxLayer:
+    """`nn.LocallyConnected`: weights of its own at every position."""
+    channels, how = weights(out_chan, W_std, b_std, parameterization, s)
+    window, stride, before, after = windows(filter_shape, strides, dimension_numbers)
+    layer = nn.LocallyConnected(channels, window, stride, padded(padding), **how)
+    return triple("ConvLocal", layer, before=before, after=after)
+
+
+def AvgPool(
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: str = "VALID",
+    normalize_edges: bool = False,
+    batch_axis: int = 0,
+    channel_axis: int = -1,
+) -> StaxLayer:
+    """`nn.AvgPool`, whose stride is the window unless said otherwise; here it is 1.
+
+    normalize_edges=True divides at the borders of "SAME" padding by how many positions of a window lie on the grid.
+    """
+    pool = mean_pool(window_shape, strides, padding)
+    inner = normalize_edges and pool.padding == "zero"
+    return triple("AvgPool", own_layers.InnerPool(pool) if inner else pool, before=axes(batch_axis, channel_axis))
+
+
+def SumPool(
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: str = "VALID",
+    batch_axis: int = 0,
+    channel_axis: int = -1,
+) -> StaxLayer:
+    """`nn.AvgPool` times the size of the window, by `nn.Scale`; blocks of `nn.SumPool` where these do not overlap."""
+    pool, before = mean_pool(window_shape, strides, padding), axes(batch_axis, channel_axis)
+    if pool.stride == pool.window and pool.padding == "valid":
+        return triple("SumPool", nn.SumPool(pool.window), before=before)
+    return triple("SumPool", pool, nn.Scale(float(math.prod(window_shape))), before=before)
+
+
+def GlobalAvgPool(batch_axis: int = 0, channel_axis: int = -1) -> StaxLayer:
+    """`nn.GlobalAvgPool`: the mean over all positions."""
+    before = axes(batch_axis, channel_axis)
+    return triple("GlobalAvgPool", nn.GlobalAvgPool(), before=before, after=pooled_axes(before))
+
+
+def GlobalSumPool(batch_axis: int = 0, channel_axis: int = -1) -> StaxLayer:
+    """`nn.GlobalSumPool`: the sum over all positions."""
+    before = axes(batch_axis, channel_axis)
+    return triple("GlobalSumPool", nn.GlobalSumPool(), before=before, after=pooled_axes(before))
+
+
+def Flatten(batch_axis: int = 0, batch_axis_out: int = 0) -> StaxLayer:
+    """`nn.Flatten`: all positions' channels side by side."""
+    if batch_axis_out not in (0, 1, -1, -2):
+        raise InvalidArgumentError(
+            f"batch_axis_out is {batch_axis_out}; expected 0 or 1, since what comes out has two axes"
         )
-    return found
+    after = (1, 0) if batch_axis_out % 2 else (0, -1)
+    usual = batch_axis == 0 and after == (0, -1)
+    before = None if usual else (batch_axis, None)
+    return triple("Flatten", nn.Flatten(), before=before, after=None if usual else after)
+
+
+def Identity() -> StaxLayer:
+    """`nn.Identity`: a layer that changes nothing."""
+    return triple("Identity", nn.Identity())
+
+
+def Aggregate(
+    aggregate_axis: int | tuple[int, ...] | None = None,
+    batch_axis: int = 0,
+    channel_axis: int = -1,
+    to_dense: Callable[[Tree], ArrayLike] | None = None,
+    implementation: str = "DENSE",
+) -> StaxLayer:
+    """`nn.Aggregate`: give the graphs as `pattern=`, weights (N, tails, heads) of the edges of each input.
+
+    Without a pattern it changes nothing. Nodes are all positions, on grids a pattern is (N, H, W, H, W); with
+    `aggregate_axis` those along some axes, for each place along the others. The pattern is what `to_dense` makes of
+    it; with implementation="SPARSE" it is a list of edges, whole numbers (N, edges, dimensions, 2), of which those with
+    a negative number count for nothing.
+    """
+    along = None if aggregate_axis is None else tuple(np.atleast_1d(aggregate_axis).tolist())
+    sparse = AggregateImplementation(implementation) is AggregateImplementation.SPARSE
+    reader = Pattern(along, batch_axis, channel_axis, to_dense, sparse)
+    return triple("Aggregate", nn.Aggregate(), before=axes(batch_axis, channel_axis), pattern=reader)
+
+
+def GlobalSelfAttention(
+    n_chan_out: int,
+    n_chan_key: int,
+    n_chan_val: int,
+    n_heads: int,
+    linear_scaling: bool = True,
+    W_key_std: float = 1.0,
+    W_value_std: float = 1.0,
+    W_query_std: float = 1.0,
+    W_out_std: float = 1.0,
+    b_std: float | None = None,
+    attention_mechanism: str | AttentionMechanism = "SOFTMAX",
+    pos_emb_type: str = "NONE",
+    batch_axis: int = 0,
+    channel_axis: int = -1,
+    **keywords: object,
+) -> StaxLayer:
+    """`nn.Attention`: linear scaling with tied keys and queries, or root scaling where attention is "IDENTITY"."""
+    only("pos_emb_type", pos_emb_type, "NONE", instead="give positions as channels of the input")
+    unread = ("pos_emb_p_norm", "pos_emb_decay_fn", "n_chan_pos_emb", "W_pos_emb_std", "val_pos_emb")
+    if keywords and not set(keywords) <= set(unread):
+        raise NotImplementedError(f"GlobalSelfAttention does not take {', '.join(keywords)}; see nn.Attention")
+    return triple(
+        "GlobalSelfAttention",
+        nn.Attention(
+            n_chan_out,
+            heads=n_heads,
+            key_channels=n_chan_key,
+            value_channels=n_chan_val,
+            scaling="linear" if linear_scaling else "root",
+            mechanism=setting(attention_mechanism).lower(),
+            W_query_std=W_query_std,
+            W_key_std=W_key_std,
+            W_value_std=W_value_std,
+            W_out_std=W_out_std,
+            b_std=b_std or 0.0,
+        ),
+        before=axes(batch_axis, channel_axis),
+    )
+
+
+def LayerNorm(
+    axis: int | Sequence[int] = -1, eps: float = 1e-12, batch_axis: int = 0, channel_axis: int = -1
+) -> StaxLayer:
+    """`nn.LayerNorm` over the channels, and over as many dimensions of positions as `axis` names.
+
+    axis=-1 are channels, axis=(1, 2, 3) channels and all positions of images, axis=(1, 3) channels and rows.
+    """
+    wanted = (axis,) if isinstance(axis, int) else tuple(axis)
+    usual = wanted == (-1,) and channel_axis == -1
+    layer = nn.LayerNorm(eps=eps) if usual else own_layers.NormOverAxes(wanted, eps, batch_axis, channel_axis)
+    return triple("LayerNorm", layer, before=axes(batch_axis, channel_axis))
+
+
+def Dropout(rate: float, mode: str = "train") -> StaxLayer:
+    """`nn.Dropout`: here as there `rate` is the share that is kept, whereas `nn.Dropout` takes the share dropped."""
+    return triple("Dropout", nn.Dropout(1.0 - rate, mode))
+
+
+def FanOut(num: int) -> StaxLayer:
+    """`nn.Parallel` of identities: the signal `num` times."""
+    return triple("FanOut", nn.Parallel(*(nn.Identity() for _ in range(num))))
+
+
+def FanInSum() -> StaxLayer:
+    """`nn.Sum`; branches that are not independent are refused, where neural-tangents adds their kernels."""
+    return triple("FanInSum", nn.Sum())
+
+
+def FanInConcat(axis: int = -1) -> StaxLayer:
+    """Branches side by side along channels: `nn.Concatenate`; `axis` is that of the channels, which are last."""
+    return triple("FanInConcat", nn.Concatenate() if axis == -1 else own_layers.JoinOverAxis(axis))
+
+
+def Relu(do_stabilize: bool = False) -> StaxLayer:
+    """`nn.Relu`, which is stable in any case."""
+    return triple("Relu", nn.Relu())
+
+
+def LeakyRelu(alpha: float, do_stabilize: bool = False) -> StaxLayer:
+    """`nn.LeakyRelu`: slope alpha for negative numbers."""
+    return triple("LeakyRelu", nn.LeakyRelu(alpha))
+
+
+def ABRelu(a: float, b: float, do_stabilize: bool = False) -> StaxLayer:
+    """a·min(x, 0) + b·max(x, 0): `nn.LeakyRelu` times b, of -x where b is 0."""
+    if b:
+        return triple("ABRelu", *_times(1.0, nn.LeakyRelu(a / b), b))
+    return triple("ABRelu", nn.Scale(-1.0), nn.Relu(), nn.Scale(-a))
+
+
+def Abs(do_stabilize: bool = False) -> StaxLayer:
+    """`nn.Abs`: the absolute value."""
+    return triple("Abs", nn.Abs())
+
+
+def Erf(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
+    """a·erf(b x) + c: `nn.Erf`, with `nn.Scale` before and after, and the constant c."""
+    if not c:
+        return triple("Erf", *_times(b, nn.Erf(), a))
+    return triple("Erf", *_times(b, own_layers.Raised(nn.Erf(), c / a), a)) if a else triple("Erf", nn.Polynomial((c,)))
+
+
+def Sigmoid_like() -> StaxLayer:
+    """0.5 erf(x/2.402) + 0.5, near to the logistic sigmoid, whose own dual is `nn.Elementwise(jax.nn.sigmoid)`."""
+    return triple("Sigmoid_like", *_times(1 / _SIGMOID, own_layers.Raised(nn.Erf(), 1.0), 0.5))
+
+
+def Gelu(approximate: bool = False) -> StaxLayer:
+    """`nn.Gelu`, exact; approximate=True by quadrature."""
+    if approximate:
+        return triple("Gelu", nn.Elementwise(lambda x: jax.nn.gelu(x, approximate=True)))
+    return triple("Gelu", nn.Gelu())
+
+
+def Sin(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
+    """a·sin(b x + c): `nn.Sin`, with `nn.Scale` before and after, and the phase c."""
+    return triple("Sin", *_times(b, own_layers.Wave(c) if c else nn.Sin(), a))
+
+
+def Cos(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
+    """a·cos(b x + c): `nn.Cos`, with `nn.Scale` before and after, and the phase c."""
+    if c:
+        return triple("Cos", *_times(b, own_layers.Wave(c + math.pi / 2), a))
+    return triple("Cos", *_times(b, nn.Cos(), a))
+
+
+def Rbf(gamma: float = 1.0) -> StaxLayer:
+    """`nn.Rbf`: the kernel exp(-gamma |x - x'|²)."""
+    return triple("Rbf", nn.Rbf(gamma))
+
+
+def Sign() -> StaxLayer:
+    """`nn.Sign`: the NNGP alone. Asking for "ntk" raises NetworkError, where neural-tangents returns zeros."""
+    return triple("Sign", nn.Sign())
+
+
+def Exp(a: float = 1, b: float = 1) -> StaxLayer:
+    """The exponential a·exp(b x): `nn.Exp`."""
+    return triple("Exp", nn.Exp(a, b))
+
+
+def Gaussian(a: float = 1, b: float = -1) -> StaxLayer:
+    """The Gaussian bump a·exp(b x²): `nn.Gaussian`."""
+    return triple("Gaussian", nn.Gaussian(a, b))
+
+
+def ExpNormalized(gamma: float = 1, shift: float = -1, do_clip: bool = False) -> StaxLayer:
+    """`nn.Exponential` with the kernel √(q q') exp(gamma (cos θ + shift)); here it has a finite form, too."""
+    layers: tuple[Layer, ...] = (nn.Exponential(gamma),)
+    if shift != -1:
+        layers += (nn.Scale(math.exp(gamma * (shift + 1) / 2)),)
+    return triple("ExpNormalized", *layers)
+
+
+def Hermite(degree: int) -> StaxLayer:
+    """`nn.Hermite`, exact for every variance.
+
+    Kernels of neural-tangents are K^degree whatever the variance, which is the function's own for variance 1 alone.
+    """
+    return triple("Hermite", nn.Hermite(degree))
+
+
+def Monomial(degree: int) -> StaxLayer:
+    """`nn.Monomial`: x to this power."""
+    return triple("Monomial", nn.Monomial(degree))
+
+
+def Polynomial(coef: Sequence[float]) -> StaxLayer:
+    """`nn.Polynomial`: coefficients from the lowest power on."""
+    return triple("Polynomial", nn.Polynomial(tuple(float(c) for c in coef)))
+
+
+def Elementwise(
+    fn: Callable[[jax.Array], jax.Array] | None = None, nngp_fn: object = None, d_nngp_fn: object = None
+) -> StaxLayer:
+    """`nn.Elementwise`: the dual of any smooth function, by quadrature; a dual of one's own is a class in `nn`."""
+    if fn is None or nngp_fn is not None or d_nngp_fn is not None:
+        raise NotImplementedError(
+            "Elementwise takes a function fn alone, and integrates its dual; a dual in closed form is the property "
+            "`dual` of a class derived from equitangents.nn.Nonlinearity"
+        )
+    return triple("Elementwise", nn.Elementwise(fn))
+
+
+def ElementwiseNumerical(
+    fn: Callable[[jax.Array], jax.Array], deg: int, df: object = None, do_backprop: bool = False
+) -> StaxLayer:
+    """`nn.Elementwise` with `deg` Gauss-Hermite nodes in each direction, the same for (x, x') as for (x', x).
+
+    The sums of neural-tangents, of as many nodes, depend on the order of the inputs: the two differ by the rules'
+    errors, and both converge to the integral as `deg` grows.
+    """
+    return triple("ElementwiseNumerical", nn.Elementwise(fn, order=deg))
+
+
+def Gabor() -> StaxLayer:
+    """exp(-x²) sin(x), a wave under a bump."""
+    return triple("Gabor", own_layers.Gabor())
+
+
+def RectifiedMonomial(degree: int) -> StaxLayer:
+    """max(x, 0) to a power: `nn.RectifiedMonomial`, of degree 1 `nn.Relu`, of degree 0 `nn.Heaviside`.
+
+    Kernels of neural-tangents are NaN between an input and itself; here they are finite.
+    """
+    return triple(
+        "RectifiedMonomial", nn.RectifiedMonomial(degree) if degree > 1 else nn.Relu() if degree else nn.Heaviside()
+    )
+
+
+def _times(before: float, phi: Layer, after: float) -> tuple[Layer, ...]:
+    """φ with scales around it where they are not 1."""
+    first = () if before == 1 else (nn.Scale(before),)
+    last = () if after == 1 else (nn.Scale(after),)
+    return (*first, phi, *last)

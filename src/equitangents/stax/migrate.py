@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import equitangents
@@ -34,6 +35,7 @@ _TRIED = (
 """Functions that look at their arguments at once, and compute nothing yet."""
 _FUNCTIONS = ("f", "fn", "nngp_fn", "d_nngp_fn", "to_dense")  # parameters that a script's own functions are given for
 _UNKNOWN = object()
+Named = Any  # what a name of a module stands for: a function, a class, a module
 
 
 @dataclass(frozen=True, order=True)
@@ -230,7 +232,7 @@ class _Script(ast.NodeVisitor):
             return None
         return None
 
-    def _value(self, node: Any) -> Any:
+    def _value(self, node: ast.expr) -> object:
         """What an expression of literals, or of names of neural-tangents, stands for."""
         path = self._path(node)
         if path:
@@ -241,12 +243,12 @@ class _Script(ast.NodeVisitor):
             return _UNKNOWN
 
 
-def _own(*_: Any, **__: Any) -> None:
+def _own(*_: object, **__: object) -> None:
     """Stands in for a function of the script's own."""
 
 
-def _ours(path: str) -> Any:
-    found: Any = equitangents
+def _ours(path: str) -> Named:
+    found: Named = equitangents
     for name in path.split("."):
         found = getattr(found, name)
     return found
@@ -273,7 +275,7 @@ def _why_not(path: str) -> str:
     return ""
 
 
-def _instead(name: str, home: Any = equitangents) -> str:
+def _instead(name: str, home: ModuleType = equitangents) -> str:
     """What to use in place of a name that is not in a module."""
     found = getattr(home, name, None) if name in home.__all__ else None
     if isinstance(found, Missing):

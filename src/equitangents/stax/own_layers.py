@@ -1,9 +1,12 @@
-"""Layers that only `stax` names: axes by number to normalise or join over, pools that divide by what is on the grid."""
+"""Layers that only `stax` names: axes by number to normalise or join over, pools that divide by what is on the grid.
+
+And nonlinearities: Gabor's, and others shifted along either axis, all with closed duals.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +15,12 @@ import numpy as np
 from equitangents import nn
 from equitangents._types import Params
 from equitangents.errors import NetworkError
+from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.program import FrozenArray, Pool
+from equitangents.kernels.program import DualActivation, FrozenArray, Operation, Pool
 from equitangents.kernels.structured import Mix
 from equitangents.nn.layer import ParameterFree
+from equitangents.nn.nonlinearities import Nonlinearity
 from equitangents.nn.patches import Window, grid_shape
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure
@@ -60,7 +65,7 @@ class NormOverAxes(ParameterFree):
         """What `nn.LayerNorm` does, over these axes."""
         return self._layer(signal).run(params, x, signal, structure)
 
-    def lower(self, signal: Signal) -> tuple[Any, ...]:
+    def lower(self, signal: Signal) -> tuple[Operation, ...]:
         """What `nn.LayerNorm` does, over these axes."""
         return self._layer(signal).lower(signal)
 
@@ -81,7 +86,7 @@ class JoinOverAxis(nn.Concatenate):
     def __repr__(self) -> str:
         return f"JoinOverAxis({self.axis})"
 
-    def signal(self, signal: Any) -> Any:
+    def signal(self, signal: Signal) -> Signal:
         """All channels; NotImplementedError where the axis is one of positions or of inputs."""
         joined = super().signal(signal)
         rank = len(joined.positions.shape) + 2
@@ -116,8 +121,55 @@ class InnerPool(ParameterFree):
         y, after = self.pool.run(params, x, signal, structure)
         return y * self._scale(y, signal), after
 
-    def lower(self, signal: Signal) -> tuple[Any, ...]:
+    def lower(self, signal: Signal) -> tuple[Operation, ...]:
         """The pool, and a factor at each position."""
         pools = self.pool.lower(signal)
         assert not isinstance(pools[0], Pool) or pools[0].box is not None
         return (*pools, Mix(FrozenArray(np.diag(self._factors(signal)))))
+
+
+@dataclass(frozen=True)
+class Gabor(Nonlinearity):
+    """exp(-x²) sin(x), a wave under a bump."""
+
+    @property
+    def dual(self) -> DualActivation:
+        """The dual of the sine under a Gaussian weight."""
+        return duals.Gabor()
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """The wave under the bump, of every entry."""
+        return jnp.exp(-x * x) * jnp.sin(x)
+
+
+@dataclass(frozen=True)
+class Raised(Nonlinearity):
+    """φ(x) + offset, for a nonlinearity φ."""
+
+    phi: Nonlinearity
+    offset: float
+
+    @property
+    def dual(self) -> DualActivation:
+        """The dual of φ, with other moments."""
+        return duals.Shifted(self.phi.dual, float(self.offset))
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """The nonlinearity φ of every entry, and the offset."""
+        return self.phi.function(x) + self.offset
+
+
+@dataclass(frozen=True)
+class Wave(Nonlinearity):
+    """sin(x + phase), whose phase is in radians."""
+
+    phase: float
+
+    @property
+    def dual(self) -> DualActivation:
+        """A mean of the duals of sine and cosine."""
+        return duals.Wave(float(self.phase))
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """The sine of every entry and the phase."""
+        return jnp.sin(x + math.remainder(self.phase, math.tau))

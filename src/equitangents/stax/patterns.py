@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidTypeError, ShapeError
-from equitangents.stax.nodes import Node, leaves
 
 
 @dataclass(frozen=True)
@@ -27,10 +26,10 @@ class Pattern:
     axes: tuple[int, ...] | None = None
     batch_axis: int = 0
     channel_axis: int = -1
-    to_dense: Callable[[Any], Any] | None = None
+    to_dense: Callable[[Tree], ArrayLike] | None = None
     sparse: bool = False
 
-    def adjacency(self, pattern: Any, grid: tuple[int, ...]) -> Any:
+    def adjacency(self, pattern: Tree, grid: tuple[int, ...]) -> ArrayLike:
         """(N, P, P) of positions of a grid: entry (n, p, r) is what p receives of r in input n."""
         if self.to_dense is not None and not self.sparse:
             pattern = self.to_dense(pattern)
@@ -69,7 +68,7 @@ class Pattern:
         return [spatial.index(axis) for axis in named]
 
 
-def _of_edges(pattern: Any, sizes: list[int]) -> Any:
+def _of_edges(pattern: ArrayLike, sizes: list[int]) -> jax.Array:
     """Numbers of edges (N, tails, heads) from lists of them, (N, edges, dimensions, 2); negative ones are none."""
     if pattern.ndim == 3 and len(sizes) == 1:
         pattern = pattern[:, :, None]
@@ -85,11 +84,3 @@ def _of_edges(pattern: Any, sizes: list[int]) -> Any:
     count = math.prod(sizes)
     rows = jnp.arange(len(pattern))[:, None]
     return jnp.zeros((len(pattern), count, count)).at[rows, ends[..., 0], ends[..., 1]].add(there)
-
-
-def pattern_of(node: Node) -> Pattern | None:
-    """How the layers of a network read `pattern=`; None where none does."""
-    found = {leaf.pattern for leaf in leaves(node) if leaf.pattern is not None}
-    if len(found) > 1:
-        raise NotImplementedError("Aggregate layers that read one pattern in several ways are not here")
-    return next(iter(found), None)

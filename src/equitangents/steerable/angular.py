@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.groups import so3
 from equitangents.sphere.wigner import wigner
 from equitangents.steerable.harmonics import direction_harmonics
@@ -32,7 +33,7 @@ class AngularKernel:
     frequency: int
     coefficients: np.ndarray
 
-    def __call__(self, unit: Any) -> Any:
+    def __call__(self, unit: ArrayLike) -> ArrayLike:
         """Values (..., d', d) at unit vectors (..., n)."""
         h = direction_harmonics(unit, self.frequency)[self.frequency]
         xp = jnp if isinstance(h, jax.Array) else np

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, ShapeError
 
 _TERMS = (6, 8, 12, 16, 20, 24, 32)
@@ -48,13 +49,14 @@ class GaussianSum:
         if not (np.isfinite(self.coefficients).all() and np.isfinite(self.rates).all() and min(self.rates) >= 0):
             raise InvalidArgumentError(f"rates is {self.rates}; expected finite numbers, at least 0")
 
-    def factor(self, square: Any) -> Any:
+    def factor(self, square: ArrayLike | float) -> jax.Array:
         """Σ_a c_a exp(-t_a s) of squared norms s: what a vector is multiplied by."""
-        return sum(c * jnp.exp(-t * square) for c, t in zip(self.coefficients, self.rates, strict=True))
+        terms = (c * jnp.exp(-t * square) for c, t in zip(self.coefficients, self.rates, strict=True))
+        return sum(terms)  # type: ignore[return-value]  # there is at least one
 
-    def __call__(self, r: Any) -> Any:
+    def __call__(self, r: ArrayLike | float) -> jax.Array:
         """The values η(r) of norms r."""
-        return r * self.factor(r * r)
+        return self.factor(r * r) * r
 
 
 def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> tuple[GaussianSum, float]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,7 @@ from equitangents.sphere.grids import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 
 
-def direction_harmonics(x: ArrayLike, largest: int) -> list[Any]:
+def direction_harmonics(x: ArrayLike, largest: int) -> list[ArrayLike]:
     """h_0 .. h_largest of unit vectors x (..., 2) or (..., 3), each (..., d_J)."""
     xp = jnp if isinstance(x, jax.Array) else np
     if x.shape[-1] == 3:
@@ -36,7 +35,7 @@ def direction_harmonics(x: ArrayLike, largest: int) -> list[Any]:
     return found
 
 
-def directions_and_lengths(offset: Any) -> tuple[Any, Any]:
+def directions_and_lengths(offset: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
     """(unit vectors, lengths) of vectors; (0, 0) of the zero vector, with derivatives 0 there."""
     xp = jnp if isinstance(offset, jax.Array) else np
     square = xp.sum(offset * offset, axis=-1)
@@ -46,7 +45,7 @@ def directions_and_lengths(offset: Any) -> tuple[Any, Any]:
     return unit, xp.where(there, length, 0)
 
 
-def rings(length: Any, radii: tuple[float, ...], width: float) -> Any:
+def rings(length: ArrayLike, radii: tuple[float, ...], width: float) -> ArrayLike:
     """Gaussian rings R_p(r) = exp(-(r - r_p)²/(2 w²)), the radial parts of kernels: (..., rings) at distances (...)."""
     xp = jnp if isinstance(length, jax.Array) else np
     centres = xp.asarray(radii, length.dtype)
@@ -84,4 +83,4 @@ def samples(space: int, resolution: int, largest: int) -> Samples:
     else:
         grid = gauss_legendre(resolution)
         points, weights = grid.points.reshape(-1, 3), grid.weights.ravel() / (4 * np.pi)
-    return Samples(points, weights, tuple(direction_harmonics(points, largest)))
+    return Samples(points, weights, tuple(map(np.asarray, direction_harmonics(points, largest))))

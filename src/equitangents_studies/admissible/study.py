@@ -9,22 +9,25 @@ beside them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from equitangents import actions, nn
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
+from equitangents_studies.common.input_pictures import why_foreign
 from equitangents_studies.common.orbits import deviations, relative_std, same_predictions
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import BEYOND_THE_LIMIT, EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import EXACT, Claim, claim
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
+from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section, table
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 
 GROUP = "C4"
 SUPPORTS: dict[str, tuple[int, int]] = {"3×3": (3, 3), "3×2": (3, 2), "3×1": (3, 1)}
@@ -56,14 +59,12 @@ class Settings:
     seed: int = 0
 
 
-_MNIST = Settings(data="mnist", foreign=("cifar10",), train_images=100, foreign_images=200)
-PRESETS = {
-    "quick": Settings(),
-    "desk": replace(_MNIST, pixels=14, members=500, steps=100),
-    "paper": replace(
-        _MNIST, train_images=500, test_images=1000, foreign_images=1000, channels=16, members=1000, steps=1000
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="pixels=14 members=500 steps=100 data=mnist foreign=cifar10 train_images=100 foreign_images=200",
+    paper="train_images=500 test_images=1000 foreign_images=1000 channels=16 members=1000 steps=1000 data=mnist "
+    "foreign=cifar10",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,11 +210,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "the mean of those with filters of 3×2 and 3×1, on the same inputs.",
             covers="inputs",
             at_least=0,
-            origin="source",
-            place="experiments",
-            source=f"{_SOURCE}: 1,000 members, symmetric and asymmetric filters; the shapes of the asymmetric ones are "
-            "ours",
-            stated="3.97 and 3.91 on MNIST, 3.86 and 3.65 on grey CIFAR-10",
+            by=theirs(
+                f"{_SOURCE}: 1,000 members, symmetric and asymmetric filters; the shapes of the asymmetric ones are "
+                "ours",
+                "experiments",
+                "3.97 and 3.91 on MNIST, 3.86 and 3.65 on grey CIFAR-10",
+            ),
             holds="Choose filters whose support the group preserves: the ensemble is more invariant for nothing.",
             fails="On some inputs the ensemble with other filters agrees with itself as often or more often.",
             undecided="Whether the support of filters changes the predictions of the ensemble is not decided on every "
@@ -225,10 +227,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="(E d)² / E d², with d = f(ρ(g)x) − f(x) of one trained network and E over networks; without bias.",
             covers="members",
             at_most=LEFT,
-            origin="source",
-            place="theorem on finite width",
-            source=f"{_SOURCE}: exactly 0 at every width; the bound is our choice",
-            stated="0",
+            by=theirs(f"{_SOURCE}: exactly 0 at every width; the bound is our choice", "theorem on finite width", "0"),
             holds="Averaging more members takes all of the violation away, at this width.",
             fails="Something is left that theory excludes: the ensemble is not what the theorem is about.",
         ),
@@ -238,8 +237,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"The same share, with filters of {ASYMMETRIC[-1]}.",
             covers="members",
             at_least=1e-6,
-            origin="ours",
-            source="theory: neither the initial law nor the kernel is invariant; the share is our question",
+            by=ours("theory: neither the initial law nor the kernel is invariant; the share is our question"),
             holds="With these filters no number of members makes the mean equivariant, and no width either.",
             fails="With these filters, too, averaging takes all of the violation away on these inputs.",
             undecided="Whether more members would take all of the violation away is not decided on every set.",
@@ -250,12 +248,114 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Relative orbit standard deviation of the mean, in float64.",
             covers=EXACT,
             at_most=ROUNDING,
-            origin="check",
-            source="stated in arXiv 2403.03103 and an identity of the kernel",
+            by=identity("stated in arXiv 2403.03103 and an identity of the kernel"),
             holds="Width takes nothing from what the support gives.",
             fails="The closed form does not obey its own symmetry.",
         ),
     ]
+
+
+_COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION)
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    text = (
+        f"CNNs with filters of one support train on all quarter turns of {len(results.images.train_x):,} images by "
+        "full-batch gradient descent. A turn carries a window of 3×3 pixels to such a window, one of 3×2 or 3×1 to "
+        "none of its kind: then neither the law of initial networks nor their kernel is invariant."
+    )
+    sections = [
+        section("Agreement", text, *why_foreign(results.images.titles), _agreement(results, folder), _layers(results)),
+        section(
+            "Violation",
+            "Of an equivariant mean it falls as 1/√M without end; of another it comes to rest.",
+            _violation(results, folder),
+        ),
+    ]
+    facts = {
+        "Data": f"{results.images.titles['test']}, {len(results.images.train_x):,} training images",
+        "Networks": f"{settings.members} of each support, {settings.hidden_layers} layers of {settings.channels} "
+        f"channels, {settings.steps} steps",
+    }
+    return Presentation({"members": members_table(results), "limits": limits_table(results)}, sections, facts)
+
+
+def members_table(results: Results) -> Columns:
+    """Agreement and violation by support, set and number of members."""
+    rows = []
+    for support in SUPPORTS:
+        for name, title in results.images.titles.items():
+            for m in results.sizes:
+                found = results.agreement(support, name, m)
+                error = float(results.error(support, name, m).mean())
+                rows.append((support, title, m, len(found.scores), float(found.scores.mean()), found.expected, error))
+    return columns(("support", "inputs", "members", "ensembles", "osp", "osp_infinite_width", "violation"), rows)
+
+
+def limits_table(results: Results) -> Columns:
+    """What infinitely many members leave, at this width and at infinite width."""
+    rows = []
+    for support in SUPPORTS:
+        for name, title in results.images.titles.items():
+            wide = float(results.of_limit(support, name).mean()), results.limit_error(support, name)
+            rows.append((support, title, *wide, results.left(support, name, 0.95)))
+    return columns(("support", "inputs", "osp_infinite", "violation_infinite", "left", "low", "high"), rows)
+
+
+def _agreement(results: Results, folder: RunFolder) -> Figure:
+    order = results.action.group.order
+    with drawing.panels(
+        folder,
+        "agreement-over-members",
+        titles=[drawing.heading(title) for title in results.images.titles.values()],
+        xlabel="members averaged, M",
+        ylabel=f"orbit same predictions, of {order}",
+        size=(7.4, 3.4),
+        sharey=True,
+        caption="Disjoint ensembles of M members, means, by the support of filters; dotted: what is expected of "
+        "infinitely wide networks.",
+        alt="Orbit same predictions against members, by support",
+    ) as drawn:
+        for axes, name in zip(drawn, results.images.titles, strict=True):
+            for support, colour in zip(SUPPORTS, _COLOURS, strict=True):
+                scores = [results.agreement(support, name, m).scores.mean() for m in results.sizes]
+                axes.plot(results.sizes, scores, "o-", ms=3.5, color=colour.light, label=support)
+                wide = results.expected[support][name][:, 0]
+                axes.plot(results.sizes, wide, color=colour.light, lw=1.2, ls=(0, (2, 2)))
+            axes.set_ylim(1, order * 1.005)
+            drawing.logarithmic(axes, "x", results.sizes, base=2)
+    return drawn.figure
+
+
+def _violation(results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "violation-over-members",
+        titles=[drawing.heading(title) for title in results.images.titles.values()],
+        xlabel="members averaged, M",
+        ylabel="relative orbit standard deviation",
+        size=(7.4, 3.4),
+        sharey=True,
+        caption="The violation of the mean of M members, by the support of filters; lines across: of the mean of "
+        "infinitely many, infinitely wide ones (of 3×3 it is 0).",
+        alt="Violation of the mean against members, by support",
+    ) as drawn:
+        for axes, name in zip(drawn, results.images.titles, strict=True):
+            for support, colour in zip(SUPPORTS, _COLOURS, strict=True):
+                errors = [results.error(support, name, m).mean() for m in results.sizes]
+                axes.plot(results.sizes, errors, "o-", ms=3.5, color=colour.light, label=support)
+                limit = results.limit_error(support, name)
+                if limit > 1e-6 * float(np.max(errors)):
+                    axes.axhline(limit, color=colour.light, lw=1.2, ls=(0, (2, 2)))
+            drawing.logarithmic(axes, "x", results.sizes, base=2)
+            axes.set_yscale("log")
+    return drawn.figure
+
+
+def _layers(results: Results) -> Table:
+    rows = [[s, "yes" if v.admissible else "no", v.reason] for s, v in results.verdicts.items()]
+    return table("What the layers tell of the mean at every width.", ["support", "equivariant", "because"], rows)
 
 
 STUDY: Study[Settings, Results] = Study(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.augmented_cnn_to_gcnn.study import Results, Settings, headline, shares
-from equitangents_studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Presentation, Records, RunFolder, columns, drawing, section, table
 
 _COLOURS = (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE, palette.VERMILLION, palette.INK)
 
@@ -36,24 +36,19 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     side = results.images.train_x.shape[1]
     listed = ", ".join(results.title(name) for name in results.sets)
     sections = [
-        Section(
+        section(
             "Members and width",
-            [
-                f"CNNs that train on {len(results.images.train_x)} images in all orientations under {settings.group}, "
-                "and group-convolutional networks (p4 for C4, p4m for D4) that train on the images alone; both start "
-                "at zero output and train by the same full-batch gradient descent. The squared distance of the means "
-                "of M members of each is a floor plus a part that falls as 1/M. The floor is what infinitely many "
-                "members of this width would leave, estimated without bias from products of different members.",
-                f"Images have {side}×{side} pixels: a group convolution costs |G|² times the multiplications of a "
-                f"convolution, and there are {settings.members} networks of each kind and width. Compared on {listed}.",
-            ],
-            [_members(settings, results, floor, folder), _table(settings, results, floor)],
+            f"CNNs that train on {len(results.images.train_x)} images in all orientations under {settings.group}, "
+            "and group-convolutional networks (p4 for C4, p4m for D4) that train on the images alone; both start "
+            "at zero output and train by the same full-batch gradient descent. The squared distance of the means "
+            "of M members of each is a floor plus a part that falls as 1/M. The floor is what infinitely many "
+            "members of this width would leave, estimated without bias from products of different members.",
+            f"Images have {side}×{side} pixels: a group convolution costs |G|² times the multiplications of a "
+            f"convolution, and there are {settings.members} networks of each kind and width. Compared on {listed}.",
+            _members(settings, results, floor, folder),
+            _table(settings, results, floor),
         ),
-        Section(
-            "Through training, and at infinite width",
-            [],
-            [_times(settings, results, floor, folder)],
-        ),
+        section("Through training, and at infinite width", _times(settings, results, floor, folder)),
     ]
     facts = {
         "Data": f"{results.images.titles['test']}, {len(results.images.train_x)} training images, {side}×{side} pixels",
@@ -65,7 +60,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 
 def _members(settings: Settings, results: Results, floor: Records, folder: RunFolder) -> Figure:
     last, widths = results.steps[-1], sorted(settings.widths)
-    with panels(
+    with drawing.panels(
         folder,
         "members-and-width",
         titles=(f"{drawing.heading(results.title('test'))}, step {last}", f"Floor, step {last}"),
@@ -101,7 +96,7 @@ def _members(settings: Settings, results: Results, floor: Records, folder: RunFo
 
 def _times(settings: Settings, results: Results, floor: Records, folder: RunFolder) -> Figure:
     widest = max(settings.widths)
-    with panels(
+    with drawing.panels(
         folder,
         "times",
         titles=(f"{widest} channels, infinitely many members", "Infinite width"),
@@ -126,7 +121,6 @@ def _times(settings: Settings, results: Results, floor: Records, folder: RunFold
         drawing.time_ticks(right, settings.times)
         drawing.logarithmic(right, "y")
         right.set_ylabel("largest relative difference")
-        drawn.legend()
     return drawn.figure
 
 

@@ -23,9 +23,9 @@ from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, at_least, check, presets
 
 THEIRS = "arXiv 2406.06504"
 BATCHES = 16  # members in the largest ensembles whose means are compared
@@ -58,29 +58,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        data="mnist",
-        foreign=("cifar10", "noise"),
-        test_images=60,
-        foreign_images=40,
-        widths=(8, 16, 32),
-        members=400,
-        steps=(1, 3, 10, 30, 100),
-    ),
-    "paper": Settings(
-        data="cifar10",
-        foreign=("mnist", "noise"),
-        pixels=16,
-        train_images=256,
-        test_images=500,
-        foreign_images=200,
-        widths=(16, 32, 64, 128),
-        members=1000,
-        steps=(1, 10, 100, 1000),
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="data=mnist foreign=cifar10,noise test_images=60 foreign_images=40 widths=8,16,32 members=400 "
+    "steps=1,3,10,30,100",
+    paper="data=cifar10 foreign=mnist,noise pixels=16 train_images=256 test_images=500 foreign_images=200 "
+    "widths=16,32,64,128 members=1000 steps=1,10,100,1000",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,10 +253,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=distance + " The augmented images are trained on explicitly.",
             covers=EXACT,
             at_most=1e-8,
-            origin="source",
-            source=THEIRS,
-            place="Theorem 5.3",
-            stated="equal",
+            by=theirs(THEIRS, "Theorem 5.3", "equal"),
             holds="If only the mean of very wide networks matters, choose by cost: a CNN that sees every turn, or a "
             "group-convolutional network that sees one.",
             fails="Do not put a group-convolutional network in the place of an augmented CNN: here their means differ "
@@ -288,8 +269,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=distance,
             covers=EXACT,
             at_least=0.01,
-            origin="ours",
-            source="our control",
+            by=ours("our control"),
             holds="Augmentation matters on these data: a CNN that does without it predicts something else.",
             fails="On these data augmentation hardly matters at some time, so that equal means say little: try others.",
         ),
@@ -297,16 +277,14 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "The distance of the means of M members falls as 1/√M, to a floor",
             in_members,
             aggregate=("of all widths and inputs together", results.mean_exponent()),
-            repeated=results.batches,
             measure="Exponent of √(distance² − floor²) against M, for M = "
             f"{results.sizes[0]} to {results.sizes[-1]}, after {last} steps; the floor is estimated without bias.",
-            covers="batches of members",
+            covers=("batches of members", results.batches),
             at_least=-0.6,
             at_most=-0.4,
-            origin="source",
-            source=THEIRS,
-            place="figure of the distance against the ensemble’s size",
-            stated="they approach one another; theory: −1/2",
+            by=theirs(
+                THEIRS, "figure of the distance against the ensemble’s size", "they approach one another; theory: −1/2"
+            ),
             holds="Four times the members halve what sampling adds to the distance of the means.",
             fails="The distance of the means does not fall as 1/√M at some width: plan from measured ensembles.",
             undecided="How fast the distance of the means falls with the members is not decided: train more.",
@@ -316,16 +294,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{_LEFT:g} % of the mean square prediction",
             left,
             aggregate=("the mean over widths and inputs", results.mean_floor().times(100)),
-            repeated=results.batches,
             measure="Squared distance of the means of infinitely many members as a share of the mean square prediction "
             f"of one CNN, after {last} steps; free of the bias of finitely many, so it may come out negative.",
-            covers="batches of members",
+            covers=("batches of members", results.batches),
             at_most=_LEFT,
             unit="%",
-            origin="source",
-            source=THEIRS,
-            place="figure of the distance against the ensemble’s size",
-            stated="they approach one another",
+            by=theirs(THEIRS, "figure of the distance against the ensemble’s size", "they approach one another"),
             holds=f"Members, not width, take the distance away: with {min(settings.widths)} to {widest} channels "
             f"{left.span('.2g')} % is left.",
             fails=f"Augmentation and architecture stay different: with {min(settings.widths)} to {widest} channels "
@@ -342,8 +316,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="members",
             at_most=_WITHIN,
             unit="%",
-            origin="ours",
-            source="our question: how near at every time; the bound is our choice",
+            by=ours("our question: how near at every time; the bound is our choice"),
             holds=f"An ensemble of either kind can stand in for the other with {widest} channels: the share is "
             f"{near.span('.2g')} %.",
             fails=f"With {widest} channels the choice between augmentation and architecture changes the mean: the "

@@ -9,8 +9,8 @@ import numpy as np
 
 from equitangents.actions import Action
 from equitangents.report import Figure
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.folder import RunFolder
-from equitangents_studies.framework.panels import panels
 
 _ACROSS = 8
 
@@ -47,7 +47,7 @@ def picture_grid(
     """A figure of images (H, W, channels), a panel each, row by row; titles beyond the first row may be left out."""
     shown = [image for row in rows for image in row]
     every = [*titles, *[""] * (len(shown) - len(titles))]
-    with panels(folder, name, titles=every, rows=len(rows), size=size, caption=caption, alt=alt) as drawn:
+    with drawing.panels(folder, name, titles=every, rows=len(rows), size=size, caption=caption, alt=alt) as drawn:
         for axes, image in zip(drawn, shown, strict=True):
             axes.imshow(visible(image), cmap="gray", interpolation="nearest")
             axes.axis("off")

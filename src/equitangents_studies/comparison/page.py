@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from matplotlib.ticker import LogLocator
 
 from equitangents.extending import duration
-from equitangents.report import Figure, Section, Table, palette
+from equitangents.report import Figure, Section, Table, palette, with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies import contenders
 from equitangents_studies.common.images import is_own
 from equitangents_studies.common.input_pictures import corners, input_pictures, why_foreign
 from equitangents_studies.common.scores import FLOOR, floor_control
-from equitangents_studies.comparison import beside_source
-from equitangents_studies.comparison.claims import stated_text
-from equitangents_studies.comparison.recommendation import lag_table, recommendation
-from equitangents_studies.comparison.results import COSTS, MEASURES, Results, pairs
-from equitangents_studies.comparison.settings import Settings, covers, small_channels
+from equitangents_studies.comparison.claims import STATED, lag_table, recommendation, stand_in, stated_text
+from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs, small_channels
 from equitangents_studies.contenders.turned_filters import exact_on_filters
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 
 _WORDS = {
     "upright": "accuracy, upright",
@@ -44,44 +43,39 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         tables["small_networks"] = curve_table(results)
     over, foreign = covers(settings), ", ".join(results.images.titles[name] for name in results.foreign)
     sections = [
-        *beside_source.sections(settings, results, folder),
-        Section("What to use", recommendation(settings, results), [lag_table(settings, results)]),
-        Section(
+        *beside_the_source(settings, results, folder),
+        section("What to use", *(recommendation(settings, results)), lag_table(settings, results)),
+        section(
             "All contenders",
-            [
-                f"Trained on {len(results.images.train_x):,} images of {results.images.titles['test']} as they are, in "
-                f"{_repetitions(settings)}; {len(results.images.test_y):,} test images and foreign ones "
-                f"({foreign}) are shown in all {results.order} orientations. Orbit same predictions (OSP) count the "
-                f"orientations with the class of the image as it is, of {results.order}. All networks see every "
-                f"training image {settings.epochs} times and have about as many parameters; an ensemble has them in "
-                "every member. Seconds are of processors; multiplications are those of one prediction.",
-                *why_foreign(results.images.titles),
-                *_notes(settings, results),
-            ],
-            [_main_table(settings, results), _cost_figure(results, folder)],
+            f"Trained on {len(results.images.train_x):,} images of {results.images.titles['test']} as they are, in "
+            f"{_repetitions(settings)}; {len(results.images.test_y):,} test images and foreign ones "
+            f"({foreign}) are shown in all {results.order} orientations. Orbit same predictions (OSP) count the "
+            f"orientations with the class of the image as it is, of {results.order}. All networks see every "
+            f"training image {settings.epochs} times and have about as many parameters; an ensemble has them in "
+            "every member. Seconds are of processors; multiplications are those of one prediction.",
+            *why_foreign(results.images.titles),
+            *_notes(settings, results),
+            _main_table(settings, results),
+            _cost_figure(results, folder),
         ),
     ]
     if results.curves:
         sections.append(
-            Section(
+            section(
                 "Many small networks, or one equivariant one",
-                [
-                    "Augmented ensembles of networks with as many or fewer channels against one group-convolutional "
-                    "network, at no more multiplications. All take the same number of training steps, so "
-                    "multiplications per prediction measure the cost of training too.",
-                    *_too_dear(settings, results),
-                ],
-                [_trade_off(settings, results, folder)],
+                "Augmented ensembles of networks with as many or fewer channels against one group-convolutional "
+                "network, at no more multiplications. All take the same number of training steps, so "
+                "multiplications per prediction measure the cost of training too.",
+                *_too_dear(settings, results),
+                _trade_off(settings, results, folder),
             )
         )
     sections.append(
-        Section(
+        section(
             "The inputs as the networks see them",
-            [
-                "The first image of each set, standardised, in some of its orientations.",
-                *corners(problem.action, settings.zero),
-            ],
-            [input_pictures(folder, problem.action, results.images.sets, results.images.titles)],
+            "The first image of each set, standardised, in some of its orientations.",
+            *corners(problem.action, settings.zero),
+            input_pictures(folder, problem.action, results.images.sets, results.images.titles),
         )
     )
     split = "Own file" + (f", split by seed {settings.seed} unless it has x_test" if is_own(settings.data) else "")
@@ -92,7 +86,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{' and '.join(map(str, settings.channels))} channels, Adam, step {settings.learning_rate:g}",
         "Intervals": f"95 %, over {over}",
     }
-    said = {of.__name__: of(settings, results) for of in (beside_source.finding, beside_source.sentence)}
+    said = {of.__name__: of(settings, results) for of in (finding, sentence)}
     return Presentation(tables, sections, facts, **said)
 
 
@@ -258,7 +252,7 @@ def curve_table(results: Results) -> Columns:
 
 
 def _cost_figure(results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "accuracy-and-invariance-against-cost",
         titles=(_WORDS["rotated"].capitalize(), f"OSP on foreign images, of {results.order}"),
@@ -286,7 +280,7 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
 
 
 def _trade_off(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "many-small-or-one-equivariant",
         titles=(_WORDS["rotated"].capitalize(), f"OSP on foreign images, of {results.order}"),
@@ -315,3 +309,121 @@ def _trade_off(settings: Settings, results: Results, folder: RunFolder) -> Figur
 def _too_dear(settings: Settings, results: Results) -> list[str]:
     dear = [small_channels(settings, k) for k in settings.shrink if k not in results.curves]
     return [f"Left out, since one network costs more: {' and '.join(map(str, c))} channels." for c in dear]
+
+
+_MARKS = "osD^vPX"
+_SET_LOOK = (palette.GREEN, palette.PURPLE, palette.ORANGE, palette.VERMILLION, palette.MUTED)
+_SHORT = {
+    "ensemble": "ensemble", "augmented": "one network", "gcnn": "group convolutions",
+    "gcnn-augmented": "group convolutions,\non turned images", "canonicalisation": "canonicalisation",
+}  # fmt: skip
+Found = Mapping[str, tuple[Estimate, Mapping[str, Estimate]]]
+"""By contender: its number over all foreign inputs, and that on each set."""
+
+
+def found_of(results: Results) -> Found:
+    """What the source has numbers of, and what stands in for it."""
+    chosen = dict.fromkeys(name for base in STATED for name in (base, stand_in(results, base)))
+    return {
+        name: (
+            results.estimate(results.labels[name], "outside"),
+            {results.images.titles[s]: results.on(results.labels[name], s) for s in results.foreign},
+        )
+        for name in chosen
+        if name in results.labels
+    }
+
+
+def beside_the_source(settings: Settings, results: Results, folder: RunFolder) -> list[Section]:
+    """The first section of the page, where there is something to set beside the source's."""
+    found = found_of(results)
+    if not found:
+        return []
+    group, over = settings.group, covers(settings)
+    return [
+        section(
+            "Agreement over orientations out of distribution",
+            f"Orbit same predictions count the orientations, of {results.order}, with the class of the image as it "
+            "is, on images unlike the training data. Which images the source’s numbers are over we do not know; "
+            "ours are shown set by set.",
+            _beside_figure(found, group, results.order, over, folder),
+            _by_set(results, found, group, over),
+        )
+    ]
+
+
+def _beside_figure(found: Found, group: str, order: int, over: str, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "beside-the-source",
+        size=(8.6, 3.6),
+        ylabel=f"orbit same predictions, of {order}",
+        caption=f"Out of distribution: our mean with its 95 % interval over {over} (blue), by set of inputs (small), "
+        "and the source’s number with its error (grey).",
+        alt="Orbit same predictions of the contenders beside those of the source",
+    ) as drawn:
+        (axes,) = drawn
+        first = next(iter(found.values()))[1]
+        for i, (name, (whole, by_set)) in enumerate(found.items()):
+            stated = STATED.get(name.removesuffix("-augmented"), {}).get(group)
+            if stated is not None:
+                label = "source" if i == 0 else None
+                axes.errorbar(
+                    [i - 0.18], [stated[0]], yerr=[stated[1]], fmt="D", ms=6, color=palette.MUTED.light, capsize=3,
+                    label=label,
+                )  # fmt: skip
+            drawing.estimates(axes, [i], [whole], palette.BLUE.light, fmt="o", ms=7, label="ours" if i == 0 else None)
+            for k, e in enumerate(by_set.values()):
+                label = list(first)[k] if i == 0 else None
+                axes.plot(
+                    [i + 0.14 + 0.08 * k], [e.value], _MARKS[k % 7], ms=4, color=_SET_LOOK[k % 5].light, label=label
+                )
+        axes.axhline(order, color=palette.INK.light, lw=0.8, ls=(0, (3, 3)))
+        axes.set_xticks(range(len(found)), [_SHORT.get(name, name) for name in found])
+        axes.set_xlim(-0.5, len(found) - 0.2)
+    return drawn.figure
+
+
+def _by_set(results: Results, found: Found, group: str, over: str) -> Table:
+    sets = list(next(iter(found.values()))[1])
+    rows = [
+        [
+            results.titles[name],
+            with_interval(whole.value, whole.interval),
+            stated_text(name.removesuffix("-augmented"), group) or "–",
+            *(f"{by_set[s].value:.2f}" for s in sets),
+        ]
+        for name, (whole, by_set) in found.items()
+    ]
+    return table(
+        f"Orbit same predictions, of {results.order}; in brackets 95 % intervals over {over}.",
+        ["", "ours", "source", *sets],
+        rows,
+    )
+
+
+def finding(settings: Settings, results: Results) -> str:
+    """The page's title."""
+    found = found_of(results)
+    if not {"ensemble", "augmented"} <= found.keys():
+        return ""
+    many, one = (found[name][0].value for name in ("ensemble", "augmented"))
+    corners = " with grey corners" if settings.zero == "mean" and not results.problem.action.exact else ""
+    return (
+        f"Off the data an ensemble of {settings.members} keeps {many:.2f} of {results.order} orientations{corners}, "
+        f"one augmented network {one:.2f}"
+    )
+
+
+def sentence(settings: Settings, results: Results) -> str:
+    """Our numbers beside the source's."""
+    found = found_of(results)
+    named = [
+        f"{results.titles[name]} {with_interval(whole.value, whole.interval)}"
+        + (f", the source {said}" if (said := stated_text(name.removesuffix("-augmented"), settings.group)) else "")
+        for name, (whole, _) in found.items()
+    ]
+    if not named:
+        return ""
+    data = results.images.titles["test"]
+    return f"Trained on {data}, of {results.order} orientations of foreign images: {'; '.join(named)}."

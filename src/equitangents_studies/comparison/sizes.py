@@ -18,15 +18,13 @@ from equitangents.statistics import Estimate, shared_level, t_interval
 from equitangents_studies.common.images import load_images
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.comparison import settings as comparison
-from equitangents_studies.comparison.results import Results
+from equitangents_studies.comparison.settings import Results
 from equitangents_studies.comparison.study import check_settings as check_cell
 from equitangents_studies.comparison.study import measure as measure_cell
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import Claim, Records, claim
-from equitangents_studies.framework.folder import RunFolder
-from equitangents_studies.framework.settings import at_least, check
+from equitangents_studies.framework.claims import Claim, Records, claim, ours
 from equitangents_studies.framework.stages import Part
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import RunFolder, Study, at_least, check, presets
 
 _OURS = "ours: the question of cost at several sizes and difficulties, which the source leaves open"
 _SHARE = 0.95  # of |G|
@@ -57,34 +55,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        tasks=("mnist:14", "fashion_mnist:14"),
-        sizes=(100, 1000, 10000),
-        foreign=("cifar10", "noise"),
-        repetitions=5,
-        test_images=1000,
-        foreign_images=400,
-        channels=(12, 16),
-        steps=3000,
-        shrink=(1, 2, 4),
-        most_members=64,
-    ),
-    "paper": Settings(
-        tasks=("mnist:28", "fashion_mnist:28"),
-        sizes=(100, 1000, 10000, 60000),
-        foreign=("cifar10", "noise"),
-        repetitions=5,
-        test_images=None,
-        foreign_images=5000,
-        channels=(32, 64, 64),
-        steps=14000,
-        batch=128,
-        shrink=(1, 2, 4),
-        most_members=256,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="tasks=mnist:14,fashion_mnist:14 sizes=100,1000,10000 foreign=cifar10,noise repetitions=5 test_images=1000 "
+    "foreign_images=400 channels=12,16 steps=3000 shrink=1,2,4 most_members=64",
+    paper="tasks=mnist:28,fashion_mnist:28 sizes=100,1000,10000,60000 foreign=cifar10,noise repetitions=5 "
+    "test_images=none foreign_images=5000 channels=32,64,64 steps=14000 batch=128 shrink=1,2,4 most_members=256",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,13 +200,11 @@ def claims(settings: Settings, results: SizesResults) -> Sequence[Claim]:
             "as augmented ensembles of small networks of no more cost",
             gains,
             aggregate=(f"the mean over {len(gains.rows)} sizes, difficulties and kinds of small networks", mean),
-            repeated=settings.repetitions,
-            origin="ours",
+            by=ours(_OURS),
             measure="Accuracy over the orbits of the test images: the group-convolutional network minus the largest "
             "ensemble that takes no more multiplications and as many steps.",
-            covers=over,
+            covers=(over, settings.repetitions),
             at_least=0,
-            source=_OURS,
             holds=f"With this budget build the symmetry in: its lead is {led}." + exceptions,
             fails=f"With this budget average small networks: the lead of the equivariant network is {led}.{exceptions}",
             undecided="Ensembles of small networks and one equivariant network of the same cost are not told apart in "
@@ -247,8 +222,7 @@ def claims(settings: Settings, results: SizesResults) -> Sequence[Claim]:
             "over test images.",
             covers=over,
             at_least=0,
-            origin="ours",
-            source=_OURS,
+            by=ours(_OURS),
             holds="Built-in symmetry matters most where data are few.",
             fails="For at least one task the lead of built-in symmetry grows with the data: small networks do not "
             "catch up.",
@@ -261,8 +235,7 @@ def claims(settings: Settings, results: SizesResults) -> Sequence[Claim]:
             measure=f"Orbit same predictions out of distribution of the largest affordable ensemble, of {order}.",
             covers=over,
             at_least=_SHARE * order,
-            origin="ours",
-            source="ours; the group-convolutional network’s are exact where the group moves pixels to pixels",
+            by=ours("ours; the group-convolutional network’s are exact where the group moves pixels to pixels"),
             holds="Ensembles at this cost are nearly invariant, whatever the data.",
             fails="At this cost ensembles are not invariant off the data: where all orientations must give one class, "
             "build the symmetry in or pay for more members.",

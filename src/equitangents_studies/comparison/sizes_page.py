@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from equitangents.report import Figure, Section, Table, palette, with_interval
+from equitangents.report import Figure, Table, palette, with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.common.input_pictures import corners, input_pictures, why_foreign
-from equitangents_studies.comparison.results import MEASURES
-from equitangents_studies.comparison.settings import covers
+from equitangents_studies.comparison.settings import MEASURES, covers
 from equitangents_studies.comparison.sizes import Settings, SizesResults, cell_settings, title, words
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 
 _LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE)
 _GCNN = "group-convolutional network"
@@ -21,27 +20,30 @@ def present(settings: Settings, results: SizesResults, folder: RunFolder) -> Pre
     sizes = ", ".join(f"{size:,}" for size in sorted(settings.sizes))
     tasks = ", ".join(title(results, task) for task in settings.tasks)
     sections = [
-        Section(
+        section(
             "Where is which ahead?",
-            [
-                f"Tasks are {tasks}, each with {sizes} training images, in "
-                f"{settings.repetitions} repetitions with other training images and weights. The group-convolutional "
-                "network is trained on images as they are; an ensemble of small networks on turned ones, with as many "
-                f"members as cost no more multiplications, at most {settings.most_members}. All take about "
-                f"{settings.steps:,} steps of {settings.batch} images, so that a small training set is seen more "
-                "often, not more cheaply.",
-            ],
-            [_lead_figure(settings, results, folder, over), _cells(results, over)],
+            f"Tasks are {tasks}, each with {sizes} training images, in "
+            f"{settings.repetitions} repetitions with other training images and weights. The group-convolutional "
+            "network is trained on images as they are; an ensemble of small networks on turned ones, with as many "
+            f"members as cost no more multiplications, at most {settings.most_members}. All take about "
+            f"{settings.steps:,} steps of {settings.batch} images, so that a small training set is seen more "
+            "often, not more cheaply.",
+            _lead_figure(settings, results, folder, over),
+            _cells(results, over),
         ),
-        Section("Invariance off the data", [], [_agreement_figure(settings, results, folder, over)]),
-        Section(
+        section("Invariance off the data", _agreement_figure(settings, results, folder, over)),
+        section(
             "The inputs as the networks see them",
-            list(dict.fromkeys(line for first in firsts for line in why_foreign(first.images.titles)))
-            + corners(firsts[0].problem.action),
-            [
-                input_pictures(folder, r.problem.action, r.images.sets, r.images.titles, f"inputs-{i + 1}")
-                for i, r in enumerate(firsts)
-            ],
+            *(
+                list(dict.fromkeys(line for first in firsts for line in why_foreign(first.images.titles)))
+                + corners(firsts[0].problem.action)
+            ),
+            *(
+                [
+                    input_pictures(folder, r.problem.action, r.images.sets, r.images.titles, f"inputs-{i + 1}")
+                    for i, r in enumerate(firsts)
+                ]
+            ),
         ),
     ]
     facts = {
@@ -106,7 +108,7 @@ def score_table(results: SizesResults) -> Columns:
 
 def _lead_figure(settings: Settings, results: SizesResults, folder: RunFolder, over: str) -> Figure:
     sizes = sorted(settings.sizes)
-    with panels(
+    with drawing.panels(
         folder,
         "lead-over-sizes",
         titles=[title(results, task) for task in settings.tasks],
@@ -126,14 +128,13 @@ def _lead_figure(settings: Settings, results: SizesResults, folder: RunFolder, o
                 found = [results.gain((task, size), shrink, 0.95) for size in sizes]
                 drawing.estimates(axes, sizes, found, colour.light, label=label)
             drawing.logarithmic(axes, "x", sizes)
-        drawn.legend()
     return drawn.figure
 
 
 def _agreement_figure(settings: Settings, results: SizesResults, folder: RunFolder, over: str) -> Figure:
     sizes = sorted(settings.sizes)
     order = next(iter(results.cells.values())).order
-    with panels(
+    with drawing.panels(
         folder,
         "agreement-over-sizes",
         titles=[title(results, task) for task in settings.tasks],
@@ -158,7 +159,6 @@ def _agreement_figure(settings: Settings, results: SizesResults, folder: RunFold
                 drawing.estimates(axes, sizes, found, colour.light, label=label)
             axes.set_ylim(1, order * 1.01)
             drawing.logarithmic(axes, "x", sizes)
-        drawn.legend()
     return drawn.figure
 
 

@@ -18,17 +18,15 @@ from equitangents_studies import contenders
 from equitangents_studies.common.images import Images, load_images, zero_at_border
 from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.comparison.claims import claims
-from equitangents_studies.comparison.results import COSTS, Curve, Results
-from equitangents_studies.comparison.settings import PRESETS, Settings, small_channels
+from equitangents_studies.comparison.settings import COSTS, PRESETS, Curve, Results, Settings, small_channels
 from equitangents_studies.contenders import Problem
-from equitangents_studies.contenders.kinds import group_convolutional
+from equitangents_studies.contenders.contender import Entry
 from equitangents_studies.contenders.machines import TrainedNetworks
 from equitangents_studies.contenders.networks import cnn, count_multiplications
+from equitangents_studies.contenders.registry import group_convolutional
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.progress import Task
-from equitangents_studies.framework.settings import at_least, check
 from equitangents_studies.framework.stages import Arrays, Stage, Stages
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import Study, Task, at_least, check
 
 
 def images_of(settings: Settings, data_dir: Path | None, repetition: int = 0) -> Images:
@@ -134,9 +132,7 @@ def _file(name: str) -> str:
     return "".join(c if c.isalnum() or c == "-" else "_" for c in name)
 
 
-def _contender(
-    entry: contenders.Entry, settings: Settings, folder: Stages, repetition: int, floor: bool, task: Task
-) -> Arrays:
+def _contender(entry: Entry, settings: Settings, folder: Stages, repetition: int, floor: bool, task: Task) -> Arrays:
     images = images_of(settings, folder.data_dir, repetition)
     problem = problem_of(settings, images, repetition)
     orbits = {name: orbit_batch(problem.action, x) for name, x in images.sets.items()}

@@ -1,4 +1,4 @@
-"""What a contender is: any object with `fit` and `predict`; what it costs it may say. An `Entry` makes it."""
+"""What a contender is: any object with `fit` and `predict`; an `Entry` makes it for a `Problem`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,60 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import cached_property
+from typing import Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int, Num
 
+from equitangents import actions
+from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.contenders.problem import Problem
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Classification of images (N, H, W, C) whose class no element of `group` changes.
+
+    Args:
+        group: its name, such as "C4", "C8" or "D4".
+        shape: (H, W, C) of an image.
+        classes: how many; labels are 0 to classes − 1.
+        seed: of everything that is random.
+        channels: of the layers of the plain convolutional network; other networks are as wide as gives them about
+            as many parameters.
+        members: of an ensemble.
+        group_members: of an ensemble of group-convolutional networks.
+        epochs: how often every training image is seen.
+        batch: images a step.
+        learning_rate: of Adam, for weights of unit variance.
+        kernel_images: how many training images kernel machines use, the first ones; their cost grows as the cube.
+    """
+
+    group: str
+    shape: tuple[int, int, int]
+    classes: int
+    seed: int = 0
+    channels: tuple[int, ...] = (12, 16)
+    members: int = 10
+    group_members: int = 3
+    epochs: int = 10
+    batch: int = 32
+    learning_rate: float = 0.01
+    kernel_images: int = 1000
+
+    @cached_property
+    def action(self) -> Action:
+        """How the group moves images."""
+        action: Action = actions.as_action("group", self.group, (1, *self.shape))
+        return action
 
 
 @runtime_checkable
 class Contender(Protocol):
     """A classifier of images. It may have `parameters`, and `multiplications` of one prediction: numbers or None."""
 
-    def fit(self, x: Float[np.ndarray, "n height width channels"], y: Int[np.ndarray, " n"]) -> Any:
+    def fit(self, x: Float[np.ndarray, "n height width channels"], y: Int[np.ndarray, " n"]) -> object:
         """Learn from images, each of mean 0 and standard deviation 1, and labels from 0 to K − 1."""
 
     def predict(self, x: Float[np.ndarray, "n height width channels"]) -> Num[np.ndarray, "n ..."]:
@@ -68,21 +108,22 @@ class Entry:
         return made
 
 
-def fits(thing: Any) -> bool:
+def fits(thing: object) -> TypeGuard[Contender]:
     """Whether it is a contender already, an object and no class, which has `fit` and `predict`."""
     return not inspect.isclass(thing) and all(callable(getattr(thing, method, None)) for method in ("fit", "predict"))
 
 
-def _made(factory: Any, problem: Problem) -> Any:
+def _made(factory: Factory, problem: Problem) -> Contender:
     if fits(factory):
         return copy.deepcopy(factory)
+    make = cast(Callable[..., Contender], factory)
     try:
-        parameters = inspect.signature(factory).parameters.values()
+        parameters = inspect.signature(make).parameters.values()
     except (TypeError, ValueError):
-        return factory()
+        return make()
     needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     wants = bool(needed) or any(p.name == "problem" for p in parameters)
     if not wants:
-        return factory()
+        return make()
     named = [p.name for p in parameters if p.name == "problem" and p.kind is p.KEYWORD_ONLY]
-    return factory(problem=problem) if named else factory(problem)
+    return make(problem=problem) if named else make(problem)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import nn
 from equitangents.ensembles import DeepEnsembleClassifier, InfiniteEnsembleClassifier
-from equitangents_studies.contenders.contender import CountedContender
+from equitangents_studies.contenders.contender import CountedContender, Problem
 from equitangents_studies.contenders.networks import Network, count_multiplications, count_parameters
-from equitangents_studies.contenders.problem import Problem
 
 
 class TrainedNetworks:
@@ -94,9 +91,7 @@ class KernelMachine:
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Mean outputs, (N, classes)."""
-        rows: list[Any] = [
-            self._model.ensemble_.predict(x[i : i + _ROWS].astype(np.float32)) for i in range(0, len(x), _ROWS)
-        ]
+        rows = [self._model.ensemble_.predict(x[i : i + _ROWS].astype(np.float32)) for i in range(0, len(x), _ROWS)]
         outputs = np.concatenate(rows)
         full = np.full((len(x), self.problem.classes), outputs.min() - 1.0)
         full[:, self._model.classes_] = outputs

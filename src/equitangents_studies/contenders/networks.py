@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from equitangents import actions, nn
 from equitangents.extending import ArrayLike, DType, Params
-from equitangents_studies.contenders.problem import Problem
+from equitangents_studies.contenders.contender import Problem
 
 W_STD, B_STD, LAST_STD = 2**0.5, 0.1, 0.5
 
@@ -71,7 +72,7 @@ def _count(program: Any) -> int:
     return total
 
 
-def _inner(params: dict[str, Any]) -> list[Any]:
+def _inner(params: Mapping[str, Any]) -> list[Any]:
     """Programs inside an instruction: bodies of loops, functions that are called."""
     values = [v for value in params.values() for v in (value if isinstance(value, tuple | list) else (value,))]
     programs = [getattr(value, "jaxpr", value) for value in values]
@@ -108,7 +109,7 @@ class Canonicalised:
         weights = hard + soft - jax.lax.stop_gradient(soft)
         return self.classifier.apply(classifier, jnp.einsum("gn,gnhwc->nhwc", weights, orbit))
 
-    def _turned_back(self, x: Any) -> Any:
+    def _turned_back(self, x: jax.Array) -> jax.Array:
         """ρ(g)⁻¹x for every g: (|G|, N, H, W, C)."""
         action = actions.as_action("group", self.group, x.shape)
         inverse = np.array([int(action.group.inverse(g)) for g in range(action.group.order)])

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Int
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents_studies.contenders.contender import Entry
-from equitangents_studies.contenders.problem import Problem
+from equitangents_studies.contenders.contender import Contender, Entry, Problem
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ def run(entry: Entry, problem: Problem, x: np.ndarray, y: np.ndarray, inputs: Ma
     return Outcome(labels, cost, contender)
 
 
-def predicted(entry: Entry, contender: Any, problem: Problem, x: np.ndarray) -> Int[np.ndarray, " n"]:
+def predicted(entry: Entry, contender: Contender, problem: Problem, x: np.ndarray) -> Int[np.ndarray, " n"]:
     """The class of every image, from scores (N, K) or labels (N,).
 
     Raises InvalidArgumentError for other shapes, NaN, and labels that are no classes.
@@ -90,9 +91,9 @@ def predicted(entry: Entry, contender: Any, problem: Problem, x: np.ndarray) -> 
     return labels
 
 
-def _amount(contender: Any, what: str) -> float:
+def _amount(contender: Contender, what: str) -> float:
     """A number that the contender says of itself, or how many numbers its tensors hold; else NaN."""
-    value: Any = getattr(contender, what, None)
+    value = getattr(contender, what, None)
     value = value() if callable(value) else value
     if isinstance(value, Iterable) and not isinstance(value, str | np.ndarray):
         parts = list(value)
@@ -103,7 +104,7 @@ def _amount(contender: Any, what: str) -> float:
         return math.nan
 
 
-def _asked(entry: Entry, method: str, call: Any, *arguments: Any) -> Any:
+def _asked(entry: Entry, method: str, call: Callable[..., Answer], *arguments: np.ndarray) -> Answer:
     try:
         return call(*arguments)
     except EquitangentsError:

@@ -1,15 +1,139 @@
-"""Contenders by name: those of `kinds`, those that were registered, and "module:Name" of one's own."""
+"""Contenders by name: those that come with the package, those that were registered, and "module:Name" of one's own.
+
+One more that comes with the package is a function here that makes it of a `Problem`.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
+from equitangents import nn
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.contenders.contender import Entry, Factory, fits
-from equitangents_studies.contenders.kinds import KINDS
+from equitangents.groups import WallpaperGroup
+from equitangents_studies.contenders.contender import Contender, Entry, Factory, Problem, fits
+from equitangents_studies.contenders.machines import Averaged, KernelMachine, TrainedNetworks
+from equitangents_studies.contenders.networks import B_STD, W_STD, Canonicalised, cnn, count_parameters
+from equitangents_studies.contenders.turned_filters import TurnedFilters, turned_filters
+
+_SCORER_CHANNELS = 4
+_SIDE = 7  # images are averaged over blocks down to about this size, since the cost grows as its fourth power
+_POINT_GROUPS = {"C2": (2, False), "C4": (4, False), "D4": (4, True)}
+
+KINDS: dict[str, Entry] = {}
+Make = Callable[[Problem], Contender]
+
+
+def _kind(name: str, title: str, unavailable: Callable[[Problem], str] = lambda problem: "") -> Callable[[Make], Make]:
+    """Puts what makes a contender into `KINDS`."""
+
+    def put(make: Make) -> Make:
+        KINDS[name] = Entry(name, title, make, unavailable)
+        return make
+
+    return put
+
+
+def group_convolutional(problem: Problem) -> TurnedFilters:
+    """About as many parameters as the plain network. C4 and D4 are exact, C8 and C16 have steerable filters."""
+    return turned_filters(problem, count_parameters(cnn(problem), problem.shape))
+
+
+@_kind("plain", "one plain network")
+def _plain(problem: Problem) -> TrainedNetworks:
+    """The floor, trained on the images as they are: nothing of it knows of the group."""
+    return TrainedNetworks(cnn(problem), problem)
+
+
+@_kind("augmented", "one augmented network")
+def _augmented(problem: Problem) -> TrainedNetworks:
+    """The plain network; every image is moved by a random element whenever it is seen."""
+    return TrainedNetworks(cnn(problem), problem, augmented=True)
+
+
+@_kind("ensemble", "augmented ensemble")
+def _ensemble(problem: Problem) -> TrainedNetworks:
+    """`members` augmented networks; each has as many parameters as the single one."""
+    return TrainedNetworks(cnn(problem), problem, members=problem.members, augmented=True)
+
+
+@_kind("gcnn", "group-convolutional network")
+def _gcnn(problem: Problem) -> TrainedNetworks:
+    """A single group-convolutional network: invariance is built in, images are not moved in training."""
+    return TrainedNetworks(group_convolutional(problem), problem)
+
+
+@_kind("gcnn-augmented", "group-convolutional network, on turned images")
+def _gcnn_augmented(problem: Problem) -> TrainedNetworks:
+    """The network of `gcnn`, trained on moved images: what resampling takes from invariance can be learnt."""
+    return TrainedNetworks(group_convolutional(problem), problem, augmented=True)
+
+
+@_kind("gcnn-ensemble", "group-convolutional ensemble")
+def _gcnn_ensemble(problem: Problem) -> TrainedNetworks:
+    """`group_members` networks of the kind `gcnn`."""
+    return TrainedNetworks(group_convolutional(problem), problem, members=problem.group_members)
+
+
+@_kind("canonicalisation", "learned canonicalisation")
+def _canonicalisation(problem: Problem) -> TrainedNetworks:
+    """A small network turns the image, a plain one classifies it, trained together on images that are not moved.
+
+    The scorer: patches of 2×2, ReLU, a dense layer with one output.
+    """
+    scorer = nn.Sequential(
+        nn.Conv(_SCORER_CHANNELS, (2, 2), stride=2, padding="zero", W_std=W_STD, b_std=B_STD),
+        nn.Relu(),
+        nn.Flatten(),
+        nn.Dense(1, W_std=1.0),
+    )
+    return TrainedNetworks(Canonicalised(problem.group, scorer, cnn(problem)), problem)
+
+
+@_kind("test-time", "orbit average at test time")
+def _test_time(problem: Problem) -> Averaged:
+    """Averages over the orbit, f̄(x) = (1/|G|) Σ_g f(ρ(g)x), f one augmented network."""
+    return Averaged(TrainedNetworks(cnn(problem), problem, augmented=True), problem)
+
+
+@_kind("infinite", "infinitely wide augmented networks")
+def _infinite(problem: Problem) -> KernelMachine:
+    """The plain network's architecture in closed form, on the first `kernel_images` images in all orientations."""
+    return KernelMachine(cnn(problem), problem, augmented=True)
+
+
+def _without_grid(problem: Problem) -> str:
+    """Why not: grids of pixels have quarter turns at most."""
+    if problem.group in _POINT_GROUPS:
+        return ""
+    return f"a grid of pixels has no group-convolutional kernel for {problem.group}; it has for C2, C4 and D4"
+
+
+@_kind("invariant-kernel", "invariant kernel", _without_grid)
+def _invariant_kernel(problem: Problem) -> KernelMachine:
+    """The kernel of infinitely wide Lift, GroupConv and GroupPool over a wallpaper group.
+
+    Trained on the first `kernel_images` images, averaged over blocks of pixels.
+    """
+    height, width, _ = problem.shape
+    block = max(
+        b for b in range(1, height + 1) if height % b == 0 and width % b == 0 and height // b >= min(_SIDE, height)
+    )
+    group = WallpaperGroup(*_POINT_GROUPS[problem.group], (height // block, width // block))
+    net = nn.Sequential(
+        *([nn.AvgPool(block)] if block > 1 else []),
+        nn.Lift(group, 1, (3, 3), W_std=W_STD, b_std=B_STD),
+        nn.Relu(),
+        nn.GroupConv(1, (3, 3), W_std=W_STD, b_std=B_STD),
+        nn.Relu(),
+        nn.GroupPool(),
+        nn.Dense(problem.classes),
+    )
+    return KernelMachine(net, problem, augmented=False)
+
 
 _registered: dict[str, Factory] = {}
 

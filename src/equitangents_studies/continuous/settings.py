@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.actions import Action
+from equitangents.statistics import Estimate, squared_mean
 from equitangents_studies import data
-from equitangents_studies.common.image_ensembles import Chosen, Recipe, check_images
-from equitangents_studies.framework.settings import at_least, check
+from equitangents_studies.common.image_ensembles import Chosen, Recipe, check_images, floor_predictions
+from equitangents_studies.common.images import Images
+from equitangents_studies.common.orbits import same_predictions
+from equitangents_studies.common.scores import table_mean
+from equitangents_studies.framework.settings import at_least, check, presets
+from equitangents_studies.framework.stages import Arrays
 
 
 @dataclass(frozen=True)
@@ -75,47 +84,14 @@ class Settings:
         return tuple(sorted({2**i for i in range(self.epochs.bit_length()) if 2**i < self.epochs} | {self.epochs}))
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        data="fashion_mnist",
-        train_images=60,
-        test_images=40,
-        pixels=14,
-        rings=7,
-        samples=25,
-        points=3,
-        trained=(2, 4, 8),
-        members=100,
-        image_train=1600,
-        image_test=80,
-        foreign=("mnist", "cifar10", "noise"),
-        foreign_images=30,
-        image_members=5,
-        epochs=8,
-    ),
-    "paper": Settings(
-        data="fashion_mnist",
-        train_images=100,
-        test_images=100,
-        rings=14,
-        samples=45,
-        points=3,
-        steps=(1, 10, 100, 1000),
-        trained=(2, 4, 8),
-        members=500,
-        width=512,
-        image_train=20000,
-        image_test=300,
-        foreign=("mnist", "cifar10", "noise"),
-        foreign_images=100,
-        image_members=10,
-        channels=(64, 64, 64),
-        epochs=16,
-        batch=128,
-        learning_rate=0.01,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist train_images=60 test_images=40 pixels=14 rings=7 samples=25 points=3 trained=2,4,8 "
+    "members=100 image_train=1600 foreign=mnist,cifar10,noise foreign_images=30 image_members=5 epochs=8",
+    paper="data=fashion_mnist train_images=100 test_images=100 rings=14 samples=45 points=3 steps=1,10,100,1000 "
+    "trained=2,4,8 members=500 width=512 image_train=20000 image_test=300 foreign=mnist,cifar10,noise "
+    "foreign_images=100 image_members=10 channels=64,64,64 epochs=16 batch=128 learning_rate=0.01",
+)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
@@ -133,3 +109,121 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(fits, "pixels", settings.pixels, f"between 2 and the {side} that images of {settings.data!r} have")
     if settings.image_orders:
         check_images(settings.images, settings.recipe, data_dir)
+
+
+WAYS = ("rings", "pixels")
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """By way ("rings", "pixels"): `kappa[way]` (orders,), `profile[way]` (orders, T, angles, N), |f̄(ρ(g)x) − f̄(x)|,
+    `floor` (orders, T, angles, N), |f̄(ρ(g)⁻¹ρ(g)x) − f̄(x)| by resampling pixels, `round_trip` (angles,) the relative
+    change of the images themselves, `constant` (orders, T, N), C(x) on rings, `size[way]` (orders, T), the root mean
+    square prediction. `members[k]` (M, angles, N, K), finite ensembles on rings after the last step. `images` are the
+    image ensembles, None where they were left out.
+    """
+
+    steps: np.ndarray
+    kappa: dict[str, np.ndarray]
+    profile: dict[str, np.ndarray]
+    size: dict[str, np.ndarray]
+    floor: np.ndarray
+    round_trip: np.ndarray
+    constant: np.ndarray
+    members: dict[int, np.ndarray]
+    images: ImageEnsembles | None = None
+
+    def relative(self, way: str) -> np.ndarray:
+        """Mean square violation over angles, relative to the mean square prediction: (orders, T, N)."""
+        return (self.profile[way] ** 2).mean(axis=2) / self.size[way][..., None] ** 2
+
+    def relative_floor(self) -> np.ndarray:
+        """Mean square floor over the angles that resample, relative to the mean square prediction: (orders, T, N)."""
+        return (self.floor[:, :, self.round_trip > 0] ** 2).mean(axis=2) / self.size["pixels"][..., None] ** 2
+
+
+def finite_violation(settings: Settings, results: Results, k: int, level: float = 0.95) -> Estimate:
+    """Mean square violation of the mean of infinitely many members, over that of the closed form, square root."""
+    y = results.members[k].astype(np.float64)
+    found = squared_mean((y[:, 1:] - y[:, :1]).reshape(len(y), -1), confidence=level)
+    outputs = y.shape[-1]
+    expected = (results.profile["rings"][settings.orders.index(k), -1, 1:] ** 2).mean() / outputs
+    root = lambda v: float(np.sqrt(max(v, 0) / expected))
+    return Estimate(root(found.value), root(found.low), root(found.high), level)
+
+
+def bound_share(results: Results) -> np.ndarray:
+    """max_g |f̄(ρ(g)x) − f̄(x)| / (κ C(x)) on rings: (orders, T, N)."""
+    return results.profile["rings"].max(axis=2) / (results.kappa["rings"][:, None, None] * results.constant)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageEnsembles:
+    """`trained[k]` are the arrays of `image_ensembles.answers` after training with C_k, at the E epochs of `epochs`.
+
+    A step costs `seconds` of processors and `multiplications`. Agreement is the share of all angles at which the
+    predicted class is that of the image as it is: orbit same predictions over the number of angles.
+    """
+
+    images: Images
+    action: Action
+    epochs: np.ndarray
+    recipe: Recipe
+    trained: dict[int, Arrays]
+    seconds: float
+    multiplications: float
+
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """Every k."""
+        return tuple(self.trained)
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Names of the sets of inputs, "test" first."""
+        return tuple(self.images.sets)
+
+    @property
+    def angles(self) -> int:
+        """How many angles are tested."""
+        return int(self.action.group.order)
+
+    def labels(self, k: int, name: str) -> np.ndarray:
+        """Predicted classes of the ensembles' means, (E, R, angles, N)."""
+        return self.trained[k][f"labels_{name}"]
+
+    def agreement(self, k: int, name: str) -> Float[np.ndarray, "epochs ensembles n"]:
+        """Agreement of the ensembles' predictions over the orbit, for every recorded epoch, ensemble and image."""
+        return same_predictions(self.action, self.labels(k, name)) / self.angles
+
+    def floor(self, k: int, name: str) -> Float[np.ndarray, "epochs ensembles n"]:
+        """Agreement of the ensembles where images are turned there and back, which only resampling changes."""
+        return floor_predictions(self.action, self.labels(k, name), self.trained[k][f"floor_{name}"]) / self.angles
+
+    def of_members(self, k: int, name: str) -> Float[np.ndarray, "epochs ensembles n"]:
+        """Agreement of single networks, mean over the members of each ensemble."""
+        return self.trained[k][f"members_{name}"] / self.angles
+
+    def error(self, k: int) -> Float[np.ndarray, "epochs ensembles n"]:
+        """Share of all angles at which a test image is given a wrong class."""
+        return (self.labels(k, "test") != self.images.test_y).mean(axis=2)
+
+    def floor_error(self, k: int) -> Float[np.ndarray, "epochs ensembles n"]:
+        """The error of the ensembles where images are turned there and back, which only resampling changes."""
+        return (self.trained[k]["floor_test"] != self.images.test_y).mean(axis=2)
+
+    def change(self, k: int, name: str, which: str = "change") -> Float[np.ndarray, "epochs ensembles"]:
+        """Root mean square change of the mean over angles and inputs, relative to its size; or its "floor_change"."""
+        return np.sqrt((self.trained[k][f"{which}_{name}"] ** 2).mean(axis=-1))
+
+    def steps(self, k: int) -> np.ndarray:
+        """Training steps up to every recorded epoch."""
+        return np.array([self.recipe.steps(k * len(self.images.train_x), int(e)) for e in self.epochs])
+
+    def difference(self, a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Estimate:
+        """The mean of a − b, paired, of shares (R, N)."""
+        return table_mean(a - b, (-1.0, 1.0), level)
+
+    def mean(self, shares: np.ndarray, level: float = 0.95) -> Estimate:
+        """The mean of shares (R, N)."""
+        return table_mean(shares, (0.0, 1.0), level)

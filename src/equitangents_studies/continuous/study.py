@@ -22,9 +22,16 @@ from equitangents_studies.common.orbits import by_element, there_and_back
 from equitangents_studies.common.rotation_bound import coarseness, largest_gradients, representation
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.continuous.claims import claims
-from equitangents_studies.continuous.image_results import ImageEnsembles
-from equitangents_studies.continuous.results import WAYS, Results, bound_share, finite_violation
-from equitangents_studies.continuous.settings import PRESETS, Settings, check_settings
+from equitangents_studies.continuous.settings import (
+    PRESETS,
+    WAYS,
+    ImageEnsembles,
+    Results,
+    Settings,
+    bound_share,
+    check_settings,
+    finite_violation,
+)
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 

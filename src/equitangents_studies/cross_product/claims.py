@@ -8,10 +8,18 @@ import numpy as np
 
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.common.scores import largest
-from equitangents_studies.cross_product.permutation_shift import FUNCTIONS
-from equitangents_studies.cross_product.results import Results, covariance_share, gain, mean_share, member_violations
-from equitangents_studies.cross_product.settings import SETS, TITLES, Settings
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim
+from equitangents_studies.cross_product.settings import (
+    FUNCTIONS,
+    SETS,
+    TITLES,
+    Results,
+    Settings,
+    covariance_share,
+    gain,
+    mean_share,
+    member_violations,
+)
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
 
 WORK = "arXiv 2403.03103"
 _BOUND_OURS = f"{WORK}; the bound is our choice"
@@ -55,10 +63,7 @@ def _closed_form(settings: Settings, results: Results) -> list[Claim]:
             measure="Largest change of ρ(g)⁻¹μ(gx) over the group, relative to the largest prediction.",
             covers=EXACT,
             at_most=1e-8,
-            origin="source",
-            source=WORK,
-            place=_THEOREM,
-            stated="exactly equivariant",
+            by=theirs(WORK, _THEOREM, "exactly equivariant"),
             holds="Augmented with a whole group, the infinitely wide ensemble needs no equivariant architecture.",
             fails="Do not rely on augmentation for equivariance: even the closed form does not turn with its inputs.",
         ),
@@ -69,10 +74,7 @@ def _closed_form(settings: Settings, results: Results) -> list[Claim]:
             "independent and alike, so that Σ is a multiple of the unit matrix between them.",
             covers=EXACT,
             at_most=1e-8,
-            origin="source",
-            source=WORK,
-            place="review: the distribution is equivariant, by μ_t and Σ_t",
-            stated="exactly equivariant",
+            by=theirs(WORK, "review: the distribution is equivariant, by μ_t and Σ_t", "exactly equivariant"),
             holds="Error bars of the infinitely wide ensemble are the same for all orientations in the group.",
             fails="Do not compare error bars of the closed form between orientations of an input.",
         ),
@@ -83,10 +85,7 @@ def _closed_form(settings: Settings, results: Results) -> list[Claim]:
             "on the augmented pairs, after the last step; Π(g) is the permutation that turning them by g makes.",
             covers=EXACT,
             at_most=1e-8,
-            origin="source",
-            source=WORK,
-            place="lemma on the permutation shift",
-            stated="Π(g)F = FΠ(g)",
+            by=theirs(WORK, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
             holds="Turning an input is the same as permuting the training set: the reason why mean and covariance are "
             "equivariant at every time, in numbers.",
             fails="The proof’s central step is not met by these kernels: are the augmented pairs whole orbits?",
@@ -111,12 +110,9 @@ def _trained(settings: Settings, results: Results) -> list[Claim]:
             each(lambda *cell: t_interval(member_violations(*cell))),
             aggregate=("the mean over groups, steps and pairs", single),
             measure="Root mean square violation of a member, relative to its outputs; mean over members.",
-            covers="members",
-            repeated=settings.members,
+            covers=("members", settings.members),
             at_least=0.01,
-            origin="source",
-            source=_BOUND_OURS,
-            place=_EXPERIMENT,
+            by=theirs(_BOUND_OURS, _EXPERIMENT),
             holds="Do not use one network alone where orientation must not matter: its violation is "
             f"{100 * single.value:.0f} % of its outputs.",
             fails="Single networks are equivariant to within 1 %: one may be enough where that is small enough.",
@@ -127,14 +123,10 @@ def _trained(settings: Settings, results: Results) -> list[Claim]:
             "one member’s violation",
             each(lambda of, name, pairs, time: mean_share(of, name, pairs, time, level).times(100)),
             measure="Share of the members’ mean square violation that " + share,
-            covers="members",
-            repeated=settings.members,
+            covers=("members", settings.members),
             at_most=3,
             unit="%",
-            origin="source",
-            source=_BOUND_OURS,
-            place=f"{_EXPERIMENT}; {_THEOREM}",
-            stated="0 %",
+            by=theirs(_BOUND_OURS, f"{_EXPERIMENT}; {_THEOREM}", "0 %"),
             holds="More members bring the mean closer to equivariance: M of them leave about 1/M of one member’s mean "
             "square violation, down to 3 % at least.",
             fails="Members alone do not bring equivariance: take wider networks or an equivariant architecture.",
@@ -146,14 +138,10 @@ def _trained(settings: Settings, results: Results) -> list[Claim]:
             each(lambda of, name, pairs, time: covariance_share(of, name, pairs, time, level).times(100)),
             measure="For products of outputs f(gx) f(gx′)ᵀ, whose mean is the second moment: share of their mean "
             "square violation that " + share,
-            covers="members",
-            repeated=settings.members,
+            covers=("members", settings.members),
             at_most=3,
             unit="%",
-            origin="source",
-            source=_BOUND_OURS,
-            place="review: the distribution is equivariant",
-            stated="0 %",
+            by=theirs(_BOUND_OURS, "review: the distribution is equivariant", "0 %"),
             holds="The spread of many members can serve as an error bar in every orientation of the group.",
             fails="Do not compare the spread of members between orientations.",
             undecided="Whether the spread of members is the same in every orientation is not decided to within "
@@ -181,9 +169,7 @@ def _bound(settings: Settings, results: Results) -> Claim:
         "reaches from the largest that was seen to where that of a further pair may lie.",
         covers="test pairs",
         at_most=1,
-        origin="source",
-        source=WORK,
-        place="Lemma 6.2, with labels that turn along",
+        by=theirs(WORK, "Lemma 6.2, with labels that turn along"),
         holds=f"The bound is safe to choose a group by: the largest violation seen is {seen}.",
         fails=f"Do not rely on the bound: some violation is {seen}; search gradients at more places.",
         undecided=f"Whether further pairs keep to the bound is not decided: the largest seen is {seen}.",
@@ -205,11 +191,9 @@ def _ours(settings: Settings, results: Results) -> list[Claim]:
             gains,
             measure="Root mean square violation of the infinitely wide ensemble under random rotations of test pairs "
             "after the last step, divided by that of the next smaller group.",
-            covers="test pairs",
-            repeated=settings.test_pairs,
+            covers=("test pairs", settings.test_pairs),
             at_most=1,
-            origin="ours",
-            source="expected: the group’s own rotations come closer to any rotation the more there are",
+            by=ours("expected: the group’s own rotations come closer to any rotation the more there are"),
             holds=f"Where all rotations matter, augment with the largest group you can afford: {less}.",
             fails=f"A larger group does not always bring the mean closer to all rotations: {less}.",
             undecided=f"Whether every larger group helps is not decided: {less}.",
@@ -221,8 +205,7 @@ def _ours(settings: Settings, results: Results) -> list[Claim]:
             "ensemble that saw every pair in one orientation.",
             covers=EXACT,
             at_least=1e-3,
-            origin="ours",
-            source="our control",
+            by=ours("our control"),
             holds="The equivariance of Σ_t comes from the augmentation: without it, it is off by "
             f"{off} by step and set.",
             fails=f"Σ_t is equivariant without augmentation too ({off}): this task does not test it.",
@@ -233,8 +216,7 @@ def _ours(settings: Settings, results: Results) -> list[Claim]:
             measure="The same number as of the permutation shift, for one random permutation of the augmented pairs.",
             covers=EXACT,
             at_least=1e-3,
-            origin="ours",
-            source="our control",
+            by=ours("our control"),
             holds="The permutation shift says something of the group: another permutation changes the same matrices.",
             fails="A random permutation commutes as well: the kernels do not tell the pairs apart.",
         ),

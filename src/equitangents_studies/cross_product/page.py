@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.report import Figure, Section, format_number, palette
+from equitangents.report import Figure, format_number, palette
 from equitangents.statistics import bootstrap
-from equitangents_studies.cross_product.permutation_shift import FUNCTIONS
-from equitangents_studies.cross_product.results import Results
-from equitangents_studies.cross_product.settings import SETS, SOLIDS, TITLES, Settings
+from equitangents_studies.cross_product.settings import FUNCTIONS, SETS, SOLIDS, TITLES, Results, Settings
 from equitangents_studies.framework.claims import after
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
 
 _COLOURS = {"none": palette.MUTED, "T": palette.ORANGE, "O": palette.GREEN, "I": palette.BLUE}
 _PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}
@@ -26,25 +24,21 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "permutation_shift": shift_table(results),
     }
     sections = [
-        Section(
+        section(
             "Members and their mean",
-            [
-                f"Networks learn the cross product of two vectors from {settings.train_pairs} pairs, each shown in all "
-                "orientations of a regular solid with the label turned alike. What is shown is how much the prediction "
-                "changes when the input is turned and the output turned back. Far pairs are "
-                f"{settings.stretch:g} times as long as any that was seen; nothing about them was in the data.",
-                "Dividing the change of one member by √M gives what sampling leaves of it in a mean of M members if "
-                "the expectation is equivariant.",
-            ],
-            [_members(settings, results, folder)],
+            f"Networks learn the cross product of two vectors from {settings.train_pairs} pairs, each shown in all "
+            "orientations of a regular solid with the label turned alike. What is shown is how much the prediction "
+            "changes when the input is turned and the output turned back. Far pairs are "
+            f"{settings.stretch:g} times as long as any that was seen; nothing about them was in the data.",
+            "Dividing the change of one member by √M gives what sampling leaves of it in a mean of M members if "
+            "the expectation is equivariant.",
+            _members(settings, results, folder),
         ),
-        Section(
+        section(
             "Rotations that the group lacks",
-            [
-                "Labels and inputs were turned by the rotations of one group alone. Here test pairs are turned by "
-                f"{settings.rotations} random rotations, and the closed-form mean is compared with the turned one."
-            ],
-            [_between(settings, results, folder)],
+            "Labels and inputs were turned by the rotations of one group alone. Here test pairs are turned by "
+            f"{settings.rotations} random rotations, and the closed-form mean is compared with the turned one.",
+            _between(settings, results, folder),
         ),
     ]
     facts = {
@@ -121,7 +115,7 @@ def violations(results: Results, name: str, key: str, time: int) -> tuple[np.nda
 def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     name = settings.trained_groups[-1]
     place, shown = drawing.places(results.times), min(25, settings.members)
-    with panels(
+    with drawing.panels(
         folder,
         "members-and-mean",
         titles=tuple(_PAIRS.values()),
@@ -142,7 +136,6 @@ def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             axes.plot(place, expected, color=palette.INK.light, lw=1, ls=(0, (2, 2)), label="expected of sampling")
             drawing.time_ticks(axes, results.times, "step")
         drawing.logarithmic(drawn[0], "y", fine=True)
-        drawn.legend()
     return drawn.figure
 
 
@@ -150,7 +143,7 @@ def _between(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     place, names = drawing.places(results.times[1:]), list(results.between)
     sizes = [1 if name == "none" else SOLIDS[name]().order for name in names]
     root = lambda squares: bootstrap(squares, np.sqrt)
-    with panels(
+    with drawing.panels(
         folder,
         "random-rotations",
         titles=("By training step", "After the last step, by group"),

@@ -22,9 +22,18 @@ from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.cross_product.claims import claims
-from equitangents_studies.cross_product.permutation_shift import functions_of_kernels, largest_change, shifts
-from equitangents_studies.cross_product.results import Results
-from equitangents_studies.cross_product.settings import PRESETS, SETS, SOLIDS, TITLES, Settings, check_settings
+from equitangents_studies.cross_product.settings import (
+    PRESETS,
+    SETS,
+    SOLIDS,
+    TITLES,
+    Results,
+    Settings,
+    check_settings,
+    functions_of_kernels,
+    largest_change,
+    shifts,
+)
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 

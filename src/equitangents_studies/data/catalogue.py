@@ -42,6 +42,13 @@ class Source:
 _FASHION = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"
 _MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 
+
+def _idx(address: str, *checksums: str) -> tuple[RemoteFile, ...]:
+    """The four files of a set in the format of MNIST, in the order of the arrays of an archive."""
+    parts = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+    return tuple(RemoteFile(address + part, sha256) for part, sha256 in zip(parts, checksums, strict=True))
+
+
 SOURCES: dict[str, Source] = {
     source.name: source
     for source in (
@@ -55,23 +62,12 @@ SOURCES: dict[str, Source] = {
                 "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
             ),
             format="idx",
-            home=(
-                RemoteFile(
-                    f"{_FASHION}train-images-idx3-ubyte.gz",
-                    "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-                ),
-                RemoteFile(
-                    f"{_FASHION}train-labels-idx1-ubyte.gz",
-                    "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-                ),
-                RemoteFile(
-                    f"{_FASHION}t10k-images-idx3-ubyte.gz",
-                    "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-                ),
-                RemoteFile(
-                    f"{_FASHION}t10k-labels-idx1-ubyte.gz",
-                    "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-                ),
+            home=_idx(
+                _FASHION,
+                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
             ),
         ),
         Source(
@@ -81,23 +77,12 @@ SOURCES: dict[str, Source] = {
             "recognition, Proc. IEEE 86 (1998).",
             class_names=tuple("0123456789"),
             format="idx",
-            home=(
-                RemoteFile(
-                    f"{_MNIST}train-images-idx3-ubyte.gz",
-                    "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-                ),
-                RemoteFile(
-                    f"{_MNIST}train-labels-idx1-ubyte.gz",
-                    "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-                ),
-                RemoteFile(
-                    f"{_MNIST}t10k-images-idx3-ubyte.gz",
-                    "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-                ),
-                RemoteFile(
-                    f"{_MNIST}t10k-labels-idx1-ubyte.gz",
-                    "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-                ),
+            home=_idx(
+                _MNIST,
+                "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+                "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
             ),
         ),
         Source(
@@ -135,3 +120,33 @@ SOURCES: dict[str, Source] = {
         ),
     )
 }  # fmt: skip
+
+MOLECULE_SOURCES: dict[str, Source] = {
+    source.name: source
+    for source in (
+        Source(
+            name="qm9",
+            title="QM9: atomization energies U0, B3LYP/6-31G(2df,p), H C N O",
+            citation="R. Ramakrishnan, P. O. Dral, M. Rupp and O. A. von Lilienfeld, Quantum chemistry structures and "
+            "properties of 134 kilo molecules, Sci. Data 1, 140022 (2014).",
+        ),
+        Source(
+            name="qm7",
+            title="QM7: atomization energies, PBE0, H C N O S",
+            citation="L. C. Blum and J.-L. Reymond, J. Am. Chem. Soc. 131, 8732 (2009); M. Rupp, A. Tkatchenko, K.-R. "
+            "Müller and O. A. von Lilienfeld, Phys. Rev. Lett. 108, 058301 (2012).",
+        ),
+        Source(
+            name="rmd17",
+            title="Revised MD17: total energies and forces, PBE/def2-SVP",
+            citation="A. S. Christensen and O. A. von Lilienfeld, On the role of gradients for machine learning of "
+            "molecular energies and forces, Mach. Learn.: Sci. Technol. 1, 045018 (2020).",
+        ),
+        Source(
+            name="water_tensors",
+            title="Water monomers, dimers and Zundel cations: energies, dipoles, polarizabilities",
+            citation="A. Grisafi, D. M. Wilkins, G. Csányi and M. Ceriotti, Symmetry-Adapted Machine Learning for "
+            "Tensorial Properties of Atomistic Systems, Phys. Rev. Lett. 120, 036002 (2018).",
+        ),
+    )
+}

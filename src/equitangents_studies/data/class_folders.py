@@ -1,17 +1,32 @@
-"""Images in one folder a class (CLASS/*.tif): sampled by seed, averaged down to one size, split into train and test."""
+"""Images in one folder a class: a sample of them as a data set, or a list of files that are read when they are needed.
+
+Two layouts: CLASS/*.jpg, of which a share is set apart to test on; or train/CLASS/*.jpg and val/CLASS/*.jpg (or test/).
+A sample is of the first.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import hashlib
+import math
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING, final
 
 import numpy as np
+from jaxtyping import Float, Int, UInt8
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import check_whole
 from equitangents_studies.data.dataset import Dataset
-from equitangents_studies.data.image_file import SUFFIXES, coloured, is_image_name, pixels_of, read_image
-from equitangents_studies.data.images import resize
+from equitangents_studies.data.images import SUFFIXES, centre, coloured, is_image_name, pixels_of, read_image, resize
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_TEST_FOLDERS = ("val", "test")
+_LEAST_AREA, _MOST_RATIO = 0.08, 4 / 3  # of crops, as ImageNet is usually trained on
 
 
 def load_class_folders(
@@ -41,9 +56,8 @@ def load_class_folders(
     files, classes = class_files(folder)
     if count is not None and count > len(files):
         raise InvalidArgumentError(f"{count} images were asked for; {folder} holds {len(files)}")
-    chosen = np.random.default_rng(seed).permutation(len(files))[:count]
-    x = _read(tuple(files[i][0] for i in chosen), size)
-    y = np.array([files[i][1] for i in chosen], dtype=np.int64)
+    chosen = files[np.random.default_rng(seed).permutation(len(files))[:count]]
+    x, y = _read(folder, chosen.names, size), chosen.labels
     split = len(x) - min(max(1, round(test_fraction * len(x))), len(x) - 1)
     return Dataset(
         name=name or folder.name,
@@ -56,30 +70,31 @@ def load_class_folders(
     )
 
 
-def class_files(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
-    """Every image with the number of its class, in an order that no file system changes; and the classes."""
-    if not folder.is_dir():
-        raise InvalidArgumentError(f"{folder} is not a folder; expected one with a folder of images for each class")
-    classes = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+def class_files(place: Path, root: Path | None = None) -> tuple[ImageFiles, tuple[str, ...]]:
+    """Every image in `place`, in an order that no file system changes, and the classes; names begin at `root`."""
+    if not place.is_dir():
+        raise InvalidArgumentError(f"{place} is not a folder; expected one with a folder of images for each class")
+    classes = sorted(p for p in place.iterdir() if p.is_dir() and not p.name.startswith("."))
     if len(classes) < 2:
         number = "no folder" if not classes else "one folder"
         raise InvalidArgumentError(
-            f"{folder} holds {number}; expected one for each class, 2 or more, with images in it (CLASS/*.tif)"
+            f"{place} holds {number}; expected one for each class, 2 or more, with images in it (CLASS/*.tif)"
         )
-    files: list[tuple[Path, int]] = []
-    for label, place in enumerate(classes):
-        own = sorted(p for p in place.iterdir() if is_image_name(p))
+    root, names, labels = root or place, list[str](), list[int]()
+    for label, folder in enumerate(classes):
+        own = sorted(p for p in folder.iterdir() if is_image_name(p))
         if not own:
-            raise InvalidArgumentError(f"the class folder {place} holds no image ({', '.join(SUFFIXES)})")
-        files += [(p, label) for p in own]
-    return files, tuple(p.name for p in classes)
+            raise InvalidArgumentError(f"the class folder {folder} holds no image ({', '.join(SUFFIXES)})")
+        names += [p.relative_to(root).as_posix() for p in own]
+        labels += [label] * len(own)
+    return ImageFiles(root, tuple(names), np.array(labels, np.int64)), tuple(p.name for p in classes)
 
 
 @lru_cache(maxsize=1)  # a study reads its images once to check them, and once to use them
-def _read(paths: tuple[Path, ...], size: int) -> np.ndarray:
+def _read(folder: Path, names: tuple[str, ...], size: int) -> np.ndarray:
     """The images as float32 (N, size, size, 3) in [0, 1], read-only."""
-    x = np.empty((len(paths), size, size, 3), np.float32)
-    for i, path in enumerate(paths):
+    x = np.empty((len(names), size, size, 3), np.float32)
+    for i, path in enumerate(folder / name for name in names):
         pixels = coloured(read_image(path, pixels_of))[None]
         if min(pixels.shape[1:3]) < size:
             raise InvalidArgumentError(
@@ -88,3 +103,135 @@ def _read(paths: tuple[Path, ...], size: int) -> np.ndarray:
         x[i] = resize(pixels, (size, size))[0]
     x.setflags(write=False)
     return x
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageFiles:
+    """Names of image files below `folder` and the number of each one's class, `labels` (N,)."""
+
+    folder: Path
+    names: tuple[str, ...]
+    labels: Int[np.ndarray, " n"]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} image files in {self.folder}>"
+
+    def __getitem__(self, rows: np.ndarray) -> ImageFiles:
+        """The files in these rows, in that order; nothing is read."""
+        return ImageFiles(self.folder, tuple(self.names[i] for i in rows), self.labels[rows])
+
+    def read(
+        self,
+        rows: Int[np.ndarray, " n"],
+        pixels: int,
+        *,
+        crops: Float[np.ndarray, "n 5"] | None = None,
+        workers: Executor | None = None,
+    ) -> UInt8[np.ndarray, "n pixels pixels 3"]:
+        """The images in these rows as RGB: the largest centred square, resampled to `pixels` × `pixels`.
+
+        A square of that size is left as it is; smaller ones are enlarged. `crops`, numbers between 0 and 1, take a part
+        of 8 to 100 % of the area, with sides at most 4 to 3, anywhere in the image, instead, and mirror it or do not:
+        area, ratio of the sides, place from the left, from the top, mirrored below a half. `workers` (threads) read
+        several images at once.
+
+        Raises InvalidArgumentError that names a file that is no image.
+        """
+        check_whole("pixels", pixels, 1)
+        places = [self.folder / self.names[i] for i in rows]
+        parts = [None] * len(places) if crops is None else list(crops)
+        found = list((workers.map if workers else map)(partial(_seen, pixels), places, parts))
+        return np.stack(found) if found else np.zeros((0, pixels, pixels, 3), np.uint8)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageFolder:
+    """The files of an image folder: `train` and `test`, and the classes' names."""
+
+    path: Path
+    train: ImageFiles
+    test: ImageFiles
+    class_names: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """A text that changes with the names of files and classes, and with how they are split."""
+        told = hashlib.sha256(repr(self.class_names).encode())
+        for part in (self.train, self.test):
+            told.update("\n".join(part.names).encode())
+            told.update(np.asarray(part.labels, np.int64).tobytes())
+        return told.hexdigest()
+
+    def __repr__(self) -> str:
+        return (
+            f"<image folder {self.path}: {len(self.train):,} training and {len(self.test):,} test images of "
+            f"{len(self.class_names):,} classes>"
+        )
+
+
+def open_image_folder(path: str | Path, *, test_fraction: float = 0.1, seed: int = 0) -> ImageFolder:
+    """List the images in `path`, one folder a class, without reading any.
+
+    Where `path` has a folder `train`, classes are in it and in `val` (or `test`) beside it, with the same names.
+    Otherwise they are in `path`, and a random `test_fraction` of the images, drawn by `seed`, is for testing.
+
+    Raises InvalidArgumentError for a folder without classes, a class without images, and classes of `val` that are not
+    those of `train`.
+
+    >>> open_image_folder("there/is/none")
+    Traceback (most recent call last):
+    equitangents.errors.InvalidArgumentError: there/is/none is not a folder; expected one with a folder of images for \
+each class
+    """
+    folder = Path(path).expanduser()
+    if (folder / "train").is_dir():
+        held = [name for name in _TEST_FOLDERS if (folder / name).is_dir()]
+        if not held:
+            raise InvalidArgumentError(f"{folder} has a folder train, but none called {' or '.join(_TEST_FOLDERS)}")
+        train, classes = class_files(folder / "train", folder)
+        test, others = class_files(folder / held[0], folder)
+        if others != classes:
+            odd = sorted(set(classes) ^ set(others))[0]
+            raise InvalidArgumentError(f"train and {held[0]} in {folder} have different classes, such as {odd}")
+        return ImageFolder(folder, train, test, classes)
+    if not 0 < test_fraction < 1:
+        raise InvalidArgumentError(f"test_fraction is {test_fraction!r}; it must lie between 0 and 1")
+    files, classes = class_files(folder)
+    order = np.random.default_rng(check_whole("seed", seed, 0)).permutation(len(files))
+    held_out = min(max(1, round(test_fraction * len(files))), len(files) - 1)
+    return ImageFolder(folder, files[order[held_out:]], files[order[:held_out]], classes)
+
+
+def _seen(pixels: int, path: Path, crop: np.ndarray | None) -> np.ndarray:
+    from PIL import ImageOps
+    from PIL.Image import Resampling
+
+    def part_of(image: Image) -> np.ndarray:
+        if crop is None:
+            image.draft("RGB", (pixels, pixels))  # a JPEG is decoded no larger than it takes
+        width, height = image.size
+        box = _centre(width, height) if crop is None else _part(width, height, crop)
+        seen = image.convert("RGB").resize((pixels, pixels), Resampling.BILINEAR, box=box)
+        return np.asarray(ImageOps.mirror(seen) if crop is not None and crop[4] < 0.5 else seen, np.uint8)
+
+    return read_image(path, part_of)
+
+
+def _centre(width: int, height: int) -> tuple[float, float, float, float]:
+    """The largest square in the middle: left, top, right, bottom."""
+    rows, columns = centre(height, width)
+    return columns.start, rows.start, columns.stop, rows.stop
+
+
+def _part(width: int, height: int, crop: np.ndarray) -> tuple[float, float, float, float]:
+    """The box of a crop, cut off where it is wider or higher than the image."""
+    area = (_LEAST_AREA + (1 - _LEAST_AREA) * crop[0]) * width * height
+    ratio = _MOST_RATIO ** (2 * crop[1] - 1)
+    w, h = min(math.sqrt(area * ratio), width), min(math.sqrt(area / ratio), height)
+    left, top = crop[2] * (width - w), crop[3] * (height - h)
+    return left, top, min(left + w, width), min(top + h, height)

@@ -1,22 +1,24 @@
-"""Data sets kept in one folder: which folder, and how an archive in it, or a folder of images, becomes a Dataset.
+"""Data sets in files: known ones of one folder, and how an archive, or a folder of images, becomes a Dataset.
 
-An archive `<name>.npz` holds `train_x`, `test_x` (uint8, (N, H, W) or (N, H, W, C)), `train_y`, `test_y` (integers)
-and, where known, `class_names` and `train_tile`, `test_tile`.
+A known archive `<name>.npz` holds `train_x`, `test_x` (uint8, (N, H, W) or (N, H, W, C)), `train_y`, `test_y`
+(integers) and, where known, `class_names` and `train_tile`, `test_tile`. One of one's own holds `x` and `y`, and either
+`x_test` and `y_test`, or it is split by seed.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents.extending import UNREADABLE, check_arrays
+from equitangents.errors import EquitangentsError, InvalidArgumentError, NotFiniteError, ShapeError
+from equitangents.extending import UNREADABLE, check_arrays, refusal
+from equitangents_studies.data.bundled import digits
 from equitangents_studies.data.catalogue import SOURCES, Source
 from equitangents_studies.data.class_folders import load_class_folders
-from equitangents_studies.data.dataset import Dataset
-from equitangents_studies.data.digits import digits
+from equitangents_studies.data.dataset import Dataset, balanced
 
 ENVIRONMENT_VARIABLE = "EQUITANGENTS_DATA"
 _HOW_TO_SET = f"give the folder with data_dir=... (--data-dir on the command line) or set {ENVIRONMENT_VARIABLE}"
@@ -43,10 +45,13 @@ def available(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether `load(name, data_dir)` would find its file."""
     if name == "digits":
         return True
-    folder = data_folder(data_dir)
+    return in_folder(_source(name), data_folder(data_dir))
+
+
+def in_folder(source: Source, folder: Path | None) -> bool:
+    """Whether the file, or the folder, of a data set is in the data folder."""
     if folder is None:
         return False
-    source = _source(name)
     return (folder / source.folder).is_dir() if source.folder else (folder / source.file).is_file()
 
 
@@ -62,10 +67,34 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     if name == "digits":
         return digits()
     source = _source(name)
-    path = _path(source, data_dir)
+    path = file_of(source, data_dir)
     if source.folder:
         return load_class_folders(path, name=source.name, citation=source.citation)
     return _read(path, source)
+
+
+def read_archive(path: Path, needed: Sequence[str], *, others: bool = True) -> dict[str, np.ndarray]:
+    """The arrays of a NumPy archive by name: those that are needed alone, in their order, or the `others`, too.
+
+    Raises InvalidArgumentError, which names the file, for what is no archive of arrays or lacks one that is needed.
+    """
+    try:
+        with path.open("rb") as file:
+            check_arrays(file)
+            archive = np.load(file, allow_pickle=False)
+            held = archive.files
+            wanted = held if others else [key for key in needed if key in held]
+            arrays = {key: archive[key] for key in wanted}
+    except UNREADABLE as error:
+        raise InvalidArgumentError(f"{path} is not a readable NumPy archive: {error}") from None
+    _check_held(path, held, needed)
+    return arrays
+
+
+def _check_held(path: Path, held: Collection[str], needed: Sequence[str]) -> None:
+    missing = [key for key in needed if key not in held]
+    if missing:
+        raise InvalidArgumentError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(held) or 'nothing'}")
 
 
 def _source(name: str) -> Source:
@@ -74,30 +103,21 @@ def _source(name: str) -> Source:
     return SOURCES[name]
 
 
-def _path(source: Source, data_dir: str | Path | None) -> Path:
+def file_of(source: Source, data_dir: str | Path | None) -> Path:
+    """Where the file, or the folder, of a data set is. Raises DataNotFoundError where it is not."""
     folder, wanted = data_folder(data_dir), source.folder or source.file
     fetch = f", or fetch it with equitangents_studies.data.download({source.name!r}, folder)" if source.home else ""
     if folder is None:
         raise DataNotFoundError(f"{wanted} is needed and no data folder is set; {_HOW_TO_SET}{fetch}")
     if not folder.is_dir():
         raise DataNotFoundError(f"{wanted} was looked for in {folder}, which is not a folder; {_HOW_TO_SET}{fetch}")
-    path = folder / wanted
-    if not (path.is_dir() if source.folder else path.is_file()):
+    if not in_folder(source, folder):
         raise DataNotFoundError(f"{wanted} is not in {folder}; put it there, {_HOW_TO_SET}{fetch}")
-    return path
+    return folder / wanted
 
 
 def _read(path: Path, source: Source) -> Dataset:
-    try:
-        with path.open("rb") as file:
-            check_arrays(file)
-            archive = np.load(file, allow_pickle=False)
-            arrays = {key: archive[key] for key in archive.files}
-    except UNREADABLE as error:
-        raise InvalidArgumentError(f"{path} is not a readable NumPy archive: {error}") from None
-    missing = [key for key in ("train_x", "train_y", "test_x", "test_y") if key not in arrays]
-    if missing:
-        raise InvalidArgumentError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(arrays) or 'nothing'}")
+    arrays = read_archive(path, ("train_x", "train_y", "test_x", "test_y"))
     labels = np.concatenate([arrays["train_y"], arrays["test_y"]])
     names_in_file = tuple(str(n) for n in arrays.get("class_names", ()))
     return Dataset(
@@ -120,3 +140,64 @@ def _unit_interval(x: np.ndarray, path: Path) -> np.ndarray:
         )
     x = x if x.ndim == 4 else x[..., None]
     return x.astype(np.float32) / np.float32(255)
+
+
+_TEST_SHARE = 0.25
+
+
+def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
+    """The data set in the archive `path`: `x` (N, H, W) or (N, H, W, C), numbers, and `y` (N,), labels of any type.
+
+    Without `x_test` and `y_test` a quarter of every class, drawn by `seed`, is the test set. `class_names` are the
+    sorted labels. Numbers of type uint8 are divided by 255.
+
+    Raises InvalidArgumentError for a file that is missing, is no archive, lacks an array or holds one image again and
+    again, ShapeError for arrays that do not fit each other, NotFiniteError for NaN.
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise InvalidArgumentError(f"data is {str(path)!r}, and there is no such file")
+    try:
+        arrays = read_archive(path, ("x", "y"))
+    except InvalidArgumentError as error:
+        if "allow_pickle" in str(error):  # an array of objects
+            raise InvalidArgumentError(f"{path} is not loaded: {refusal(None)}") from None
+        raise
+    if "x_test" in arrays or "y_test" in arrays:
+        _check_held(path, arrays, ("x_test", "y_test"))
+    parts = [("x", "y")] + ([("x_test", "y_test")] if "x_test" in arrays else [])
+    images = [_images(arrays[x], x, path) for x, _ in parts]
+    labels = [_labels(arrays[y], y, len(arrays[x]), path) for x, y in parts]
+    classes, index = np.unique(np.concatenate(labels), return_inverse=True)
+    if len(classes) < 2:
+        raise InvalidArgumentError(f"y in {path} holds one class, {classes[0].item()!r}; there must be at least 2")
+    if len(images[0]) > 1 and (images[0] == images[0][:1]).all():
+        raise InvalidArgumentError(f"x in {path} holds {len(images[0]):,} times the same image")
+    y = np.split(index.astype(np.int64), [len(labels[0])])
+    if len(parts) == 1:
+        rows = balanced(y[0], len(y[0]), np.random.default_rng(seed), f"images of {path.name!r}")
+        cut = max(1, round(_TEST_SHARE * len(rows)))
+        train, test = np.sort(rows[cut:]), np.sort(rows[:cut])
+        images, y = [images[0][train], images[0][test]], [y[0][train], y[0][test]]
+    if images[0].shape[1:] != images[1].shape[1:]:
+        raise ShapeError(f"x in {path} has images of shape {images[0].shape[1:]}, x_test of {images[1].shape[1:]}")
+    return Dataset(path.name, images[0], y[0], images[1], y[1], tuple(str(c) for c in classes.tolist()))
+
+
+def _images(x: np.ndarray, name: str, path: Path) -> np.ndarray:
+    if x.ndim not in (3, 4) or x.dtype.kind not in "buif" or 0 in x.shape:
+        raise ShapeError(
+            f"{name} in {path} is {x.dtype} of shape {x.shape}; expected numbers (N, H, W) or (N, H, W, C)"
+        )
+    if not np.isfinite(x).all():
+        raise NotFiniteError(f"{name} in {path} holds NaN or infinite values")
+    scale = np.float32(255) if x.dtype == np.uint8 else np.float32(1)
+    return (x if x.ndim == 4 else x[..., None]).astype(np.float32) / scale
+
+
+def _labels(y: np.ndarray, name: str, count: int, path: Path) -> np.ndarray:
+    if y.ndim != 1 or y.dtype.kind not in "buifUS" or len(y) != count:
+        raise ShapeError(f"{name} in {path} is {y.dtype} of shape {y.shape}; expected {count} labels, shape ({count},)")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise NotFiniteError(f"{name} in {path} holds NaN or infinite values")
+    return y

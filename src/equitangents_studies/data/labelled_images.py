@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from jaxtyping import Float
@@ -16,8 +16,18 @@ from jaxtyping import Float
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import check_fits, check_whole
 from equitangents_studies.data.class_folders import class_files
-from equitangents_studies.data.image_file import SUFFIXES, coloured, is_image_name, kind_of, pixels_of, read_image
-from equitangents_studies.data.images import resize
+from equitangents_studies.data.images import (
+    SUFFIXES,
+    averaged_square,
+    coloured,
+    is_image_name,
+    kind_of,
+    pixels_of,
+    read_image,
+)
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _COLUMNS = ("file", "label")
 _TURNED = (5, 6, 7, 8)  # orientations of EXIF with the sides exchanged
@@ -107,9 +117,8 @@ def load_labelled_images(
                 f"data is {str(folder)!r}, which holds no folder a class; give a table with the columns file and label "
                 "as well (--targets labels.csv)"
             )
-        pairs, classes = class_files(folder)
-        names = [p.relative_to(folder).as_posix() for p, _ in pairs]
-        y: np.ndarray = np.array([classes[label] for _, label in pairs])
+        files, classes = class_files(folder)
+        names, y = list(files.names), np.array([classes[label] for label in files.labels])
         left = sum(is_image_name(p) for p in folder.iterdir())
     else:
         names, y = _table(Path(targets).expanduser(), folder)
@@ -217,7 +226,7 @@ def _labels(texts: list[str]) -> np.ndarray:
 
 
 def _header(folder: Path, name: str) -> _Header:
-    def of(image: Any) -> _Header:
+    def of(image: Image) -> _Header:
         width, height = image.size
         if image.getexif().get(_ORIENTATION) in _TURNED:
             width, height = height, width
@@ -282,29 +291,20 @@ def _read(folder: Path, headers: list[_Header], form: ImageForm, progress: Progr
     for i, header in enumerate(headers):
         pixels = read_image(folder / header.name, _upright)
         if pixels.shape[:2] != (form.height, form.width):
-            pixels = _square(pixels, form.height)
+            pixels = averaged_square(pixels, form.height)
         x[i] = coloured(pixels) if form.channels == 3 else pixels
         if progress is not None:
             progress(i + 1, count)
     return x
 
 
-def _upright(image: Any) -> np.ndarray:
+def _upright(image: Image) -> np.ndarray:
     from PIL import ImageOps
 
     kind = image.format
     image = ImageOps.exif_transpose(image)
     image.format = kind  # which a copy forgets
     return pixels_of(image)
-
-
-def _square(pixels: np.ndarray, side: int) -> np.ndarray:
-    """The largest square in the middle, averaged down."""
-    height, width = pixels.shape[:2]
-    least = min(height, width)
-    top, left = (height - least) // 2, (width - least) // 2
-    square = np.ascontiguousarray(pixels[None, top : top + least, left : left + least])
-    return resize(square, (side, side))[0]
 
 
 def _counted(y: np.ndarray) -> tuple[str, ...]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import check_whole
-from equitangents_studies.data.image_file import SUFFIXES, is_image_name, read_image
-from equitangents_studies.data.images import resize
+from equitangents_studies.data.images import SUFFIXES, averaged_square, is_image_name, read_image
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 @final
@@ -63,7 +65,7 @@ def load_mask_folder(path: str | Path, pixels: int) -> MaskedImages:
         y.append(_sized(mask, pixels, masks[name]))
     if any(image.shape[-1] == 3 for image in x):
         x = [np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else image for image in x]
-    return MaskedImages(folder.name, np.concatenate(x), np.concatenate(y), tuple(sorted(images)))
+    return MaskedImages(folder.name, np.stack(x), np.stack(y), tuple(sorted(images)))
 
 
 def _files(folder: Path, part: str) -> dict[str, Path]:
@@ -82,7 +84,7 @@ def _files(folder: Path, part: str) -> dict[str, Path]:
     return found
 
 
-def _colours(image: Any) -> np.ndarray:
+def _colours(image: Image) -> np.ndarray:
     """(H, W, C) in [0, 1]."""
     if image.mode.startswith(("I", "F")):  # more than eight bits: its own range
         values = np.asarray(image, np.float32)
@@ -93,7 +95,7 @@ def _colours(image: Any) -> np.ndarray:
     return shades[..., None] if grey else shades
 
 
-def _foreground(image: Any) -> np.ndarray:
+def _foreground(image: Image) -> np.ndarray:
     """(H, W, 1): 1 where any channel but transparency is not 0; of a palette, where its index is not 0."""
     values = np.asarray(image.convert("RGB") if image.mode in ("LA", "RGBA", "PA") else image)
     some: np.ndarray = (values != 0).any(axis=-1) if values.ndim == 3 else values != 0
@@ -101,11 +103,8 @@ def _foreground(image: Any) -> np.ndarray:
 
 
 def _sized(image: np.ndarray, pixels: int, path: Path) -> np.ndarray:
-    """The largest square in the middle, averaged down: (1, pixels, pixels, C)."""
+    """The largest square in the middle, averaged down: (pixels, pixels, C)."""
     height, width = image.shape[:2]
-    side = min(height, width)
-    if side < pixels:
+    if min(height, width) < pixels:
         raise InvalidArgumentError(f"{path} has {width}×{height} pixels; pixels was {pixels}, which is more")
-    top, left = (height - side) // 2, (width - side) // 2
-    square = image[None, top : top + side, left : left + side]
-    return resize(np.ascontiguousarray(square), (pixels, pixels))
+    return averaged_square(image, pixels)

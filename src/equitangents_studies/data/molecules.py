@@ -14,9 +14,8 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, MissingLibraryError
-from equitangents.extending import UNREADABLE, check_arrays
-from equitangents_studies.data.catalogue import Source
-from equitangents_studies.data.folder import _path, data_folder
+from equitangents_studies.data.catalogue import MOLECULE_SOURCES, Source
+from equitangents_studies.data.folder import data_folder, file_of, in_folder, read_archive
 
 if TYPE_CHECKING:
     from equitangents.molecules import Molecules
@@ -27,35 +26,6 @@ KCAL_PER_EV = 23.060548  # kcal/mol
 TRAJECTORIES = ("aspirin", "benzene", "ethanol", "malonaldehyde", "toluene")
 WATER = ("monomer", "dimer", "zundel")
 
-MOLECULE_SOURCES: dict[str, Source] = {
-    source.name: source
-    for source in (
-        Source(
-            name="qm9",
-            title="QM9: atomization energies U0, B3LYP/6-31G(2df,p), H C N O",
-            citation="R. Ramakrishnan, P. O. Dral, M. Rupp and O. A. von Lilienfeld, Quantum chemistry structures and "
-            "properties of 134 kilo molecules, Sci. Data 1, 140022 (2014).",
-        ),
-        Source(
-            name="qm7",
-            title="QM7: atomization energies, PBE0, H C N O S",
-            citation="L. C. Blum and J.-L. Reymond, J. Am. Chem. Soc. 131, 8732 (2009); M. Rupp, A. Tkatchenko, K.-R. "
-            "Müller and O. A. von Lilienfeld, Phys. Rev. Lett. 108, 058301 (2012).",
-        ),
-        Source(
-            name="rmd17",
-            title="Revised MD17: total energies and forces, PBE/def2-SVP",
-            citation="A. S. Christensen and O. A. von Lilienfeld, On the role of gradients for machine learning of "
-            "molecular energies and forces, Mach. Learn.: Sci. Technol. 1, 045018 (2020).",
-        ),
-        Source(
-            name="water_tensors",
-            title="Water monomers, dimers and Zundel cations: energies, dipoles, polarizabilities",
-            citation="A. Grisafi, D. M. Wilkins, G. Csányi and M. Ceriotti, Symmetry-Adapted Machine Learning for "
-            "Tensorial Properties of Atomistic Systems, Phys. Rev. Lett. 120, 036002 (2018).",
-        ),
-    )
-}
 _G2_CITATION = (
     "L. A. Curtiss, K. Raghavachari, P. C. Redfern and J. A. Pople, Assessment of Gaussian-2 and density functional "
     "theories for the computation of enthalpies of formation, J. Chem. Phys. 106, 1063 (1997)."
@@ -97,8 +67,7 @@ class MoleculeSet:
 
 def molecules_available(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether the file of a set ("qm9", "qm7", "rmd17", "water_tensors") is in the folder."""
-    folder = data_folder(data_dir)
-    return folder is not None and (folder / _source(name).file).is_file()
+    return in_folder(_source(name), data_folder(data_dir))
 
 
 def load_molecules(
@@ -120,8 +89,6 @@ def load_molecules(
         >>> len(found), found.energies.shape
         (20, (20,))
     """
-    from equitangents.molecules import Molecules
-
     if name == "g2":
         return _chosen(g2(), count, seed)
     if name not in ("qm7", "qm9"):
@@ -134,7 +101,7 @@ def load_molecules(
     arrays = _arrays(source, data_dir, ["Z", "pos", key] + (["dipole"] if name == "qm9" else []))
     whole = MoleculeSet(
         name,
-        Molecules(arrays["Z"].astype(int), arrays["pos"].astype(np.float64)),
+        _molecules(arrays["Z"], arrays["pos"]),
         arrays[key] * unit,
         label,
         source.citation,
@@ -182,8 +149,6 @@ def load_trajectory(molecule: str, data_dir: str | Path | None = None) -> tuple[
 
     `molecule` is "aspirin", "benzene", "ethanol", "malonaldehyde" or "toluene". Errors as of `load_molecules`.
     """
-    from equitangents.molecules import Molecules
-
     if molecule not in TRAJECTORIES:
         raise InvalidArgumentError(f"molecule is {molecule!r}; known are {', '.join(TRAJECTORIES)}")
     source = MOLECULE_SOURCES["rmd17"]
@@ -191,11 +156,9 @@ def load_trajectory(molecule: str, data_dir: str | Path | None = None) -> tuple[
     arrays = _arrays(source, data_dir, [f"{molecule}_Z", *keys])
 
     def part(which: str) -> MoleculeSet:
-        x = arrays[f"{molecule}_{which}_pos"].astype(np.float64)
-        z = np.broadcast_to(arrays[f"{molecule}_Z"].astype(int), x.shape[:2])
         return MoleculeSet(
             molecule,
-            Molecules(z, x),
+            _molecules(arrays[f"{molecule}_Z"], arrays[f"{molecule}_{which}_pos"]),
             arrays[f"{molecule}_{which}_energy"] / KCAL_PER_EV,
             "total energy, PBE/def2-SVP",
             source.citation,
@@ -210,23 +173,27 @@ def load_water(system: str = "monomer", data_dir: str | Path | None = None) -> M
 
     The cation's dipole is about its centre of mass, the origin of its positions. Errors as of `load_molecules`.
     """
-    from equitangents.molecules import Molecules
-
     if system not in WATER:
         raise InvalidArgumentError(f"system is {system!r}; known are {', '.join(WATER)}")
     source = MOLECULE_SOURCES["water_tensors"]
     keys = [f"{system}_{what}" for what in ("Z", "pos", "energy", "dipole", "polarizability")]
     z, x, energy, dipole, polarizability = _arrays(source, data_dir, keys).values()
-    x = x.astype(np.float64)
     return MoleculeSet(
         f"water {system}",
-        Molecules(np.broadcast_to(z.astype(int), x.shape[:2]), x),
+        _molecules(z, x),
         energy * EV_PER_HARTREE,
         "total energy",
         source.citation,
         dipoles=dipole.astype(np.float64),
         polarizabilities=polarizability.astype(np.float64),
     )
+
+
+def _molecules(z: np.ndarray, x: np.ndarray) -> Molecules:
+    """Molecules of atomic numbers z (N, A), or (A,) of all alike, at positions x (N, A, 3)."""
+    from equitangents.molecules import Molecules  # which starts JAX
+
+    return Molecules(np.broadcast_to(z.astype(int), x.shape[:2]), x.astype(np.float64))
 
 
 def _source(name: str) -> Source:
@@ -236,18 +203,7 @@ def _source(name: str) -> Source:
 
 
 def _arrays(source: Source, data_dir: str | Path | None, keys: Sequence[str]) -> dict[str, np.ndarray]:
-    path = _path(source, data_dir)
-    try:
-        with path.open("rb") as file:
-            check_arrays(file)
-            archive = np.load(file, allow_pickle=False)
-            held, arrays = archive.files, {key: archive[key] for key in keys if key in archive.files}
-    except UNREADABLE as error:
-        raise InvalidArgumentError(f"{path} is not a readable NumPy archive: {error}") from None
-    missing = [key for key in keys if key not in arrays]
-    if missing:
-        raise InvalidArgumentError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(held) or 'nothing'}")
-    return arrays
+    return read_archive(file_of(source, data_dir), keys, others=False)
 
 
 def _chosen(whole: MoleculeSet, count: int | None, seed: int) -> MoleculeSet:

@@ -17,9 +17,17 @@ from equitangents.statistics import (
     surviving_share,
 )
 from equitangents_studies.common.infinite import squares_of_means
-from equitangents_studies.finite_width.results import Cell, Results
-from equitangents_studies.finite_width.settings import ARCHITECTURES, KINDS, NOUNS, TITLES, Settings, width_name
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim
+from equitangents_studies.finite_width.settings import (
+    ARCHITECTURES,
+    KINDS,
+    NOUNS,
+    TITLES,
+    Cell,
+    Results,
+    Settings,
+    width_name,
+)
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, identity, ours, theirs
 
 OPEN = "open question of arXiv 2403.03103"
 EXACT_AT_ANY_WIDTH = "arXiv 2410.01452; the bound is our choice"
@@ -76,9 +84,7 @@ def group_claim(settings: Settings, results: Results) -> Claim:
         "of the targets’ size.",
         covers=EXACT,
         at_most=_ROUNDING,
-        origin="check",
-        source="construction: lifting, convolutions on the group and the mean over it",
-        stated="0",
+        by=identity("construction: lifting, convolutions on the group and the mean over it", stated="0"),
         holds="Where no violation is allowed, take a group-convolutional network: neither width nor members matter.",
         fails="A group-convolutional network changes its prediction by more than rounding: the turns are not among the "
         "symmetries that it was built for.",
@@ -131,10 +137,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             covers="members",
             at_most=3,
             unit="%",
-            origin="source",
-            source=EXACT_AT_ANY_WIDTH,
-            place="arXiv 2410.01452, main theorem",
-            stated="0",
+            by=theirs(EXACT_AT_ANY_WIDTH, "arXiv 2410.01452, main theorem", "0"),
             holds=f"With all group elements in the data, more {nouns} remove the violation at any of these widths: "
             "that takes no wide networks.",
             fails=f"At some width more {nouns} do not remove the violation although all group elements are in the "
@@ -149,9 +152,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             covers="disjoint batches of members",
             at_least=-0.6,
             at_most=-0.4,
-            origin="ours",
-            source="theory of independent members; the bounds are our choice",
-            stated="−1/2",
+            by=ours("theory of independent members; the bounds are our choice", stated="−1/2"),
             holds=f"Four times as many {nouns} roughly halve the violation: plan their number from a few.",
             fails=f"Four times as many {nouns} do not roughly halve the violation at every width: do not extrapolate "
             "from a few members to many.",
@@ -173,8 +174,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             covers="members",
             at_least=0.8,
             at_most=1.25,
-            origin="ours",
-            source=OPEN + "; the bounds are our choice",
+            by=ours(OPEN + "; the bounds are our choice"),
             holds=f"The closed form tells how much violation of {nouns} remains, however many there are, if some group "
             f"elements are left out of the data: measured over predicted is {left.span()}.",
             fails=f"Do not take from the closed form how much violation of {nouns} remains if some group elements are "
@@ -189,8 +189,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             covers="disjoint batches of members",
             at_least=0.75,
             at_most=1.33,
-            origin="ours",
-            source=OPEN + "; the bounds are our choice",
+            by=ours(OPEN + "; the bounds are our choice"),
             holds=f"At {at_width} the number of {nouns} for a given violation can be planned in closed form: "
             f"measured over predicted is {totals.span()}.",
             fails=f"At {at_width} the closed form does not tell the violation of M {nouns} to within a third "
@@ -213,9 +212,7 @@ def width_claim(fall: Records | Mapping[str, Estimate], nouns: str, at_width: st
         covers="members",
         at_least=_ORDER[0],
         at_most=_ORDER[1],
-        origin="ours",
-        source=f"{OPEN}; theory of very wide networks has −1; the bounds are our choice",
-        stated="−1",
+        by=ours(f"{OPEN}; theory of very wide networks has −1; the bounds are our choice", stated="−1"),
         holds=f"The correction of finite width can be extrapolated: of the mean square change of {nouns} at "
         f"{at_width} it is {widest}, and four times less at four times the width.",
         fails=f"At these widths theory’s leading order, −1, is excluded: the exponents are {exponents}. The correction "

@@ -5,19 +5,84 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.report import Figure, Section, palette, with_interval
-from equitangents.statistics import bootstrap, surviving_share
+from equitangents.statistics import Estimate, bootstrap, surviving_share
 from equitangents_studies.common.infinite import squares_of_means
-from equitangents_studies.finite_width.claims import width_exponent
-from equitangents_studies.finite_width.results import Results
-from equitangents_studies.finite_width.settings import ARCHITECTURES, KINDS, NOUNS, TITLES, Settings, width_name
-from equitangents_studies.finite_width.tables import (
-    exponents_table,
-    group_table,
-    members_table,
-    parts_table,
-    single_changes,
+from equitangents_studies.finite_width.claims import group_change, members_exponent, width_exponent
+from equitangents_studies.finite_width.settings import (
+    ARCHITECTURES,
+    KINDS,
+    NOUNS,
+    TITLES,
+    Results,
+    Settings,
+    width_name,
 )
-from equitangents_studies.framework.page import Presentation, RunFolder, drawing, panels
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
+
+
+def parts_table(settings: Settings, results: Results) -> Columns:
+    """A(n) and B(n) with intervals beside A(∞) and B(∞)."""
+    rows = []
+    for (architecture, task), cell in results.cells.items():
+        for kind in KINDS:
+            for t, step in enumerate(map(int, results.steps)):
+                for width in settings.widths_of(architecture):
+                    a, b = bootstrap(cell.fluctuations(kind, width, t)), cell.bias_of(kind, width, t)
+                    first = (a, cell.fluctuation[kind][t])
+                    second = (b, cell.bias[kind][t])
+                    rows.append((architecture, task, TITLES[kind], step, width, *first, *second))
+    part = lambda name: (name, f"{name}_low", f"{name}_high", f"{name}_infinite")
+    return columns(("architecture", "task", "augmentation", "step", "width", *part("A"), *part("B")), rows)
+
+
+def members_table(settings: Settings, results: Results) -> Columns:
+    """Mean square change of means of M members, by disjoint batch, and what the closed form expects."""
+    rows = []
+    for (architecture, task), cell in results.cells.items():
+        sizes = settings.sizes_of(architecture)
+        for kind in KINDS:
+            for t, step in enumerate(map(int, results.steps)):
+                for width in settings.widths_of(architecture):
+                    squares = squares_of_means(cell.changes_of(kind, width, t), sizes)
+                    for j, m in enumerate(sizes):
+                        expected = cell.fluctuation[kind][t] / m + cell.bias[kind][t]
+                        where = (architecture, task, TITLES[kind], step, width, m)
+                        rows += [(*where, i, v, expected) for i, v in enumerate(squares[:, j])]
+    names = ("architecture", "task", "augmentation", "step", "width", "members", "batch")
+    return columns((*names, "mean_square_change", "closed_form"), rows)
+
+
+def exponents_table(settings: Settings, results: Results) -> Columns:
+    """Exponents in the number of members, at every width, and in the width, after complete augmentation."""
+    rows: list[tuple[object, ...]] = []
+    for (architecture, task), cell in results.cells.items():
+        for t, step in enumerate(map(int, results.steps)):
+            for width in settings.widths_of(architecture):
+                e = members_exponent(settings, architecture, cell, width, t)
+                rows.append((architecture, task, step, "members", width, e))
+            rows.append((architecture, task, step, "width", "", width_exponent(settings, architecture, cell, t)))
+    return columns(("architecture", "task", "step", "against", "width", "exponent", "low", "high"), rows)
+
+
+def group_table(settings: Settings, results: Results) -> Columns:
+    """The largest change of group-convolutional networks, in units of the targets’ size."""
+    rows = [
+        (task, step, width, group_change(results, task, width, t))
+        for task in results.group
+        for t, step in enumerate(map(int, results.steps))
+        for width in settings.widths_of("gcnn")
+    ]
+    return columns(("task", "step", "width", "largest_change"), rows)
+
+
+def single_changes(results: Results, architecture: str, task: str, width: int, time: int) -> Estimate:
+    """Root mean square change of one network, with an interval over networks."""
+    if architecture == "gcnn":
+        changes = results.group[task][width][time].astype(np.float64)
+    else:
+        changes = results.cells[architecture, task].changes_of("complete", width, time)
+    return bootstrap((changes**2).mean(axis=1)[:, None], lambda means: np.sqrt(means[:, 0]))
+
 
 _COLOURS = {"mlp": palette.BLUE, "cnn": palette.ORANGE, "gcnn": palette.GREEN}
 
@@ -31,17 +96,15 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "group": group_table(settings, results),
     }
     sections = [
-        Section(
+        section(
             "Three architectures",
-            [
-                f"Networks learn {_tasks(results)}. The violation is the change of the prediction when the image is "
-                "turned by 90°, 180° or 270°, in units of the targets’ size. Single MLPs and CNNs that train on all "
-                "four turns still change their predictions, at every width. A group-convolutional network does not: "
-                "it is invariant by construction, at any width and before any training, up to rounding (about 1e-7 "
-                "in single precision), so that it has no fluctuation, no bias and no exponent. The others need members "
-                "to come near it.",
-            ],
-            [_architectures(settings, results, folder)],
+            f"Networks learn {_tasks(results)}. The violation is the change of the prediction when the image is "
+            "turned by 90°, 180° or 270°, in units of the targets’ size. Single MLPs and CNNs that train on all "
+            "four turns still change their predictions, at every width. A group-convolutional network does not: "
+            "it is invariant by construction, at any width and before any training, up to rounding (about 1e-7 "
+            "in single precision), so that it has no fluctuation, no bias and no exponent. The others need members "
+            "to come near it.",
+            _architectures(settings, results, folder),
         ),
         *(_section(settings, results, folder, name) for name in ARCHITECTURES),
     ]
@@ -92,26 +155,22 @@ def _tasks(results: Results) -> str:
 
 def _section(settings: Settings, results: Results, folder: RunFolder, architecture: str) -> Section:
     nouns = NOUNS[architecture]
-    return Section(
+    return section(
         f"{nouns}: members, width, and the parts of the violation",
-        [
-            "The initialisation has no preferred direction. So, with all four turns in the data, theory expects "
-            "sampling alone: a violation that keeps falling with the number of members, at every width. With half "
-            "turns alone the expected prediction itself may change, and averaging cannot go below that. The closed "
-            f"form gives the fluctuation A(∞) of one infinitely wide network and the square B(∞) of the expected "
-            f"change. Finite {nouns} have A(n) and B(n) of their own, estimated from the members."
-        ],
-        [
-            _against_members(settings, results, folder, architecture),
-            _against_width(settings, results, folder, architecture),
-            _parts(settings, results, folder, architecture),
-        ],
+        "The initialisation has no preferred direction. So, with all four turns in the data, theory expects "
+        "sampling alone: a violation that keeps falling with the number of members, at every width. With half "
+        "turns alone the expected prediction itself may change, and averaging cannot go below that. The closed "
+        f"form gives the fluctuation A(∞) of one infinitely wide network and the square B(∞) of the expected "
+        f"change. Finite {nouns} have A(n) and B(n) of their own, estimated from the members.",
+        _against_members(settings, results, folder, architecture),
+        _against_width(settings, results, folder, architecture),
+        _parts(settings, results, folder, architecture),
     )
 
 
 def _architectures(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     last = len(results.steps) - 1
-    with panels(
+    with drawing.panels(
         folder,
         "architectures",
         titles=list(results.titles.values()),
@@ -129,14 +188,13 @@ def _architectures(settings: Settings, results: Results, folder: RunFolder) -> F
                 values = [single_changes(results, name, task, width, last) for width in widths]
                 drawing.estimates(axes, widths, values, _COLOURS[name].light, label=NOUNS[name])
             drawing.logarithmic(axes, "both", sorted({*settings.widths, *settings.group_channels}), base=2)
-        drawn.legend()
     return drawn.figure
 
 
 def _against_members(settings: Settings, results: Results, folder: RunFolder, architecture: str) -> Figure:
     sizes, last, cells = np.array(settings.sizes_of(architecture)), len(results.steps) - 1, results.of(architecture)
     places = [(task, kind) for task in cells for kind in KINDS]
-    with panels(
+    with drawing.panels(
         folder,
         f"violation-against-members-{architecture}",
         titles=[f"{results.titles[task]}, {TITLES[kind]}" for task, kind in places],
@@ -166,7 +224,6 @@ def _against_members(settings: Settings, results: Results, folder: RunFolder, ar
                 label="closed form",
             )
             drawing.logarithmic(axes, "both", sizes, base=2, fine=True)
-        drawn.legend()
     return drawn.figure
 
 
@@ -174,7 +231,7 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder, arch
     cells, widths = results.of(architecture), np.array(settings.widths_of(architecture), dtype=float)
     first, second = KINDS
     names = [f"{results.titles[task]}: {part}" for task in cells for part in ("A(n)/A(∞)", "B(n)/B(∞)")]
-    with panels(
+    with drawing.panels(
         folder,
         f"width-{architecture}",
         titles=names,
@@ -203,7 +260,6 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder, arch
                 axes.axhline(1, color=palette.INK.light, lw=0.8, label="closed form")
                 drawing.logarithmic(axes, "x", widths, base=2)
             right.set_ylim(-0.2, 1.8)
-        drawn.legend()
     return drawn.figure
 
 
@@ -212,7 +268,7 @@ def _parts(settings: Settings, results: Results, folder: RunFolder, architecture
     last, cells = len(results.steps) - 1, results.of(architecture)
     widths = settings.widths_of(architecture)
     places = [(task, kind, width) for task in cells for kind in KINDS for width in (widths[0], widths[-1])]
-    with panels(
+    with drawing.panels(
         folder,
         f"parts-{architecture}",
         titles=[
@@ -244,5 +300,4 @@ def _parts(settings: Settings, results: Results, folder: RunFolder, architecture
             axes.plot(place, whole, "_", color=palette.INK.light, ms=9, label="all together, A(n)/M + B(n)")
             axes.set_xticks(place, [str(int(m)) for m in sizes])
             axes.grid(visible=False, axis="x")
-        drawn.legend()
     return drawn.figure

@@ -20,17 +20,20 @@ from equitangents_studies.common.infinite import gradient_descent, predicted_par
 from equitangents_studies.common.orbits import deviations
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.finite_width.claims import claims
-from equitangents_studies.finite_width.results import Cell, Results
 from equitangents_studies.finite_width.settings import (
     ARCHITECTURES,
+    ISING,
     KINDS,
     NOUNS,
     PRESETS,
     TITLES,
+    Cell,
+    Problem,
+    Results,
     Settings,
+    load_problem,
     width_name,
 )
-from equitangents_studies.finite_width.tasks import ISING, Problem, load_problem
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette, with_interval
+from equitangents.report import Figure, Table, palette, with_interval
 from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.common.system_runs import COUNTED
-from equitangents_studies.finite_width_vec.claims import best_width
-from equitangents_studies.finite_width_vec.results import GROUPS, INFERENCES, Results, Settings
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.finite_width_vec.study import GROUPS, INFERENCES, Results, Settings, best_width
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 
 _COLOURS = {"I": palette.BLUE, "O(3)^d": palette.VERMILLION}
 _TITLES = {"I": "as they are", "O(3)^d": "rotated by O(3)^d"}
@@ -24,8 +23,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         f"{100 * COUNTED:.0f} % training accuracy on; widths are shown with {s.needed} runs or more that count."
     )
     sections = [
-        Section("Accuracy against width", [text], [_figure(s, results, folder), _table(s, results)]),
-        Section("Images", [], [_pictures(s, results, folder)]),
+        section("Accuracy against width", text, _figure(s, results, folder), _table(s, results)),
+        section("Images", _pictures(s, results, folder)),
     ]
     facts = {
         "Data": f"{results.source}, {s.pixels}×{s.pixels} pixels",
@@ -88,7 +87,7 @@ def _pictures(s: Settings, results: Results, folder: RunFolder) -> Figure:
 
 
 def _figure(s: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "accuracy",
         titles=INFERENCES,
@@ -114,7 +113,6 @@ def _figure(s: Settings, results: Results, folder: RunFolder) -> Figure:
             axes.set_xlim(results.widths[0] * 0.8, results.widths[-1] * 1.25)
             drawing.logarithmic(axes, "x", results.widths, base=2)
             axes.tick_params(colors=palette.MUTED.light)
-        drawn.legend()
     return drawn.figure
 
 

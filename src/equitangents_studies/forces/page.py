@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.data.molecules import KCAL_PER_EV
-from equitangents_studies.forces.claims import headline
-from equitangents_studies.forces.results import TARGETS, Results
-from equitangents_studies.forces.settings import Settings
+from equitangents_studies.forces.study import TARGETS, Results, Settings, headline
 from equitangents_studies.forces.water_tensors import KINDS
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
 
 _COLOURS = dict(zip(TARGETS, (palette.VERMILLION, palette.GREEN, palette.BLUE), strict=True))
 
@@ -25,13 +23,11 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         else ""
     )
     sections = [
-        Section(
+        section(
             "Learning curves",
-            [
-                f"Frames of {settings.molecule}, the {results.label}.{toy} Energies predicted from forces alone are "
-                "known up to a constant, which is set on the training frames."
-            ],
-            [_curves(settings, results, folder)],
+            f"Frames of {settings.molecule}, the {results.label}.{toy} Energies predicted from forces alone are "
+            "known up to a constant, which is set on the training frames.",
+            _curves(settings, results, folder),
         )
     ]
     tables = {"errors": errors_table(settings, results)}
@@ -41,7 +37,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             "that turn as they do, on the same kind of signals. Errors are in atomic units: 2.5417 debye for dipoles, "
             "0.14818 Å³ for polarisabilities."
         )
-        sections.append(Section("Tensors of water", [text], [_tensors(settings, results, folder)]))
+        sections.append(section("Tensors of water", text, _tensors(settings, results, folder)))
         tables["tensors"] = tensors_table(settings, results)
     facts = {
         "Frames": f"up to {settings.sizes[-1]} to learn from, {settings.test} to test on",
@@ -74,7 +70,7 @@ def tensors_table(settings: Settings, results: Results) -> Columns:
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "learning-curves",
         titles=("energies, meV", "force components, meV/Å"),
@@ -92,12 +88,11 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                     axes, shift * np.array(settings.sizes), values, _COLOURS[target].light, label=f"from {target}"
                 )
             drawing.power(axes, settings.sizes, 1000 * spread, 0, label="mean of the test frames")
-        drawn.legend()
     return drawn.figure
 
 
 def _tensors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "tensors",
         titles=tuple(f"{KINDS[kind]}, a.u." for kind in results.water),
@@ -113,5 +108,4 @@ def _tensors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             values = [bootstrap(row) for row in found.errors]
             drawing.estimates(axes, settings.water_sizes, values, palette.PURPLE.light, label="equivariant readout")
             drawing.power(axes, settings.water_sizes, found.guess.mean(), 0, label="simplest model")
-        drawn.legend()
     return drawn.figure

@@ -32,11 +32,16 @@ class StudyInfo:
 
 
 def _shipped(
-    name: str, title: str, source: str, summary: str, presets: tuple[str, ...] = ("quick", "paper")
+    name: str,
+    title: str,
+    source: str,
+    summary: str,
+    presets: tuple[str, ...] = _WITH_DESK,
+    page: str = "page",
 ) -> StudyInfo:
-    """A study that comes with the package, in the folder of its name."""
+    """A study that comes with the package, in the folder of its name; short ones have their page in `study`."""
     folder = f"equitangents_studies.{name.replace('-', '_')}"
-    return StudyInfo(name, title, source, presets, summary, f"{folder}.study", f"{folder}.page")
+    return StudyInfo(name, title, source, presets, summary, f"{folder}.study", f"{folder}.{page}")
 
 
 registry: dict[str, StudyInfo] = {
@@ -48,7 +53,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "MLPs learn a function invariant under rotations: are members invariant, is their mean, at "
             "initialisation and after 1, 2, 3 and 2000 steps? A page with a time slider.",
-            _WITH_DESK,
         ),
         _shipped(
             "ising",
@@ -56,7 +60,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Ensembles of MLPs of growing width against the closed form: do their means converge, and is the "
             "orbit spread of M members that of GP(μ, Σ/M), on training, test and foreign spins?",
-            _WITH_DESK,
         ),
         _shipped(
             "rotated-images",
@@ -73,7 +76,6 @@ registry: dict[str, StudyInfo] = {
             "CNNs of growing width and ensembles of growing size, against the infinitely wide ensemble trained on the "
             "same images: does it tell how often they predict the same over an orbit, and does that get better with "
             "width?",
-            _WITH_DESK,
         ),
         _shipped(
             "comparison",
@@ -110,7 +112,6 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
             "they equal at infinite width and any depth, for frozen finite kernels, and in the limit for trained ones?",
-            _WITH_DESK,
         ),
         _shipped(
             "augmented-cnn-to-gcnn",
@@ -118,7 +119,6 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Mean predictions of augmented CNNs and of group-convolutional networks without augmentation: how their "
             "distance falls with members and width, at all times, in and out of distribution.",
-            _WITH_DESK,
         ),
         _shipped(
             "cross-product",
@@ -126,7 +126,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
             "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
-            _WITH_DESK,
         ),
         _shipped(
             "continuous",
@@ -134,7 +133,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma 6.2, on "
             "rings and on pixels beside their floor; ensembles of CNNs at all angles, and what each orientation costs.",
-            _WITH_DESK,
         ),
         _shipped(
             "sampling",
@@ -142,7 +140,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Complete augmentation against subgroups, random, partial and importance-sampled group elements at a fixed "
             "budget, in closed form; systematic against random elements in trained ensembles, with accuracy.",
-            _WITH_DESK,
         ),
         _shipped(
             "finite-width",
@@ -150,7 +147,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
             "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
-            _WITH_DESK,
         ),
         _shipped(
             "admissible",
@@ -158,7 +154,7 @@ registry: dict[str, StudyInfo] = {
             _BEYOND,
             "Augmented ensembles of CNNs with symmetric and asymmetric filters: how often they predict the same over "
             "an orbit, and what infinitely many members leave of the violation, at finite and at infinite width.",
-            _WITH_DESK,
+            page="study",
         ),
         _shipped(
             "frozen-kernel",
@@ -166,7 +162,6 @@ registry: dict[str, StudyInfo] = {
             "Jacot et al. 2018, arXiv 1806.07572",
             "Movement of the tangent kernel of trained networks against width: NTK and standard parametrisation, a "
             "mean-field output scale, with a smooth nonlinearity and with ReLU, over training.",
-            _WITH_DESK,
         ),
         _shipped(
             "other-ensembles",
@@ -174,7 +169,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Bayesian posteriors, random priors, bagging, snapshots and boosting: which are invariant in "
             "expectation, which come close to it as they grow, and why.",
-            _WITH_DESK,
         ),
         _shipped(
             "medical-kernels",
@@ -182,7 +176,6 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Colorectal tiles, a growing training set: the kernel of a CNN against those of networks invariant under "
             "turns and reflections (C4, D4), which is also what a CNN learns from turned copies.",
-            _WITH_DESK,
         ),
         _shipped(
             "molecules",
@@ -190,7 +183,6 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Learning curves of atomization energies: the SO(3) kernel on what atoms see, an MLP kernel on the "
             "same signals, Coulomb matrices and SOAP; what turning and renumbering molecules changes.",
-            _WITH_DESK,
         ),
         _shipped(
             "forces",
@@ -198,7 +190,6 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Energies and forces learnt from energies, from forces and from both; forces against differences, "
             "free of curl, equivariant; tensors of water from equivariant readouts.",
-            _WITH_DESK,
         ),
         _shipped(
             "kernel-convergence",
@@ -206,7 +197,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
             "sphere: do they converge to the analytic NNGP and NTK, and at the expected rate?",
-            _WITH_DESK,
+            page="study",
         ),
         _shipped(
             "symmetry-groups",
@@ -214,7 +205,7 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "FCN, LCN, VEC, GAP and LAP under rotations of channels or of all coordinates, and permutations: do "
             "predictions stay when training and test images are moved together, at infinite and finite width?",
-            _WITH_DESK,
+            page="study",
         ),
         _shipped(
             "spurious-symmetries",
@@ -223,7 +214,6 @@ registry: dict[str, StudyInfo] = {
             "Six architectures as NTK and as trained networks on images moved by five groups: does accuracy fall with "
             "the group, through the data and through the model, is the NTK ahead then, and how many samples does it "
             "cost?",
-            _WITH_DESK,
         ),
         _shipped(
             "finite-width-vec",
@@ -231,7 +221,6 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "VEC of growing width on images as they are and with channels rotated at every position: at which width is "
             "it best, what does the rotation cost, and does that cost vanish in the limit?",
-            _WITH_DESK,
         ),
         _shipped(
             "symmetry-breaking-path",
@@ -239,7 +228,6 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "Images moved along a path into O(3)^d: does VEC of finite width go away from GAP and towards infinitely "
             "wide VEC? S-Dist with and without the bias of finite ensembles.",
-            _WITH_DESK,
         ),
         _shipped(
             "gaussian-vs-uniform",
@@ -247,7 +235,7 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "Fully connected networks with a Gaussian or a uniform first layer, on images moved by permutations and "
             "rotations of all coordinates: which symmetries are left, and does accuracy notice?",
-            _WITH_DESK,
+            page="study",
         ),
         _shipped(
             "learning-curves",
@@ -263,7 +251,6 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "ResNets and an MLP-Mixer on images read from files, as they are and with channels rotated at every "
             "position: exponents of learning curves before and after their cusp, and where the cusp lies.",
-            _WITH_DESK,
         ),
         _shipped(
             "spectra",
@@ -271,7 +258,6 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Spectra of kernels by irrep, conditioning of equivariant and plain kernels, and by what factor the right "
             "group, a subgroup and a wrong one change the samples needed, measured and predicted.",
-            _WITH_DESK,
         ),
         _shipped(
             "partial-orbits",
@@ -279,7 +265,7 @@ registry: dict[str, StudyInfo] = {
             _PARTIAL,
             "Some classes are seen in all orientations, others in part: are the others classified rightly in "
             "orientations never seen? Digits and letters, finite groups, in the irrep basis and exactly.",
-            _WITH_DESK,
+            page="study",
         ),
         _shipped(
             "small-data",
@@ -287,7 +273,6 @@ registry: dict[str, StudyInfo] = {
             _SMALL,
             "CIFAR-10 subsets of 10 to 1,280 images: are kernels of convolutional networks, averaged over flips, 1 to "
             "3 points ahead of a trained CNN? Myrtle-5 and -7, GAP, VEC, FCN; NTK and NNGP; ReLU and exponential.",
-            _WITH_DESK,
         ),
         _shipped(
             "segmentation",
@@ -295,7 +280,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Masks of cells or digits, or of a folder’s images, from few annotated images: by what factor a group that "
             "turns masks with images saves annotation, and equivariance at every time, on and off the data.",
-            _WITH_DESK,
+            page="study",
         ),
         _shipped(
             "vector-fields",
@@ -303,7 +288,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Vortices carried along by a stream, exact solutions on a torus: how many flows a group saves that turns "
             "grid and vectors together, and equivariance at every time, on and off the data.",
-            _WITH_DESK,
+            page="study",
         ),
         _shipped(
             "orientations",
@@ -311,7 +296,6 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Targets on C_n and on SO(3), by networks that end on the group: how many images the right group saves, "
             "and equivariance at every time, on and off the data.",
-            _WITH_DESK,
         ),
     )
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import scipy.special
 
@@ -31,11 +32,49 @@ from equitangents.statistics import Estimate
 from equitangents_studies.framework.records import Records
 
 __all__ = [
-    "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "Claim", "Records", "after", "agreement", "claim", "decide", "lead",
+    "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement", "claim",
+    "decide", "identity", "lead", "ours", "theirs",
 ]  # fmt: skip
 
 Claim = Verdict
+Covers = str | tuple[str, int | None]
 _MOST = 1_000_000  # further repetitions that are still worth naming
+
+
+@dataclass(frozen=True)
+class By:
+    """Whose claim it is, from which `source`, the `place` where that says so ("Table 1"), and its own number, `stated`.
+
+    Raises InvalidArgumentError for another origin, and for a source's claim without its place.
+    """
+
+    origin: Origin
+    source: str
+    place: str = ""
+    stated: str = ""
+
+    def __post_init__(self) -> None:
+        if self.origin not in ORIGINS:
+            raise InvalidArgumentError(f"origin is {self.origin!r}; it is one of {', '.join(map(repr, ORIGINS))}")
+        if self.origin == "source" and not self.place:
+            raise InvalidArgumentError(
+                'place is empty; a claim of a source says where it is made ("Table 1", "review")'
+            )
+
+
+def theirs(source: str, place: str, stated: str = "") -> By:
+    """A claim of a `source`, which makes it in a `place` and has the number `stated`."""
+    return By("source", source, place, stated)
+
+
+def ours(source: str, *, place: str = "", stated: str = "") -> By:
+    """A question of our own; `source` says where it comes from: "theory; the bounds are our choice"."""
+    return By("ours", source, place, stated)
+
+
+def identity(source: str, *, place: str = "", stated: str = "") -> By:
+    """An identity that our code obeys, by `source`."""
+    return By("check", source, place, stated)
 
 
 def claim(
@@ -43,19 +82,15 @@ def claim(
     numbers: Mapping[str, Estimate] | Records,
     *,
     measure: str,
-    covers: str,
-    origin: Origin,
-    source: str,
+    covers: Covers,
+    by: By,
     holds: str,
     fails: str,
     undecided: str = "",
-    place: str = "",
-    stated: str = "",
     at_least: float = -math.inf,
     at_most: float = math.inf,
     unit: str = "",
     aggregate: tuple[str, Estimate] | None = None,
-    repeated: int | None = None,
     why: str = "",
 ) -> Claim:
     """The verdict on `statement` about a family of numbers, each under its own label ("after 3 steps, noise").
@@ -64,22 +99,19 @@ def claim(
     favourable of the family is named beside it. Without it the claim is about each: it holds if it holds for every
     member of the family, fails if it fails for any, and shows the least favourable one.
 
-    `origin` is whose claim it is: "source", then with the `place` where the work says so ("Table 1"); "ours", a
-    question of our own; "check", an identity that our code obeys. `covers` says what the intervals are over ("inputs",
-    "members"); it is `EXACT` for numbers that no sampling enters, `IN_ERRORS` for those in units of their own standard
-    error, `P_VALUE` for the result of a test, `SINGLE` for one random measurement without an interval, which decides
-    nothing. `repeated` is how many of what `covers` names were measured: an undecided claim then says how many more
-    would decide it. `stated` is the source's own number, where there is one. `holds`, `fails` and `undecided` say what
-    each verdict means for somebody who must choose: one sentence each, true in that case; `why` gives the experiment
-    that says why a source's claim fails.
+    `by` says whose claim it is: `theirs`, `ours`, or that of an `identity`. `covers` says what the intervals are over
+    ("inputs"), or that and how many of them were measured, ("members", 64): an undecided claim then says how many more
+    would decide it. It is `EXACT` for numbers that no sampling enters, `IN_ERRORS` for those in units of their own
+    standard error, `P_VALUE` for the result of a test, `SINGLE` for one random measurement without an interval, which
+    decides nothing. `holds`, `fails` and `undecided` say what each verdict means for somebody who must choose: one
+    sentence each, true in that case; `why` gives the experiment that says why a source's claim fails.
 
-    Raises InvalidArgumentError for an empty family, if `covers` is empty, for another origin, for a source's claim
-    without its place, and for fewer than one repetition.
+    Raises InvalidArgumentError for an empty family, if `covers` is empty, and for fewer than one repetition.
     """
     numbers = numbers.labelled() if isinstance(numbers, Records) else dict(numbers)
     if not numbers:
         raise InvalidArgumentError("numbers is empty; a claim needs at least one number")
-    checked(covers, origin, place, repeated)
+    covers, repeated = _covered(covers)
     judged = {aggregate[0]: aggregate[1]} if aggregate is not None else numbers
     decisions = {label: decide(e, at_least=at_least, at_most=at_most) for label, e in judged.items()}
     verdict: Decision = (
@@ -104,15 +136,15 @@ def claim(
         criterion=criterion,
         value=shown.value,
         interval=shown.interval,
-        source=source,
+        source=by.source,
         level=shown.level,
         note=note,
         unit=unit,
         covers=covers,
-        stated=stated,
+        stated=by.stated,
         bounds=(at_least, at_most),
-        origin=origin,
-        place=place,
+        origin=by.origin,
+        place=by.place,
         meaning=meaning_of(verdict, statement, (holds, fails, undecided)),
         why=why if verdict == FAILS else "",
         numbers=numbers,
@@ -131,8 +163,7 @@ def lead(verdicts: Sequence[Verdict], named: bool = True) -> str:
     Example:
         >>> from equitangents.statistics import exactly
         >>> numbers = {"here": exactly(0.5)}
-        >>> said = {"measure": "", "covers": EXACT, "origin": "source", "source": "", "place": "Table 1"}
-        >>> said |= {"holds": "", "fails": ""}
+        >>> said = {"measure": "", "covers": EXACT, "by": theirs("", "Table 1"), "holds": "", "fails": ""}
         >>> lead([claim("It is small", numbers, at_most=1, **said), claim("It is large", numbers, at_least=1, **said)])
         '1 of 2 claims of the source holds; fails: “It is large”.'
     """
@@ -186,22 +217,20 @@ def agreement(
     stated_value: float,
     stated_spread: float,
     measure: str,
-    covers: str,
-    source: str,
-    place: str,
+    covers: Covers,
+    by: By,
     agrees: str,
     differs: str,
     undecided: str = "",
     unit: str = "",
     numbers: Mapping[str, Estimate] | None = None,
-    repeated: int | None = None,
     why: str = "",
 ) -> Verdict:
     """The verdict on a number of the source's, stated_value ± stated_spread, by the difference d = ours − stated_value.
 
     The ends of d's interval are √(h² + s²) away from it, h those of `ours`, s the source's spread. They agree if that
     interval contains 0 and reaches at most 2 s to either side, differ if it excludes 0; else it is undecided. `numbers`
-    is the family behind `ours`; the rest is as in `claim`.
+    is the family behind `ours`; the rest is as in `claim`, where `by` is always a source's.
 
     Raises InvalidArgumentError as `claim` does, and for a spread that is negative or no number.
     """
@@ -209,7 +238,7 @@ def agreement(
         raise InvalidArgumentError(
             f"stated_value ± stated_spread is {stated_value} ± {stated_spread}; both are finite, the spread at least 0"
         )
-    checked(covers, "source", place, repeated)
+    covers, repeated = _covered(covers)
     d, s = ours.value - stated_value, stated_spread
     below, above = math.hypot(ours.value - ours.low, s), math.hypot(ours.high - ours.value, s)
     difference = Estimate(d, d - below, d + above, ours.level)
@@ -233,14 +262,14 @@ def agreement(
         criterion="the difference contains 0 within both uncertainties, and reaches at most twice the source’s",
         value=ours.value,
         interval=ours.interval,
-        source=source,
+        source=by.source,
         level=ours.level,
         note=note,
         unit=unit,
         covers=covers,
         stated=stated,
         origin="source",
-        place=place,
+        place=by.place,
         meaning=meaning_of(verdict, statement, (agrees, differs, undecided)),
         why=why if verdict == FAILS else "",
         numbers=family,
@@ -272,16 +301,14 @@ def decide(estimate: Estimate, *, at_least: float = -math.inf, at_most: float = 
     return UNDECIDED
 
 
-def checked(covers: str, origin: Origin, place: str, repeated: int | None) -> None:
-    """Raise InvalidArgumentError for a claim that does not say what its intervals cover, or whose it is."""
-    if not covers:
+def _covered(covers: Covers) -> tuple[str, int | None]:
+    """What a claim's intervals are over, and how many of them there are; raises where it does not say so."""
+    what, repeated = (covers, None) if isinstance(covers, str) else covers
+    if not what:
         raise InvalidArgumentError("covers is empty; a claim says what its interval is over, or EXACT, or SINGLE")
-    if origin not in ORIGINS:
-        raise InvalidArgumentError(f"origin is {origin!r}; it is one of {', '.join(map(repr, ORIGINS))}")
-    if origin == "source" and not place:
-        raise InvalidArgumentError('place is empty; a claim of a source says where it is made ("Table 1", "review")')
     if repeated is not None and repeated < 1:
         raise InvalidArgumentError(f"repeated is {repeated}; it is at least 1, or None where nothing was repeated")
+    return what, repeated
 
 
 def meaning_of(verdict: Decision, statement: str, means: tuple[str, str, str]) -> str:

@@ -50,6 +50,28 @@ def changed(settings: SettingsT, changes: Mapping[str, str] | None) -> SettingsT
     return dataclasses.replace(settings, **values)  # type: ignore[type-var]
 
 
+def presets(defaults: SettingsT, **named: str) -> dict[str, SettingsT]:
+    """Presets by name, each as what one would type after `--set` to come to it from "quick", which is `defaults`.
+
+    Text may begin with the name of an earlier preset, to start from that one; a text for `quick` starts from
+    `defaults`. A name's _ is a -.
+
+    Example:
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Settings:
+        ...     members: int = 10
+        ...     widths: tuple[int, ...] = (8, 16)
+        >>> presets(Settings(), paper="members=100 widths=64,128", paper_wide="paper widths=512")["paper-wide"]
+        Settings(members=100, widths=(512,))
+    """
+    found = {"quick": defaults}
+    for name, text in named.items():
+        words = text.split()
+        start = found["quick" if "=" in words[0] else words.pop(0)]
+        found[name.replace("_", "-")] = changed(start, dict(word.split("=", 1) for word in words))
+    return found
+
+
 def _parse(key: str, text: str, hint: Any) -> Any:
     text = text.strip()
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)

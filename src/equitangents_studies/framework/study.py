@@ -13,10 +13,10 @@ from typing import Any, Generic, TypeVar
 from equitangents.report import Section, Verdict
 from equitangents_studies.framework.folder import Columns, RunFolder
 from equitangents_studies.framework.progress import Task
-from equitangents_studies.framework.settings import at_least, check
+from equitangents_studies.framework.settings import at_least, check, presets
 from equitangents_studies.framework.stages import Arrays, Stage
 
-__all__ = ["Arrays", "Present", "Presentation", "RunFolder", "Stage", "Study", "Task", "at_least", "check"]
+__all__ = ["Arrays", "Present", "Presentation", "RunFolder", "Stage", "Study", "Task", "at_least", "check", "presets"]
 
 SettingsT = TypeVar("SettingsT")
 ResultsT = TypeVar("ResultsT")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette, with_interval
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.frozen_kernel.claims import exponents
-from equitangents_studies.frozen_kernel.parametrisations import PARAMETRISATIONS, TITLES
-from equitangents_studies.frozen_kernel.results import Results
-from equitangents_studies.frozen_kernel.settings import NAMES, Settings
+from equitangents.report import Figure, palette, with_interval
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
+from equitangents_studies.frozen_kernel.study import NAMES, PARAMETRISATIONS, TITLES, Results, Settings, exponents
 
 _COLOURS = dict(zip(PARAMETRISATIONS, (palette.BLUE, palette.GREEN, palette.VERMILLION), strict=True))
 
@@ -19,32 +16,29 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     steps = [int(step) for step in results.steps]
     slopes = exponents(settings, results, PARAMETRISATIONS, settings.nonlinearities, steps)
     sections = [
-        Section(
+        section(
             "When kernels freeze",
-            [
-                "Training a wide network is kernel regression with its tangent kernel Θ, as long as Θ stays what it "
-                "was at initialisation. In NTK parametrisation theory bounds its movement by O(1/√n) at all times, for "
-                "nonlinearities that are Lipschitz and twice differentiable with a bounded second derivative. "
-                f"{NAMES[settings.smooth]} is; ReLU is not, since its derivative jumps at 0, so that of ReLU the "
-                "theorem says nothing, and only the measurement counts. Perturbation theory expects 1/n of networks "
-                "whose bound is 1/√n.",
-                "The three parametrisations are the same networks. Standard parametrisation, that of most libraries, "
-                "has the weights themselves as parameters; its stable learning rates fall as 1/n, and first layers and "
-                "biases then learn ever less. With a mean-field output scale the output is divided by √n, so that "
-                "hidden features must move to fit the labels, at every width. Each network learns at "
-                f"{settings.rate:g} of the largest stable rate of its own kernel at initialisation, so that a step is "
-                "as much training in all of them.",
-            ],
-            [_against_width(settings, results, folder), _over_training(settings, results, folder)],
+            "Training a wide network is kernel regression with its tangent kernel Θ, as long as Θ stays what it "
+            "was at initialisation. In NTK parametrisation theory bounds its movement by O(1/√n) at all times, for "
+            "nonlinearities that are Lipschitz and twice differentiable with a bounded second derivative. "
+            f"{NAMES[settings.smooth]} is; ReLU is not, since its derivative jumps at 0, so that of ReLU the "
+            "theorem says nothing, and only the measurement counts. Perturbation theory expects 1/n of networks "
+            "whose bound is 1/√n.",
+            "The three parametrisations are the same networks. Standard parametrisation, that of most libraries, "
+            "has the weights themselves as parameters; its stable learning rates fall as 1/n, and first layers and "
+            "biases then learn ever less. With a mean-field output scale the output is divided by √n, so that "
+            "hidden features must move to fit the labels, at every width. Each network learns at "
+            f"{settings.rate:g} of the largest stable rate of its own kernel at initialisation, so that a step is "
+            "as much training in all of them.",
+            _against_width(settings, results, folder),
+            _over_training(settings, results, folder),
         ),
-        Section(
+        section(
             "Exponents",
-            [
-                "Fitted to the geometric mean over networks, at all widths at once, by least squares on logarithms. "
-                "A bound of −1/2 in the limit of width says nothing about the narrowest. With the "
-                "mean-field scale features take some steps to move: its claims are about the last one."
-            ],
-            [_exponents(settings, results, folder)],
+            "Fitted to the geometric mean over networks, at all widths at once, by least squares on logarithms. "
+            "A bound of −1/2 in the limit of width says nothing about the narrowest. With the "
+            "mean-field scale features take some steps to move: its claims are about the last one.",
+            _exponents(settings, results, folder),
         ),
     ]
     low, high = (f"{end:.2g}" for end in (_final(results).min(), _final(results).max()))
@@ -98,7 +92,7 @@ def movement_table(results: Results) -> Columns:
 
 def _against_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     last, widths = int(results.steps[-1]), results.widths
-    with panels(
+    with drawing.panels(
         folder,
         "movement-against-width",
         titles=[TITLES[p].capitalize() if p != "ntk" else TITLES[p] for p in PARAMETRISATIONS],
@@ -121,13 +115,12 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder) -> F
                 drawing.power(axes, widths, first, -0.5, label="∝ 1/√n, ∝ 1/n")
                 drawing.power(axes, widths, first, -1)
             drawing.logarithmic(axes, "both", widths, base=2)
-        drawn.legend()
     return drawn.figure
 
 
 def _over_training(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     pairs = [(phi, p) for phi in settings.nonlinearities for p in PARAMETRISATIONS]
-    with panels(
+    with drawing.panels(
         folder,
         "movement-over-training",
         titles=[f"{NAMES[phi]}, {TITLES[p]}" for phi, p in pairs],
@@ -145,12 +138,11 @@ def _over_training(settings: Settings, results: Results, folder: RunFolder) -> F
                 values = [results.size(kind, width, int(step)) for step in results.steps]
                 drawing.estimates(axes, results.steps, values, colour, label=f"width {width}")
             drawing.logarithmic(axes, "both")
-        drawn.legend()
     return drawn.figure
 
 
 def _exponents(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "exponents",
         titles=[NAMES[phi] for phi in settings.nonlinearities],
@@ -169,5 +161,4 @@ def _exponents(settings: Settings, results: Results, folder: RunFolder) -> Figur
             for level in (0, -0.5, -1):
                 axes.axhline(level, color=palette.INK.light, lw=0.8, ls=(0, (2, 2)))
             drawing.logarithmic(axes, "x")
-        drawn.legend()
     return drawn.figure

@@ -3,13 +3,22 @@
 In NTK parametrisation it is O(1/√n) at all times if the nonlinearity is Lipschitz and twice differentiable with a
 bounded second derivative (Erf and GELU are, ReLU is not); perturbation theory in 1/n expects 1/n. With a mean-field
 output scale it does not fall: features are learnt at every width.
+
+One network under three parametrisations: what differs is how far weights move for the same change of the output.
+
+NTK         y = σ_w/√n · W x + σ_b b, W, b ~ N(0, 1): `equitangents.nn` as it stands
+standard    y = V x + c, V ~ N(0, σ_w²/n), c ~ N(0, σ_b²): the same functions, Θ = Σ_V (n/σ_w²) Θ_V + Σ_c (1/σ_b²) Θ_c
+mean field  f/√width of the NTK parametrisation: the output begins near 0, so that features must move
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,14 +27,155 @@ from jaxtyping import Float
 
 from equitangents import kernels, nn
 from equitangents.extending import FiniteNetwork, Params
+from equitangents.report import with_interval
+from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.citations import TANGENT_KERNEL, WIDE_NETWORKS
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
-from equitangents_studies.frozen_kernel.claims import claims
-from equitangents_studies.frozen_kernel.parametrisations import PARAMETRISATIONS, TITLES, parametrised
-from equitangents_studies.frozen_kernel.results import Kind, Results
-from equitangents_studies.frozen_kernel.settings import NAMES, NONLINEARITIES, PRESETS, Settings
+from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+
+PARAMETRISATIONS = ("ntk", "standard", "mean-field")
+TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}
+
+
+@dataclass(frozen=True)
+class Standard:
+    """`net`, a network of dense layers, with V = σ_w/√n · W and c = σ_b b as its parameters."""
+
+    net: nn.Sequential
+
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Any:
+        """The weights of `net`, as they multiply inputs."""
+        return self._scaled(self.net.init(key, input_shape, dtype), 1)
+
+    def apply(self, params: Params, x: Any) -> Any:
+        """The function that `net` computes, of weights as they multiply inputs."""
+        return self.net.apply(self._scaled(params, -1), x)
+
+    def _scaled(self, params: Params, power: int) -> Any:
+        """Every parameter times the `power` of what multiplies it in NTK parametrisation."""
+        return tuple(
+            {name: value * scale(layer, name, entry) ** power for name, value in entry.items()} if entry else entry
+            for layer, entry in zip(self.net.layers, params, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class MeanField:
+    """`net` with its output divided by √width."""
+
+    net: nn.Sequential
+    width: int
+
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Any:
+        """The parameters of `net`."""
+        return self.net.init(key, input_shape, dtype)
+
+    def apply(self, params: Params, x: Any) -> Any:
+        """1/√width times what `net` gives."""
+        return self.net.apply(params, x) / math.sqrt(self.width)
+
+
+def scale(layer: nn.Layer, name: str, entry: dict[str, Any]) -> float:
+    """What multiplies parameter `name` of a dense layer in NTK parametrisation: σ_w/√n, or σ_b."""
+    assert isinstance(layer, nn.Dense)
+    return layer.b_std if name == "b" else layer.W_std / math.sqrt(entry["w"].shape[0])
+
+
+def parametrised(net: nn.Sequential, width: int, parametrisation: str) -> Any:
+    """`net` under one of PARAMETRISATIONS."""
+    return {"ntk": net, "standard": Standard(net), "mean-field": MeanField(net, width)}[parametrisation]
+
+
+NONLINEARITIES: dict[str, type[nn.Layer]] = {"erf": nn.Erf, "gelu": nn.Gelu, "relu": nn.Relu}
+NAMES = {"erf": "Erf", "gelu": "GELU", "relu": "ReLU"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Networks of `hidden_layers` layers of each of `widths`, with the `smooth` nonlinearity and with ReLU, learn
+    whether a class is odd or even (labels ±1) by full-batch gradient descent.
+
+    `data` is "digits" or a data set in the data folder, averaged down to `pixels` (None: as it is); the kernel is that
+    of `kernel_images` training images and as many test images. `rate` is a fraction of the largest stable learning
+    rate of each network's own kernel at initialisation; `steps` say when kernels are measured. Sizes are our choice.
+    """
+
+    data: str = "digits"
+    pixels: int | None = None
+    train_images: int = 40
+    kernel_images: int = 20
+    smooth: Literal["erf", "gelu"] = "erf"
+    hidden_layers: int = 2
+    widths: tuple[int, ...] = (16, 32, 64, 128, 256)
+    networks: int = 24
+    steps: tuple[int, ...] = (1, 10, 100, 1000)
+    rate: float = 0.25
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    seed: int = 0
+
+    @property
+    def nonlinearities(self) -> tuple[str, str]:
+        """The smooth one, then ReLU."""
+        return (self.smooth, "relu")
+
+    @property
+    def test_images(self) -> int:
+        """As many as the kernel is of."""
+        return self.kernel_images
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """None: the kernel is that of images of one kind."""
+        return ()
+
+    @property
+    def foreign_images(self) -> int:
+        """None."""
+        return 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist pixels=14 train_images=100 widths=32,64,128,256,512,1024 networks=20",
+    paper="data=fashion_mnist train_images=200 kernel_images=25 hidden_layers=3 widths=64,128,256,512,1024,2048 "
+    "networks=20 steps=1,10,100,1000,10000",
+)
+
+
+Kind = tuple[str, str]  # a nonlinearity and a parametrisation
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """By (nonlinearity, parametrisation): `movement` ‖Θ_t − Θ_0‖/‖Θ_0‖, `loss` (1/2N) Σ (f − y)² on training images
+    (before training, then after `steps`), each (widths, networks, times); `rate`, the learning rates, is (widths,
+    networks).
+    """
+
+    widths: np.ndarray
+    steps: np.ndarray
+    movement: dict[Kind, np.ndarray]
+    loss: dict[Kind, np.ndarray]
+    rate: dict[Kind, np.ndarray]
+
+    def size(self, kind: Kind, width: int, step: int, level: float = 0.95) -> Estimate:
+        """Geometric mean of the movement over networks, which single ones far out hardly change."""
+        logs = self._logs(kind, step)[self.widths.tolist().index(width)]
+        return bootstrap(logs[:, None], lambda means: np.exp(means[:, 0]), confidence=level)
+
+    def exponent(self, kind: Kind, step: int, level: float = 0.95) -> Estimate:
+        """The exponent of the mean movement against width, by least squares on logarithms; interval over networks."""
+        x = np.log(self.widths)
+        lever = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+        return bootstrap(lever @ self._logs(kind, step), confidence=level)
+
+    def _logs(self, kind: Kind, step: int) -> np.ndarray:
+        """Logarithms of the movement, (widths, networks); −∞ where nothing moved."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.movement[kind][:, :, self.steps.tolist().index(step)])
 
 
 def network(settings: Settings, nonlinearity: str, width: int) -> nn.Sequential:
@@ -122,6 +272,145 @@ def _descend(net: FiniteNetwork, params: Params, x: Any, y: Any, rate: Any, step
     move = lambda _, p: jax.tree.map(lambda a, slope: a - rate * slope, p, jax.grad(loss)(p))
     params = jax.lax.fori_loop(0, steps, move, params)
     return params, loss(params)
+
+
+_THEOREM = "Jacot et al. 2018, Lee et al. 2019 (‖Θ_t − Θ_0‖ = O(1/√n) at all times)"
+_PLACE = "Lee et al. 2019, Theorem 2.1"
+_ORDER = (-1.1, -0.9)  # around the −1 of perturbation theory
+_CONDITIONS = "Lipschitz and twice differentiable with a bounded second derivative"
+
+
+def exponents(
+    settings: Settings, results: Results, parametrisations: Sequence[str], phis: Sequence[str], steps: Sequence[int]
+) -> Records:
+    """Exponents of the movement against width, each at the level at which all hold together."""
+    level = shared_level(len(parametrisations) * len(phis) * len(steps))
+    return Records.over(
+        lambda parametrisation, phi, step: results.exponent((phi, parametrisation), step, level),
+        lambda parametrisation, phi, step: f"{TITLES[parametrisation]}, {NAMES[phi]}, {after(step)}",
+        parametrisation=parametrisations,
+        phi=phis,
+        step=steps,
+    )
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """The bound for smooth nonlinearities, the same question of ReLU and of standard parametrisation, the order of
+    perturbation theory, and the output scale at which nothing freezes.
+    """
+    steps, (smooth, relu) = [int(s) for s in results.steps], settings.nonlinearities
+    last, widest = steps[-1], int(results.widths[-1])
+    reach = f"{results.widths[0]} to {widest}"
+    of = lambda parametrisation, phis, at: exponents(settings, results, [parametrisation], phis, at)
+    measure = f"Exponent of ‖Θ_t − Θ_0‖/‖Θ_0‖, geometric mean over networks, against width, {reach}"
+    each = f"{measure}, at every recorded step."
+    bounded: dict[str, Any] = {"measure": each, "covers": "networks", "at_most": -0.5}
+    here, there, standard = of("ntk", [smooth], steps), of("ntk", [relu], steps), of("standard", [smooth, relu], steps)
+    orders, scaled = of("ntk", [smooth, relu], [last]), of("mean-field", [smooth, relu], [last])
+    each_phi = [results.exponent((phi, "ntk"), last) for phi in (smooth, relu)]
+    mean = Estimate(*(sum(ends) / 2 for ends in zip(*((e.value, e.low, e.high) for e in each_phi), strict=True)))
+    slope = f"its exponents are {orders.span('.2f')}, on average {with_interval(mean.value, mean.interval)}"
+    moved = lambda phi, parametrisation: results.movement[phi, parametrisation][-1, :, -1]
+    quotients = Records.over(
+        lambda phi: log_ratio(moved(phi, "ntk"), moved(phi, "mean-field"), confidence=shared_level(2)),
+        lambda phi: NAMES[phi],
+        phi=[smooth, relu],
+    )
+    return [
+        claim(
+            f"With {NAMES[smooth]} in NTK parametrisation the tangent kernel’s relative movement falls at least as "
+            "fast as one over the square root of the width",
+            here,
+            by=theirs(_THEOREM, _PLACE, "at most −1/2"),
+            holds=f"Kernels of smooth networks freeze as theory says: exponents are {here.span('.2f')}. The "
+            "wider the network, the nearer its training to what its kernel at initialisation predicts.",
+            fails=f"At these widths the kernel does not freeze as fast as its bound in the limit (exponents are "
+            f"{here.span('.2f')}): compare trained networks with the closed form before relying on it.",
+            undecided=f"Whether the kernel freezes as fast as its bound is not decided (exponents are "
+            f"{here.span('.2f')}): train more networks, or wider ones.",
+            **bounded,
+        ),
+        claim(
+            "With ReLU in NTK parametrisation the tangent kernel’s relative movement falls at least as fast as one "
+            "over the square root of the width, although ReLU does not meet the theorem’s conditions",
+            there,
+            by=ours(
+                f"our question: the theorem asks for nonlinearities that are {_CONDITIONS}, which ReLU is not",
+                stated="at most −1/2",
+            ),
+            holds=f"ReLU networks freeze here, too, as a measurement, not by the theorem: exponents are "
+            f"{there.span('.2f')}.",
+            fails=f"Kernels of ReLU networks do not freeze as fast as those that the theorem covers: exponents are "
+            f"{there.span('.2f')}.",
+            undecided=f"Whether kernels of ReLU networks freeze as fast as the theorem’s is not decided: exponents are "
+            f"{there.span('.2f')}.",
+            **bounded,
+        ),
+        claim(
+            "In standard parametrisation, with learning rates of the order 1/n, the tangent kernel’s relative movement "
+            "falls at least as fast as one over the square root of the width",
+            standard,
+            by=theirs(_THEOREM + "; ReLU is our addition", _PLACE, "at most −1/2"),
+            holds="Networks as other libraries set them up freeze as well when their learning rate falls as 1/n: "
+            f"exponents are {standard.span('.2f')}.",
+            fails="Networks as other libraries set them up do not all freeze at these widths: exponents are "
+            f"{standard.span('.2f')}.",
+            undecided="Whether networks as other libraries set them up freeze is not decided: exponents are "
+            f"{standard.span('.2f')}.",
+            **bounded,
+        ),
+        claim(
+            f"In NTK parametrisation the tangent kernel’s relative movement {after(last)} falls as one over the width, "
+            "faster than its bound",
+            orders,
+            measure=f"{measure}, {after(last)}.",
+            covers=("networks", settings.networks),
+            at_least=_ORDER[0],
+            at_most=_ORDER[1],
+            aggregate=("the mean over both nonlinearities", mean),
+            by=ours(
+                "perturbation theory in 1/n (Dyer & Gur-Ari 2020; Huang & Yau 2020); the bounds are our choice",
+                stated="−1",
+            ),
+            holds="Twice the width roughly halves the movement: extrapolate from two widths to the one that is needed.",
+            fails=f"At widths {reach} the movement does not fall as 1/n yet: {slope}, and −1 lies outside. Do not "
+            "extrapolate it from two widths by theory’s order.",
+            undecided=f"Whether the movement falls as 1/n at widths {reach} is not decided: {slope}.",
+        ),
+        claim(
+            f"With a mean-field output scale the tangent kernel’s relative movement {after(last)} does not fall with "
+            "the width",
+            scaled,
+            measure=f"{measure}, {after(last)}.",
+            covers="networks",
+            at_least=-0.25,
+            by=ours(
+                "theory of feature learning (Chizat et al. 2019; Yang & Hu 2021); the bound is our choice", stated="0"
+            ),
+            holds="It is the output scale, not the width alone, that freezes kernels: with this one, wider networks "
+            "come no nearer to their kernel at initialisation.",
+            fails="Kernels freeze in spite of the mean-field output scale here: train longer, or on labels that ask "
+            "for features.",
+            undecided="Whether kernels freeze with the mean-field output scale is not decided: exponents are "
+            f"{scaled.span('.2f')}.",
+        ),
+        claim(
+            f"At width {widest} the tangent kernel moves less than half as far in NTK parametrisation as with a "
+            f"mean-field output scale, {after(last)}",
+            quotients,
+            measure="Relative movement in NTK parametrisation over that with a mean-field output scale, geometric "
+            "means over networks.",
+            covers="networks",
+            at_most=0.5,
+            by=ours("ours: the same networks, trained as long, with another output scale"),
+            holds="The same networks train near their kernel or far from it by their output scale alone: the quotient "
+            f"of the movements is {quotients.span('.2g')}.",
+            fails="At this width the output scale changes little: networks in NTK parametrisation are still too "
+            "narrow to train near their kernel.",
+            undecided="Whether the output scale matters by that much at this width is not decided: train more of the "
+            "networks.",
+        ),
+    ]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (TANGENT_KERNEL, WIDE_NETWORKS), check_settings)

@@ -19,11 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.common.system_images import SystemImages, asked_images
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
+from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.systems import System, algorithmic_symmetry, architecture, inference, rotate
 from equitangents_studies.systems.architectures import B_STD, W_STD
 
@@ -54,13 +56,11 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(train_images=2000, test_images=1000, pixels=16, depth=3, width=256, members=10),
-    "paper": Settings(
-        data="cifar10", train_images=45000, test_images=10000, pixels=32, depth=8, width=1024, members=5, epochs=900,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="train_images=2000 test_images=1000 pixels=16 depth=3 width=256 members=10",
+    paper="data=cifar10 train_images=45000 test_images=10000 pixels=32 depth=8 width=1024 members=5 epochs=900",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "Coupled networks stay equal under O(3d) with a Gaussian first layer, under P(3d) with either",
             {named(*pair): exactly(value) for pair, value in results.equal.items()},
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
-            covers=EXACT, at_most=1e-8, origin="source", source=WORK, place=f"Theorem 4.1 and {FIGURE}", stated="equal",
+            covers=EXACT, at_most=1e-8, by=theirs(WORK, f"Theorem 4.1 and {FIGURE}", "equal"),
             holds="These algorithms have the same law on moved data.",
             fails="Coupled networks come apart: the construction fails here.",
         ),
@@ -194,8 +194,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "A uniform first layer is not symmetric under O(3d): a rotation changes the law of its responses",
             kappa,
             measure="Mean change of the excess kurtosis of a response when a test image is rotated, in closed form.",
-            covers=EXACT, at_least=LEAST, origin="source", source=WORK, place=FIGURE,
-            stated="symmetric under permutations alone",
+            covers=EXACT, at_least=LEAST, by=theirs(WORK, FIGURE, "symmetric under permutations alone"),
             holds=f"The law changes, and with 1/n: by {kappa[count(smallest)].value:.2g} of {smallest**2 * 3} "
             f"coordinates, by {kappa[count(largest)].value:.1g} of {3 * largest**2:,}, so that no accuracy can tell.",
             fails="A rotation leaves the law of the responses as it is.",
@@ -204,8 +203,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"Accuracies with either law differ by at most {MARGIN:g} percentage points",
             between,
             measure="Test accuracy with a Gaussian first layer minus that with a uniform one, networks of equal seeds.",
-            covers="networks", at_least=-MARGIN, at_most=MARGIN, unit="percentage points", origin="source", source=WORK,
-            place=FIGURE, stated="no visible difference; the margin is ours", repeated=settings.members,
+            covers=("networks", settings.members), at_least=-MARGIN, at_most=MARGIN, unit="percentage points",
+            by=theirs(WORK, FIGURE, "no visible difference; the margin is ours"),
             aggregate=("the mean over groups", mean),
             holds=f"Either law will do: accuracies differ by {mean.value:.1f} percentage points "
             f"({mean.low:.1f} to {mean.high:.1f}).".replace("-", "−"),
@@ -216,11 +215,84 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "A permutation of the coordinates leaves the law of a uniform first layer’s responses as it is",
             {count(side): exactly(moved(results, side, "P(3d)")) for side in results.kurtosis},
             measure="Mean change of the excess kurtosis of a response when a test image’s coordinates are permuted.",
-            covers=EXACT, at_most=LEAST, origin="check", source="the closed form sums over coordinates",
+            covers=EXACT, at_most=LEAST, by=identity("the closed form sums over coordinates"),
             holds="The closed form does not see the order of coordinates.",
             fails="The closed form sees the order of coordinates.",
         ),
     ]  # fmt: skip
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """The table, the figure and facts."""
+    text = (
+        "Fully connected networks trained by NN+; training and test images are moved by one random element of the "
+        "group, the same for both laws."
+    )
+    facts = {
+        "Data": f"{results.source}, {settings.pixels}×{settings.pixels} pixels, {settings.train_images:,} training and "
+        f"{settings.test_images:,} test images",
+        "Networks": f"{settings.members} for each law and group, {settings.depth} hidden layers of {settings.width}",
+    }
+    sections = [section("Accuracy", text, _figure(settings, results, folder))]
+    tables = {"accuracy": table(results), "kurtosis": _kurtosis_table(results)}
+    found = _finding(results), _sentence(settings, results)
+    return Presentation(tables, sections, facts, finding=found[0], sentence=found[1])
+
+
+def _finding(results: Results) -> str:
+    every = lambda law: np.mean([results.scores[law, group] for group in GROUPS], axis=0)
+    e = difference(every("gaussian"), every("uniform"))
+    if e.low >= -MARGIN and e.high <= MARGIN:
+        return "A uniform first layer breaks rotation symmetry, and accuracy does not notice"
+    return "A uniform first layer breaks rotation symmetry" + (
+        ", and accuracy notices" if abs(e.value) > MARGIN else ""
+    )
+
+
+def _sentence(settings: Settings, results: Results) -> str:
+    every = lambda law: 100 * np.mean([results.scores[law, group] for group in GROUPS])
+    side = max(results.kurtosis)
+    return (
+        f"Fully connected networks have {every('gaussian'):.1f} % test accuracy with a Gaussian first layer and "
+        f"{every('uniform'):.1f} % with a uniform one, mean over images as they are, permuted and rotated (source: no "
+        f"visible difference); a rotation changes the excess kurtosis of responses to one pixel by "
+        f"{moved(results, 1, 'O(3d)'):.2g}, to {side}×{side} pixels by {moved(results, side, 'O(3d)'):.1g}."
+    )
+
+
+def _kurtosis_table(results: Results) -> Columns:
+    """One row for every side and group: the mean change of the excess kurtosis."""
+    rows = [
+        (side, 3 * side**2, group, float(results.kurtosis[side][0].mean()), moved(results, side, group))
+        for side in results.kurtosis for group in GROUPS[1:]
+    ]  # fmt: skip
+    return columns(("pixels", "coordinates", "group", "excess_kurtosis", "mean_change"), rows)
+
+
+def table(results: Results) -> Columns:
+    """One row for every law, group and network."""
+    rows = [
+        (law, group, i, score)
+        for law in LAWS for group in GROUPS for i, score in enumerate(results.scores[law, group].tolist())
+    ]  # fmt: skip
+    return columns(("first_layer", "group", "member", "accuracy"), rows)
+
+
+def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "accuracy",
+        ylabel="test accuracy, %",
+        caption=f"Mean test accuracy of {settings.members} networks with 95 % intervals over networks, first layer "
+        "drawn from a Gaussian or a uniform law.",
+        alt="Accuracy by group and law of the first layer",
+    ) as drawn:
+        place = np.arange(len(GROUPS))
+        for i, (law, colour) in enumerate(zip(LAWS, (palette.BLUE, palette.VERMILLION), strict=True)):
+            values = [mean_score(results.scores[law, group]) for group in GROUPS]
+            drawing.estimates(drawn[0], place + 0.06 * (i - 0.5), values, colour.light, label=law, fmt="o")
+        drawn[0].set_xticks(place, GROUPS)
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.common.scores import covered
-from equitangents_studies.framework.claims import Claim, Records, claim
-from equitangents_studies.imagenet_scale.results import Key, Results, mean_over_images
-from equitangents_studies.imagenet_scale.settings import Settings
+from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs
+from equitangents_studies.imagenet_scale.settings import Key, Results, Settings, mean_over_images
 
 WORK = "arXiv 2207.04612"
 SOURCE = {("ResNet-101", "I"): 0.41, ("ResNet-101", "O(3)^d"): 0.49, ("Mixer", "I"): 0.38}  # exponents beyond the cusp
@@ -75,8 +74,8 @@ def growth_claim(settings: Settings, numbers: Mapping[str, Estimate], sizes: Seq
         "Exponents grow at a cusp",
         numbers,
         measure="Exponent beyond the cusp minus that before it, of the share of wrong classes.",
-        covers=_covers(settings), at_least=0, origin="ours",
-        source="the source shows cusps near 2·10⁵ images of ImageNet, for all but ResNet-101 on images as they are",
+        covers=_covers(settings), at_least=0,
+        by=ours("the source shows cusps near 2·10⁵ images of ImageNet, for all but ResNet-101 on images as they are"),
         holds=f"Exponents grow by {span}. {confound}: this does not tell the source’s cusps.",
         fails=f"Exponents change by {span} between {sizes[0]:,} and {sizes[-1]:,} images. {confound}.",
         undecided=f"Exponents change by {span} between {sizes[0]:,} and {sizes[-1]:,} images. {confound}.",
@@ -100,10 +99,7 @@ def _exponents(settings: Settings, results: Results) -> list[Claim]:
             covers=_covers(settings),
             at_least=-OFF,
             at_most=OFF,
-            origin="source",
-            source=WORK,
-            place="Figure 5",
-            stated="0.41, 0.49 and 0.38",
+            by=theirs(WORK, "Figure 5", "0.41, 0.49 and 0.38"),
             holds="Extrapolate with the source’s exponents.",
             fails="Do not extrapolate with the source’s exponents: measure your own.",
             undecided="More runs would decide.",
@@ -131,10 +127,7 @@ def _cusps(settings: Settings, results: Results) -> list[Claim]:
             covers=_covers(settings),
             at_least=0.5,
             at_most=2,
-            origin="source",
-            source=WORK,
-            place="Figure 5",
-            stated="about 2·10⁵ images; dimensions 150,528 and 294,528",
+            by=theirs(WORK, "Figure 5", "about 2·10⁵ images; dimensions 150,528 and 294,528"),
             holds="Plan for more training images than the spurious group has dimensions.",
             fails="The cusp is elsewhere: the dimension of the group does not tell how many images it takes.",
             undecided=f"{results.sizes[0]:,} to {results.sizes[-1]:,} images do not fix the cusps: it takes sizes from "
@@ -157,9 +150,9 @@ def lost_claim(settings: Settings, numbers: Mapping[str, Estimate], most: int) -
         "Rotations of the channels at every position lower the accuracy of every network",
         numbers,
         measure=f"Accuracy on images as they are minus that on rotated ones, {most:,} training images.",
-        covers=covered(settings.runs, "runs"), at_least=0, unit="percentage points", origin="source",
-        source="arXiv 2207.04612", place="Figure 5, right", stated="about 10 (ResNet-18) to 6 (ResNet-200)",
-        holds=f"These networks use what is alike at all positions: rotations cost {spread} percentage points.",
+        covers=covered(settings.runs, "runs"), at_least=0, unit="percentage points",
+        by=theirs("arXiv 2207.04612", "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200)"),
+                holds=f"These networks use what is alike at all positions: rotations cost {spread} percentage points.",
         fails="Some network loses nothing: these images carry their class in what rotations leave.",
         undecided="More training and test images, or more runs, would decide whether accuracy is lost.",
     )  # fmt: skip
@@ -180,10 +173,7 @@ def _larger(settings: Settings, results: Results) -> list[Claim]:
             covers=covered(settings.runs, "runs"),
             at_least=0,
             unit="percentage points",
-            origin="source",
-            source=WORK,
-            place="Figure 5, right",
-            stated="about 10 (ResNet-18) to 6 (ResNet-200) percentage points",
+            by=theirs(WORK, "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200) percentage points"),
             holds="Larger networks make up for part of a symmetry that does not fit.",
             fails="At this size larger networks lose more.",
             undecided="The difference is within its errors: more runs would decide.",
@@ -205,10 +195,7 @@ def _permuted(settings: Settings, results: Results) -> list[Claim]:
             covers=covered(settings.runs, "runs"),
             at_most=MOST_PERMUTED,
             unit="%",
-            origin="source",
-            source=WORK,
-            place="results on ImageNet",
-            stated="below 35 % on ImageNet",
+            by=theirs(WORK, "results on ImageNet", "below 35 % on ImageNet"),
             holds="Where neighbours are not neighbours, windows and patches do not help.",
             fails="Some network gets further: locality matters less than stated.",
             undecided="More runs would decide.",

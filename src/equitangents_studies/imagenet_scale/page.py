@@ -6,13 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import FEWEST, Estimate, no_interval, t_interval
 from equitangents_studies.common.input_pictures import picture_grid
-from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.imagenet_scale.claims import dimension, lost
-from equitangents_studies.imagenet_scale.results import PERMUTED, Results
-from equitangents_studies.imagenet_scale.settings import Settings
+from equitangents_studies.imagenet_scale.settings import PERMUTED, Results, Settings
 from equitangents_studies.systems import transformation
 
 _COLOURS = {
@@ -66,9 +65,9 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         + (f" All widths are divided by {s.shrink}." if s.shrink > 1 else "")
     )
     sections = [
-        Section("Learning curves", [text, cost], [_curves(s, r, folder), _laws(r)]),
-        *([Section("All coordinates permuted", [], [_permuted(r)])] if r.permuted else []),
-        Section("The images", [], [_images(s, r, folder)]),
+        section("Learning curves", text, cost, _curves(s, r, folder), _laws(r)),
+        *([section("All coordinates permuted", _permuted(r))] if r.permuted else []),
+        section("The images", _images(s, r, folder)),
     ]
     facts = {"Training": f"{s.epochs} epochs, at least {s.fewest_steps} steps, batches of {s.batch}"}
     found = lost(s, r) if "O(3)^d" in s.groups else {}
@@ -102,7 +101,7 @@ def span(numbers: Mapping[str, Estimate]) -> str:
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "curves",
         titles=[_TITLES[g] for g in settings.groups],
@@ -127,7 +126,6 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             if group == "I" and any(n.startswith("Mixer") for n in settings.networks):
                 axes.axvline(dimension(settings, ("Mixer", group)), color=palette.MUTED.light, lw=0.8, ls="--")
             drawing.logarithmic(axes, "both", results.sizes[:: max(1, len(results.sizes) // 4)])
-        drawn.legend(drawn[0])
     return drawn.figure
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.statistics import Estimate
 from equitangents_studies import data
-from equitangents_studies.data import ImageFolder, open_image_folder
+from equitangents_studies.common.scores import table_mean
+from equitangents_studies.data import open_image_folder
+from equitangents_studies.data.class_folders import ImageFolder
 from equitangents_studies.data.folder import data_folder
-from equitangents_studies.framework.study import at_least, check
-from equitangents_studies.systems import textures
+from equitangents_studies.framework.study import at_least, check, presets
+from equitangents_studies.systems import PowerLaw, fit_power_law, textures
 
 KNOWN = ("ResNet-18", "ResNet-34", "ResNet-50", "ResNet-101", "Mixer-S", "Mixer-B")
 GROUPS = ("I", "O(3)xI", "O(3)^d")
@@ -61,18 +65,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        images=10_000, pixels=16, networks=("ResNet-18", "ResNet-34", "Mixer-S"), shrink=8, patch=4, halvings=12,
-        batch=64, fewest_steps=200, test_share=0.2,
-    ),
-    "paper": Settings(
-        data="imagenet", pixels=224, networks=("ResNet-34", "ResNet-50", "ResNet-101", "Mixer-B"), shrink=1, patch=16,
-        halvings=12, runs=3, batch=1024, epochs=150, fewest_steps=1000, rate=0.4, decay=1e-4, augment=True, every=1000,
-        test_share=0.04,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="images=10000 pixels=16 networks=ResNet-18,ResNet-34,Mixer-S shrink=8 batch=64 fewest_steps=200 "
+    "test_share=0.2",
+    paper="data=imagenet pixels=224 networks=ResNet-34,ResNet-50,ResNet-101,Mixer-B shrink=1 patch=16 runs=3 "
+    "batch=1024 epochs=150 fewest_steps=1000 rate=0.4 decay=1e-4 augment=True every=1000 test_share=0.04",
+)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
@@ -164,3 +163,73 @@ def sizes_of(settings: Settings, count: int) -> tuple[int, ...]:
     """m·2^(−i/2), increasing, of a training set of `count` images."""
     m = settings.largest or count
     return tuple(sorted({round(m * 2 ** (-i / 2)) for i in range(settings.halvings)}))
+
+
+PERMUTED = "P(3d)"
+_GROUPED = 300  # images from which on they are resampled in as many groups
+Key = tuple[str, str]
+"""(network, group that moved the images)"""
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """`right[network, group]` (sizes, runs, test images), which test images are classified rightly, and
+    `permuted[network]` (runs, test images) with all coordinates permuted and the largest training set; `sizes` of
+    training sets, `classes`, how many; `source` names the images, `shown` are a few of them, uint8.
+    """
+
+    source: str
+    classes: int
+    sizes: tuple[int, ...]
+    right: dict[Key, np.ndarray]
+    permuted: dict[str, np.ndarray]
+    shown: np.ndarray
+
+    @property
+    def test_images(self) -> int:
+        """How many images are classified."""
+        return int(next(iter(self.right.values())).shape[2])
+
+    def errors(self, key: Key) -> np.ndarray:
+        """Shares of wrong classes (sizes, runs); where none is wrong, half an image is taken to be."""
+        return np.maximum(1 - self.right[key].mean(axis=2), 0.5 / self.test_images)
+
+    @cached_property
+    def laws(self) -> dict[Key, PowerLaw]:
+        """Two power laws, joined at a cusp, of every network and group."""
+        return {key: fit_power_law(self.sizes, _of(self.errors(key)), 2) for key in self.right}
+
+    @cached_property
+    def halves(self) -> dict[Key, tuple[Estimate, Estimate]]:
+        """Exponents of the smaller and of the larger half of the training sets, as the source has them."""
+        half = len(self.sizes) // 2
+        parts = (slice(0, half), slice(-half, None))
+        if half < 3:
+            return {}
+        fitted = lambda key, part: fit_power_law(self.sizes[part], _of(self.errors(key)[part]), 1).exponent
+        return {key: (fitted(key, parts[0]), fitted(key, parts[1])) for key in self.right}
+
+    def lost(self, network: str, group: str, level: float = 0.95) -> Estimate:
+        """Accuracy on images as they are minus that on moved ones, largest training set, percentage points."""
+        clean, moved = self.right[network, "I"][-1], self.right[network, group][-1]
+        return mean_over_images(100.0 * clean - 100.0 * moved, (-100, 100), level)
+
+    def accuracy_permuted(self, network: str, level: float = 0.95) -> Estimate:
+        """Accuracy, per cent, with all coordinates permuted."""
+        return mean_over_images(100.0 * self.permuted[network], (0, 100), level)
+
+
+def mean_over_images(table: np.ndarray, bounds: tuple[float, float], level: float = 0.95) -> Estimate:
+    """The mean of a table (runs, images); of many images, the interval is that of means of random groups of them."""
+    count = table.shape[1]
+    if count <= _GROUPED:
+        return table_mean(table, bounds, level)
+    order = np.random.default_rng(0).permutation(count)
+    groups = np.stack([table[:, rows].mean(axis=1) for rows in np.array_split(order, _GROUPED)], axis=1)
+    found = table_mean(groups, bounds, level)
+    return Estimate(float(table.mean()), found.low, found.high, level)
+
+
+def _of(errors: np.ndarray) -> np.ndarray:
+    """One repetition as a vector, whose scatter about a fit tells its errors."""
+    return errors[:, 0] if errors.shape[1] == 1 else errors

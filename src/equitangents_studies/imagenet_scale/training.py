@@ -28,7 +28,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import seal, whole_file
 from equitangents.extending import sealed_content as content
-from equitangents_studies.data import ImageFiles
+from equitangents_studies.data.class_folders import ImageFiles
 from equitangents_studies.framework.study import Task
 from equitangents_studies.systems import Transformation
 from equitangents_studies.systems.transformations import ChannelRotations, Permutation

@@ -6,19 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import geometric_mean, log_ratio, squared_mean
 from equitangents_studies.framework.claims import in_words
-from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
-from equitangents_studies.ising.results import (
+from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, section
+from equitangents_studies.ising.study import (
+    SETS,
     Results,
+    Settings,
     falls,
     measured_spread,
     overall_ratio,
+    predicted_sizes,
     share_left,
     spread_ratio,
+    three_times,
 )
-from equitangents_studies.ising.settings import SETS, Settings, predicted_sizes, three_times
 
 _TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Foreign spins"}
 _MARKS = {"training": palette.BLUE, "test": palette.GREEN, "foreign": palette.PURPLE}
@@ -34,33 +37,28 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "every_size": every_size_table(settings, results),
     }
     sections = [
-        Section(
+        section(
             "The orbit spread of M members",
-            [
-                f"Networks see a {settings.lattice}×{settings.lattice} lattice of spins on a torus and learn its "
-                f"energy from {settings.train_spins} configurations of independent spins, each shown in its four "
-                "orientations. Test spins are drawn alike; foreign spins come from Metropolis chains at temperature "
-                f"{settings.temperature:g} J, where neighbours align and energies lie far below those of the training "
-                "set.",
-                "The relative orbit standard deviation divides the norm of the standard deviation over the four "
-                "orientations by the norm of the mean over them, norms taken over all inputs of a set. Theory draws "
-                "ensembles of M members from GP(μ, Σ/M) on whole orbits. At initialisation the expected prediction is "
-                "zero, so an ensemble’s spread and mean shrink together, and M does not matter.",
-            ],
-            [
-                _for_every_size(settings, results, folder),
-                _spread(settings, results, folder),
-                _ratio(settings, results, folder),
-            ],
+            f"Networks see a {settings.lattice}×{settings.lattice} lattice of spins on a torus and learn its "
+            f"energy from {settings.train_spins} configurations of independent spins, each shown in its four "
+            "orientations. Test spins are drawn alike; foreign spins come from Metropolis chains at temperature "
+            f"{settings.temperature:g} J, where neighbours align and energies lie far below those of the training "
+            "set.",
+            "The relative orbit standard deviation divides the norm of the standard deviation over the four "
+            "orientations by the norm of the mean over them, norms taken over all inputs of a set. Theory draws "
+            "ensembles of M members from GP(μ, Σ/M) on whole orbits. At initialisation the expected prediction is "
+            "zero, so an ensemble’s spread and mean shrink together, and M does not matter.",
+            _for_every_size(settings, results, folder),
+            _spread(settings, results, folder),
+            _ratio(settings, results, folder),
         ),
-        Section(
+        section(
             "From the ensemble’s mean to the NTK’s",
-            [
-                "The mean of finitely many members differs from the closed form for two reasons: finite width, and the "
-                "sampling error of averaging few members. The second is subtracted: what is shown is an unbiased "
-                "estimate of the squared distance of the mean of infinitely many members."
-            ],
-            [_distance(settings, distances, folder), _learning(settings, results, folder)],
+            "The mean of finitely many members differs from the closed form for two reasons: finite width, and the "
+            "sampling error of averaging few members. The second is subtracted: what is shown is an unbiased "
+            "estimate of the squared distance of the mean of infinitely many members.",
+            _distance(settings, distances, folder),
+            _learning(settings, results, folder),
         ),
     ]
     facts = {
@@ -150,7 +148,7 @@ def every_size_table(settings: Settings, results: Results) -> Columns:
 
 def _learning(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     wide = max(settings.widths)
-    with panels(
+    with drawing.panels(
         folder,
         "predictions",
         titles=tuple(_TITLES.values()),
@@ -177,13 +175,12 @@ def _learning(settings: Settings, results: Results, folder: RunFolder) -> Figure
                 place, results.truth[name][order], "_", ms=6, color=palette.INK.light, zorder=2, label="true energy"
             )
             axes.grid(visible=False, axis="x")
-        drawn.legend()
     return drawn.figure
 
 
 def _distance(settings: Settings, distances: Records, folder: RunFolder) -> Figure:
     trained, widths = [t for t in settings.steps if t > 0][-3:], sorted(settings.widths)
-    with panels(
+    with drawing.panels(
         folder,
         "distance-to-ntk",
         titles=tuple(_TITLES.values()),
@@ -211,13 +208,12 @@ def _distance(settings: Settings, distances: Records, folder: RunFolder) -> Figu
             top = np.where(np.isnan(last.interval[1]), np.abs(last.values), last.interval[1]).max()
             drawing.power(axes, (widths[0], widths[-1]), top, -2, label="∝ 1/width²")
             drawing.logarithmic(axes, ticks=widths, base=2)
-        drawn.legend()
     return drawn.figure
 
 
 def _spread(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     wide = max(settings.widths)
-    with panels(
+    with drawing.panels(
         folder,
         "orbit-spread",
         titles=tuple(_TITLES.values()),
@@ -240,13 +236,12 @@ def _spread(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 axes.plot([], [], "o-", color=colour, lw=1.4, ms=4, label=f"M = {m}")
             drawing.logarithmic(axes, "y")
             drawing.steps(axes, int(results.times[-1]))
-        drawn.legend()
     return drawn.figure
 
 
 def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     wide, sizes = max(settings.widths), predicted_sizes(settings)
-    with panels(
+    with drawing.panels(
         folder,
         "spread-for-every-size",
         titles=tuple(_TITLES.values()),
@@ -269,14 +264,13 @@ def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> 
                     axes.plot(np.full(len(spread), m), spread, "_", color=colour, ms=4, alpha=0.35)
                     axes.plot(m, np.median(spread), "o", color=colour, ms=4, mec=palette.INK.light, mew=0.6)
             drawing.logarithmic(axes, ticks=settings.groups, base=2)
-        drawn.legend()
     return drawn.figure
 
 
 def _ratio(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     last, wide, widths = len(results.times) - 1, max(settings.widths), sorted(settings.widths)
     sizes = [m for m in settings.groups if settings.members // m >= 4]
-    with panels(
+    with drawing.panels(
         folder,
         "spread-ratio",
         titles=(f"Against members, at width {wide}", "Against width, single members"),
@@ -298,5 +292,4 @@ def _ratio(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             axes.axhline(1, color=palette.INK.light, lw=0.8)
             drawing.logarithmic(axes, "x", ticks, base=2)
             axes.set_xlabel(label)
-        drawn.legend()
     return drawn.figure

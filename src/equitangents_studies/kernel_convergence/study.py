@@ -17,11 +17,12 @@ import numpy as np
 
 from equitangents import kernels, nn
 from equitangents.groups import so3, wallpaper
-from equitangents.report import format_number, with_interval
-from equitangents.statistics import Estimate, exactly, power_law, shared_level
+from equitangents.report import Figure, format_number, palette, with_interval
+from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}
 KINDS = ("nngp", "ntk")
@@ -45,11 +46,11 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(widths=(4, 8, 16, 32, 64), batches=60, samples=2),
-    "paper": Settings(widths=(8, 16, 32, 64, 128, 256), batches=50, samples=20, lattice=6, bandlimit=4, sampled=6),
-}
+PRESETS = presets(
+    Settings(),
+    desk="widths=4,8,16,32,64 batches=60 samples=2",
+    paper="widths=8,16,32,64,128,256 batches=50 samples=20 lattice=6 bandlimit=4 sampled=6",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,18 +181,14 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         "aggregate": ("all four kernels together", rate(settings, results)),
         "measure": f"Exponent of the root mean square deviation of means over {settings.samples} networks, relative to "
         "the kernel, against the width.",
-        "covers": "batches of networks",
-        "repeated": settings.batches,
+        "covers": ("batches of networks", settings.batches),
     }
     return [
         claim(
             "Kernels of random networks approach the analytic ones as the width grows",
             exponents,
             at_most=0,
-            origin="source",
-            source=THEIRS,
-            place="slides, convergence of kernels",
-            stated="they converge",
+            by=theirs(THEIRS, "slides, convergence of kernels", "they converge"),
             holds="Wide networks have the analytic kernels, and the wider the nearer.",
             fails="Random networks do not come nearer to the analytic kernels as they grow.",
             **how,
@@ -201,9 +198,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             exponents,
             at_least=-0.6,
             at_most=-0.4,
-            origin="ours",
-            source="theory of kernels that fluctuate as 1/√width; the bounds are our choice",
-            stated="−1/2",
+            by=ours("theory of kernels that fluctuate as 1/√width; the bounds are our choice", stated="−1/2"),
             holds="The deviation of a finite network from the infinite one can be extrapolated: four times the "
             "width halves it.",
             fails="The deviation of a finite network does not halve with four times the width; measure it at the "
@@ -219,10 +214,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "means of finite networks are off by one over the width.",
             covers=IN_ERRORS,
             at_most=3,
-            origin="source",
-            source=THEIRS,
-            place="slides, convergence of kernels",
-            stated="equal",
+            by=theirs(THEIRS, "slides, convergence of kernels", "equal"),
             holds="Random networks show no error in the analytic kernels; one of less than "
             f"{resolution:.2g} % of the kernel could hide in three standard errors.",
             fails="Random networks do not go to the analytic kernels: do not use these for wide networks.",
@@ -248,6 +240,51 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         f"{format_number(worst)} standard errors at most, on the plane and on the sphere."
     )
     return title, said
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, the figure and facts."""
+    text = (
+        f"Root mean square deviation of the mean over {settings.samples} random networks from the kernel of infinite "
+        "width, relative to it."
+    )
+    facts = {
+        "Networks": f"{settings.batches} × {settings.samples} of every width",
+        "Inputs": f"{settings.inputs} random signals",
+    }
+    sections = [section("Convergence", text, _figure(settings, results, folder))]
+    return Presentation({"entries": entries(settings, results)}, sections, facts, *headline(settings, results))
+
+
+def entries(settings: Settings, results: Results) -> Columns:
+    """Every entry of every kernel: exact, mean over networks, standard error."""
+    rows = [
+        (space, kind, n, i, j, results.exact[space, kind][i, j], results.means[space, kind][w, :, i, j].mean(),
+         results.errors[space, kind][w, i, j])
+        for space, kind in results.exact for w, n in enumerate(settings.widths)
+        for i in range(settings.inputs) for j in range(i, settings.inputs)
+    ]  # fmt: skip
+    return columns(("space", "kernel", "width", "i", "j", "analytic", "mean", "standard_error"), rows)
+
+
+def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    widths = np.array(settings.widths, dtype=float)
+    with drawing.panels(
+        folder,
+        "convergence",
+        titles=tuple(SPACES.values()),
+        xlabel="width",
+        ylabel="relative deviation",
+        caption="Means over batches of networks with 95 % intervals over batches.",
+        alt="Deviation of kernels against width",
+    ) as drawn:
+        for axes, space in zip(drawn, SPACES, strict=True):
+            drawing.logarithmic(axes, "both", widths, base=2, fine=True)
+            for kind, colour, shift in zip(KINDS, (palette.BLUE, palette.VERMILLION), (0.98, 1.02), strict=True):
+                values = [bootstrap(d, np.sqrt) for d in deviations(results, space, kind).T]
+                drawing.estimates(axes, shift * widths, values, colour.light, label=kind.upper())
+            drawing.power(axes, widths, values[0].value, -0.5, label="∝ 1/√width")
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
-from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim
-from equitangents_studies.learning_curves.results import DRAWN, DRAWN_SIZES, Results, off
-from equitangents_studies.learning_curves.settings import FIELDS, Settings
+from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, identity, ours, theirs
+from equitangents_studies.learning_curves.settings import DRAWN, DRAWN_SIZES, FIELDS, Results, Settings, off
 
 WORK = "arXiv 2207.04612"
 SETS = "training and test sets from the same images"
@@ -43,8 +42,7 @@ def _recovery(results: Results) -> Claim:
         covers=EXACT,
         at_least=95,
         unit="%",
-        origin="check",
-        source="our fits of known curves",
+        by=identity("our fits of known curves"),
         holds="Take the intervals of exponents and cusps for what they say.",
         fails="Intervals of exponents and cusps hold less often than they say: take a higher level.",
     )
@@ -84,8 +82,7 @@ def _predictions(settings: Settings, results: Results) -> list[Claim]:
                 at_least=-_WITHIN,
                 at_most=_WITHIN,
                 unit="%",
-                origin="ours",
-                source=OURS,
+                by=ours(OURS),
                 holds=f"Read learning curves off the pool: {at}.",
                 fails=f"Do not rely on it where training sets are a large part of the pool: {at}; {instead}.",
                 undecided=f"Intervals reach beyond {_WITHIN:g} %: {at}.",
@@ -105,8 +102,7 @@ def _growth(settings: Settings, results: Results) -> Claim:
         numbers,
         measure="Exponent of the classification error over the upper half of training sizes (in logarithms) minus that "
         f"over the lower half, by repetition; a growth below {GROWTH:g}, our margin, counts as none.",
-        covers=SETS, at_most=GROWTH, origin="source", source=WORK, place="§6.1, Figure 4",
-        stated="the effect disappears", repeated=settings.repetitions,
+        covers=(SETS, settings.repetitions), at_most=GROWTH, by=theirs(WORK, "§6.1, Figure 4", "the effect disappears"),
         holds=f"One power law nearly does for the NTK: exponents change by {said}.{small} Across a fitted cusp: "
         f"{fitted}.",
         fails=f"The NTK’s exponent grows, too: by {said}.",
@@ -125,8 +121,8 @@ def _scaling(settings: Settings, results: Results) -> list[Claim]:
             off,
             measure=f"Error over one fitted power law, minus 1, at the size, from {_FROM} images on, that is furthest "
             "off.",
-            covers=SETS, at_least=-_CLEAN, at_most=_CLEAN, unit="%", origin="source", source=WORK, place="Figure S6",
-            stated=f"straight lines; that {_CLEAN:g} % count as straight is ours", repeated=settings.repetitions,
+            covers=(SETS, settings.repetitions), at_least=-_CLEAN, at_most=_CLEAN, unit="%",
+            by=theirs(WORK, "Figure S6", f"straight lines; that {_CLEAN:g} % count as straight is ours"),
             holds=f"One power law describes each curve to {abs(worst.value):.1f} %.",
             fails=f"Some curve is off one power law by {abs(worst.value):.1f} %.",
             undecided=f"Curves are off one power law by up to {abs(worst.value):.1f} %, which repetitions do not tell "
@@ -144,14 +140,15 @@ def _whole(settings: Settings, results: Results) -> list[Claim]:
             for flips in (("", "flips") if settings.flips else ("",)) for field in FIELDS
         }  # fmt: skip
         best = max(e.value for e in numbers.values())
-        theirs = settings.data == "cifar10" and settings.whole_images == FULL and settings.pixels == 32
-        if model in SOURCE and theirs:
+        full = settings.data == "cifar10" and settings.whole_images == FULL and settings.pixels == 32
+        if model in SOURCE and full:
             found.append(
                 agreement(
                     f"Infinitely wide {model} classifies {SOURCE[model]:g} % after {FULL:,} images",
                     numbers["NTK"], stated_value=SOURCE[model], stated_spread=0.5, unit="%",
-                    measure="Accuracy of the NTK on all test images.", covers="test images", source=WORK,
-                    place="Figure 2", numbers=numbers,
+                    measure="Accuracy of the NTK on all test images.", covers="test images",
+                    by=theirs(WORK, "Figure 2"),
+                    numbers=numbers,
                     agrees=f"Infinitely wide {model} is what the source says.",
                     differs=f"Infinitely wide {model} is not what the source says.",
                 )
@@ -162,8 +159,8 @@ def _whole(settings: Settings, results: Results) -> list[Claim]:
                 f"Accuracy of infinitely wide {model} after {settings.whole_images:,} training images",
                 numbers,
                 measure="Share of the test images classified rightly; with flips the training set is doubled.",
-                covers="test images", at_least=0, unit="%", origin="ours",
-                source="the source’s size; it shows no number of this network in words",
+                covers="test images", at_least=0, unit="%",
+                by=ours("the source’s size; it shows no number of this network in words"),
                 holds=f"Infinitely wide {model} classifies up to {best:.1f} % of the test images.",
                 fails="",
             )
@@ -193,10 +190,7 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 measure="Largest relative change of the squared error, all sizes and repetitions; kernels in float32.",
                 covers=EXACT,
                 at_most=1e-2,
-                origin="source",
-                source=WORK,
-                place="Theorem 4.1",
-                stated="equal",
+                by=theirs(WORK, "Theorem 4.1", "equal"),
                 holds="These kernels do not see how channels of neighbouring pixels go together.",
                 fails="Errors change by more than rounding: raise the ridge, or compute in float64.",
             )
@@ -208,13 +202,10 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 "The same rotation lowers the accuracy of GAP",
                 {f"{results.sizes['GAP'][-1]:,} images": lost},
                 measure="Accuracy on images as they are minus that on rotated ones, in percentage points.",
-                covers=SETS,
+                covers=(SETS, settings.repetitions),
                 at_least=0,
                 unit="percentage points",
-                origin="source",
-                source=WORK,
-                place="Figure 2",
-                repeated=settings.repetitions,
+                by=theirs(WORK, "Figure 2"),
                 holds="Pooling pays as far as the data are translation invariant; these rotations end that.",
                 fails="GAP loses nothing here: these images carry their class elsewhere.",
                 undecided="More repetitions would decide whether GAP loses accuracy.",
@@ -227,13 +218,10 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 "VEC classifies more accurately than FCN",
                 {f"{results.sizes['VEC'][-1]:,} images": ahead},
                 measure="Accuracy of VEC minus that of FCN with the largest training set, in percentage points.",
-                covers=SETS,
+                covers=(SETS, settings.repetitions),
                 at_least=0,
                 unit="percentage points",
-                origin="source",
-                source=WORK,
-                place="Figure 2",
-                repeated=settings.repetitions,
+                by=theirs(WORK, "Figure 2"),
                 holds="Windows help even where nothing is pooled.",
                 fails="Windows without pooling do not help on these images.",
                 undecided="More repetitions would decide between VEC and FCN.",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.learning_curves.claims import GROWTH, SOURCE, share
-from equitangents_studies.learning_curves.results import Results, off
-from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, Settings
+from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, Results, Settings, off
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
@@ -67,18 +66,18 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "(digits, MNIST), it is too low once training sets are a large part of the pool."
     )
     sections = [
-        Section("Learning curves", [told], [_curves(settings, results, folder), _laws(results)]),
-        Section("Predicted and measured", [pool], [_ratios(settings, results, folder)] if results.measured else []),
+        section("Learning curves", told, _curves(settings, results, folder), _laws(results)),
+        section("Predicted and measured", pool, *([_ratios(settings, results, folder)] if results.measured else [])),
     ]
     if results.networks:
-        sections.append(Section("Trained networks", [], [_networks(settings, results)]))
+        sections.append(section("Trained networks", _networks(settings, results)))
     facts = {
         "Kernels": f"NTK of {', '.join(settings.models)}, {settings.depth} hidden layers",
         "Ridge": f"{settings.ridge:g} of the mean diagonal",
     }
     if results.whole:
         tables["whole"] = _whole_rows(results)
-        sections.insert(1, Section("At the source’s size", [], [_whole(settings, results)]))
+        sections.insert(1, section("At the source’s size", _whole(settings, results)))
     found = _finding(results), _sentence(settings, results)
     return Presentation(tables, sections, facts, finding=found[0], sentence=found[1])
 
@@ -130,7 +129,7 @@ def _whole(settings: Settings, results: Results) -> Table:
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "curves",
         titles=[_TITLES[group] for group in GROUPS],
@@ -150,7 +149,6 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                     fine = np.geomspace(n[0], n[-1], 60)
                     axes.plot(fine, results.laws[model, group].curve(fine), color=colour, lw=1)
             drawing.logarithmic(axes, "both", fine=True)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 
@@ -165,7 +163,7 @@ def _laws(results: Results) -> Table:
 
 
 def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "predictions",
         titles=("spectrum alone", "a variance for each image"),
@@ -188,7 +186,6 @@ def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             for bound in (0.9, 1.1):
                 axes.axhline(bound, color=palette.MUTED.light, lw=0.8, ls=":")
             drawing.logarithmic(axes, "x", settings.predicted_sizes)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import t_interval
-from equitangents_studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Presentation, Records, RunFolder, columns, drawing, section, table
 from equitangents_studies.medical_kernels.study import GROUPS, TITLES, Results, Settings, headline, leads
 
 _COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), strict=True))
@@ -42,22 +42,21 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         )
     )
     sections = [
-        Section(
+        section(
             "Accuracy against training images",
-            [
-                f"{n:,} images of {s.pixels}×{s.pixels} pixels are split into {s.folds} parts; each is the test part "
-                "once. Of every size up to "
-                f"{s.draws} disjoint training sets are taken from the rest, and their accuracies averaged: all kernels "
-                "see the same splits. The ridge is the one that gets most training images right, each left out in "
-                f"turn, so that no test image enters it. {strided}After {s.hidden_layers} further convolutions the "
-                "mean over positions is read out." + leak,
-                "A group-convolutional network of infinite width has the CNN’s kernel averaged over turned copies of "
-                "one image, and a CNN that is trained on all copies predicts what that kernel does; the claims check "
-                "both. So there are three kernels, not five.",
-            ],
-            [_accuracy(settings, results, ahead, folder), _table(settings, results)],
+            f"{n:,} images of {s.pixels}×{s.pixels} pixels are split into {s.folds} parts; each is the test part "
+            "once. Of every size up to "
+            f"{s.draws} disjoint training sets are taken from the rest, and their accuracies averaged: all kernels "
+            "see the same splits. The ridge is the one that gets most training images right, each left out in "
+            f"turn, so that no test image enters it. {strided}After {s.hidden_layers} further convolutions the "
+            "mean over positions is read out." + leak,
+            "A group-convolutional network of infinite width has the CNN’s kernel averaged over turned copies of "
+            "one image, and a CNN that is trained on all copies predicts what that kernel does; the claims check "
+            "both. So there are three kernels, not five.",
+            _accuracy(settings, results, ahead, folder),
+            _table(settings, results),
         ),
-        Section("The images as the networks see them", [], [_images(settings, results, folder)]),
+        section("The images as the networks see them", _images(settings, results, folder)),
     ]
     facts = {
         "Data": f"{s.data.replace('_', ' ')}, {n:,} images, {results.tissue.classes} classes",
@@ -68,7 +67,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 
 
 def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "accuracy",
         titles=("Accuracy on images not trained on", "Accuracy minus that of the CNN, paired"),
@@ -91,7 +90,6 @@ def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunF
         right.set_ylabel("percentage points")
         for axes in drawn:
             drawing.logarithmic(axes, "x", settings.sizes)
-        drawn.legend(left)
     return drawn.figure
 
 
@@ -109,7 +107,7 @@ def _images(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     names = results.tissue.class_names
     shown = [int(np.flatnonzero(results.tissue.y == c)[0]) for c in range(min(_SHOWN, len(names)))]
     turned = GROUPS["D4"]()
-    with panels(
+    with drawing.panels(
         folder,
         "images",
         titles=[""] * len(shown),

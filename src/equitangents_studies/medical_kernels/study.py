@@ -29,8 +29,8 @@ from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue, subgroup_mean
 
 THEIRS = "arXiv 2406.06504"
@@ -62,19 +62,11 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(images=2000, sizes=(25, 50, 100, 200, 400, 800, 1500), patch=4, stride=2, checked=12),
-    "paper": Settings(
-        data="nct_crc_he",
-        images=2000,
-        sizes=(25, 50, 100, 200, 400, 800, 1500),
-        draws=10,
-        patch=3,
-        stride=1,
-        checked=16,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="images=2000 sizes=25,50,100,200,400,800,1500 patch=4 stride=2 checked=12",
+    paper="data=nct_crc_he images=2000 sizes=25,50,100,200,400,800,1500 draws=10 patch=3 stride=1 checked=16",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,8 +243,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="splits, whose training parts share images",
             at_least=0,
             unit="percentage points",
-            origin="ours",
-            source="our question",
+            by=ours("our question"),
             holds="Build in reflections too: they cost twice the kernel and do not lower accuracy.",
             fails="Stop at turns: reflections lower the accuracy here.",
             undecided="Whether reflections add anything to turns is not decided by these splits.",
@@ -265,10 +256,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"are trained on explicitly, {settings.checked} images in all orientations.",
             covers=EXACT,
             at_most=1e-8,
-            origin="source",
-            source=THEIRS,
-            place="Theorem 5.1",
-            stated="equal",
+            by=theirs(THEIRS, "Theorem 5.1", "equal"),
             holds="The augmented CNN is the invariant kernel: it needs no row of its own in the tables, and the "
             "copies need not be trained on.",
             fails="Augmentation and the invariant kernel differ here: read their rows apart.",
@@ -280,10 +268,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"stride 1, images averaged down to at most {_SMALL}×{_SMALL}, no shortcut for symmetric windows.",
             covers=EXACT,
             at_most=1e-10,
-            origin="source",
-            source=THEIRS,
-            place="Theorem 5.3",
-            stated="equal",
+            by=theirs(THEIRS, "Theorem 5.3", "equal"),
             holds="Group convolutions cost |G| CNN kernels, not fields on the whole group.",
             fails="Orbit means are not the group-convolutional kernel here: compute it directly.",
         ),
@@ -294,21 +279,18 @@ def _ahead(settings: Settings, results: Results, ahead: Records, group: str) -> 
     """Whether a kernel invariant under the group classifies better than the CNN's; the source has C4."""
     points = ahead.where(group=group).times(100)
     span = f"the lead is {points.span('.2g')} percentage points, by training size"
-    theirs = group == "C4"
     return claim(
         f"The kernel invariant under {group} classifies more accurately than the CNN’s",
         {f"{size:,} training images": e for size, e in zip(settings.sizes, points.estimates, strict=True)},
         aggregate=("the mean over training sizes", results.mean_lead(group).times(100)),
         measure=f"Accuracy of the {group} kernel on images not trained on, minus that of the CNN’s, in percentage "
         f"points of the images; the same {settings.folds} splits for both.",
-        covers="splits, whose training parts share images",
-        repeated=settings.folds,
+        covers=("splits, whose training parts share images", settings.folds),
         at_least=0,
         unit="percentage points",
-        origin="source" if theirs else "ours",
-        source=THEIRS if theirs else "our question",
-        place="figure of accuracies on medical images" if theirs else "",
-        stated="better at every training size" if theirs else "",
+        by=theirs(THEIRS, "figure of accuracies on medical images", "better at every training size")
+        if group == "C4"
+        else ours("our question"),
         holds=f"Where tissue has no preferred orientation, take the invariant kernel: {span}.",
         fails=f"Do not expect invariance under {group} to pay: {span}.",
         undecided=f"Whether invariance under {group} pays is not decided: {span}.",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import bootstrap
-from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
-from equitangents_studies.mlp_to_gcnn.claims import headline
-from equitangents_studies.mlp_to_gcnn.results import Results, trained_shares
-from equitangents_studies.mlp_to_gcnn.settings import SETS, Settings
+from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, section
+from equitangents_studies.mlp_to_gcnn.study import SETS, Results, Settings, headline, trained_shares
 
 _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
 
@@ -25,40 +23,34 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "depth": depth_table(results),
     }
     sections = [
-        Section(
+        section(
             "At infinite width, and for frozen kernels",
-            [
-                "A group-convolutional network whose filters reach over the whole image and the whole group has the "
-                "orbit average of an MLP’s kernel; so, in theory, training it is training an MLP with augmentation, as "
-                f"far as the mean goes. Both are solved here for {settings.train_images} digits (odd or even), the MLP "
-                "on all augmented images, with no shortcut. Of the spread the theorem says nothing: the standard "
-                "deviation of an augmented MLP over that of the group-convolutional network is "
-                f"{results.std_ratio[-1]:.2g} on test images {drawing.name_of(results.times[-1])}, in the median.",
-                "The same is asked at finite width of networks that start at zero output and move little: their "
-                "kernels stay what they are at initialisation. The MLP’s kernel, averaged over the copies of its "
-                "weights that the group makes, trains on augmented images; the orbit mean of this one network, which "
-                "is a group-convolutional network of the same weights, trains without.",
-            ],
-            [_distances(results, folder)],
+            "A group-convolutional network whose filters reach over the whole image and the whole group has the "
+            "orbit average of an MLP’s kernel; so, in theory, training it is training an MLP with augmentation, as "
+            f"far as the mean goes. Both are solved here for {settings.train_images} digits (odd or even), the MLP "
+            "on all augmented images, with no shortcut. Of the spread the theorem says nothing: the standard "
+            "deviation of an augmented MLP over that of the group-convolutional network is "
+            f"{results.std_ratio[-1]:.2g} on test images {drawing.name_of(results.times[-1])}, in the median.",
+            "The same is asked at finite width of networks that start at zero output and move little: their "
+            "kernels stay what they are at initialisation. The MLP’s kernel, averaged over the copies of its "
+            "weights that the group makes, trains on augmented images; the orbit mean of this one network, which "
+            "is a group-convolutional network of the same weights, trains without.",
+            _distances(results, folder),
         ),
-        Section(
+        section(
             "At every depth",
-            [
-                "The theorems hold for any number of hidden layers. Theorem 5.2 joins MLPs with networks whose windows "
-                "are full; Theorem 5.3 joins CNNs with networks on the wallpaper group p4 or p4m, of the same 3×3 "
-                f"windows. Both are solved at each depth with no shortcut: MLPs on {settings.train_images} images, "
-                f"CNNs on {settings.depth_images}. For frozen kernels of one finite network the first is repeated at "
-                "some depths."
-            ],
-            [_depths(results, folder)],
+            "The theorems hold for any number of hidden layers. Theorem 5.2 joins MLPs with networks whose windows "
+            "are full; Theorem 5.3 joins CNNs with networks on the wallpaper group p4 or p4m, of the same 3×3 "
+            f"windows. Both are solved at each depth with no shortcut: MLPs on {settings.train_images} images, "
+            f"CNNs on {settings.depth_images}. For frozen kernels of one finite network the first is repeated at "
+            "some depths.",
+            _depths(results, folder),
         ),
-        Section(
+        section(
             "Independent weights, and trained networks",
-            [
-                "Kernels of networks drawn independently, with full windows on the group, differ by their "
-                "fluctuations. Trained networks also move away from their kernels."
-            ],
-            [_convergence(settings, results, trained, folder)],
+            "Kernels of networks drawn independently, with full windows on the group, differ by their "
+            "fluctuations. Trained networks also move away from their kernels.",
+            _convergence(settings, results, trained, folder),
         ),
     ]
     facts = {
@@ -107,7 +99,7 @@ def depth_table(results: Results) -> Columns:
 
 def _depths(results: Results, folder: RunFolder) -> Figure:
     titles = {"5.2": "Theorem 5.2: MLPs", "5.3": "Theorem 5.3: CNNs"}
-    with panels(
+    with drawing.panels(
         folder,
         "difference-over-depth",
         titles=[*(titles[theorem] for theorem in results.by_depth), "Frozen kernels, same weights"],
@@ -135,13 +127,12 @@ def _depths(results: Results, folder: RunFolder) -> Figure:
         for axes in drawn:
             axes.set_xticks(sorted({*results.frozen_by_depth, *next(iter(results.by_depth.values()))}))
         drawing.logarithmic(drawn[0], "y")
-        drawn.legend()
     return drawn.figure
 
 
 def _distances(results: Results, folder: RunFolder) -> Figure:
     place = drawing.places(results.times)
-    with panels(
+    with drawing.panels(
         folder,
         "difference-over-time",
         titles=("Infinite width", "Frozen kernels, worst of all widths"),
@@ -163,13 +154,12 @@ def _distances(results: Results, folder: RunFolder) -> Figure:
         for axes in drawn:
             drawing.time_ticks(axes, results.times)
         drawing.logarithmic(left, "y")
-        drawn.legend()
     return drawn.figure
 
 
 def _convergence(settings: Settings, results: Results, trained: Records, folder: RunFolder) -> Figure:
     last = max(settings.steps)
-    with panels(
+    with drawing.panels(
         folder,
         "convergence",
         titles=("Frozen kernels, independent weights", f"Trained networks, step {last}"),

@@ -2,31 +2,225 @@
 
 With full windows Θ^GCNN(f, f′) = (1/|G|) Σ_g Θ^MLP(f, ρ(g) f′). Claimed: the mean of an augmented ensemble of MLPs is
 that of an ensemble of group-convolutional networks that see no augmentation, at all times, on and off the data.
+
+Kernels of finite networks at initialisation, frozen: what trains a wide network that starts at zero output.
+
+of one network θ      Θ_θ(x, x′) = Σ_μ ∂_μ f(x) ∂_μ f(x′)
+symmetrised           (1/|G|) Σ_h Θ_θ(ρ(h)x, ρ(h)x′): the mean over the |G| networks x ↦ f(ρ(h)x; θ), as likely as θ
+A network that starts at zero output has no prior variance: `.nngp` is 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
-from equitangents import actions
+from equitangents import actions, kernels, nn
+from equitangents.actions import Action
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
+from equitangents.kernels import Kernels
+from equitangents.report import format_number
+from equitangents.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
+from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair
+from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference, unit_times
+from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
-from equitangents_studies.mlp_to_gcnn.claims import claims
-from equitangents_studies.mlp_to_gcnn.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
-from equitangents_studies.mlp_to_gcnn.pairs import GROUPS, convolutional_pair, dense_pair, gcnn
-from equitangents_studies.mlp_to_gcnn.results import Results, recorded_steps
-from equitangents_studies.mlp_to_gcnn.settings import PRESETS, SETS, Settings
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.drawing import name_of
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenKernel:
+    """The empirical kernel of `net` with `params`."""
+
+    net: nn.Sequential
+    params: Any
+
+    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+        """Θ_θ in the precision of the parameters."""
+        ntk = np.asarray(kernels.empirical(self.net, self.params, np.asarray(x1), x2), np.float64)
+        return Kernels(nngp=np.zeros_like(ntk), ntk=ntk)
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetrisedKernel:
+    """The mean of the empirical kernels of the networks x ↦ f(ρ(h)x; θ), h ∈ G: invariant under `action`."""
+
+    net: nn.Sequential
+    params: Any
+    action: Action
+
+    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+        """(1/|G|) Σ_h Θ_θ(ρ(h)x1, ρ(h)x2)."""
+        x2 = x1 if x2 is None else x2
+        one = FrozenKernel(self.net, self.params)
+        order = self.action.group.order
+        ntk: Any = sum(one.kernel(self.action(h, x1), self.action(h, x2)).ntk for h in range(order)) / order
+        return Kernels(nngp=np.zeros_like(ntk), ntk=ntk)
+
+
+def draw(net: nn.Sequential, shape: tuple[int, ...], seed: int, index: int) -> Any:
+    """Parameters of network `index`, in float64."""
+    return net.init(jax.random.fold_in(jax.random.key(seed), index), shape, "float64")
+
+
+GROUPS = SQUARE_GROUPS
+
+
+def image_action(settings: Settings) -> actions.Action:
+    """The group on the 64 pixels of a digit, (N, 64, 1)."""
+    images = GROUPS[settings.group]()
+    table = images.position_table((8, 8))
+    assert table is not None
+    return actions.permutations(images.group, table)
+
+
+def gcnn(settings: Settings, action: actions.Action, width: int, window: Any = "full") -> nn.Sequential:
+    """The group-convolutional network; `window` is that of the convolutions on the group."""
+    return networks.gcnn(
+        action, width, settings.hidden_layers, window=window, W_std=settings.W_std, b_std=settings.b_std
+    )
+
+
+def plain(settings: Settings, width: int) -> nn.Sequential:
+    """The MLP."""
+    return networks.mlp(width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
+
+
+def _data(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    source = data.digits().subset(settings.train_images, settings.test_images, seed=settings.seed)
+    shape, n = (8, 8, 1), settings.foreign_images
+    images = {
+        "training": source.train_x,
+        "test": source.test_x,
+        "photographs": data.photo_patches(n, shape, seed=settings.seed),
+        "noise": data.gaussian_noise(n, shape, seed=settings.seed),
+    }
+    sets = {name: standardise(x).reshape(len(x), 64, 1).astype(np.float64) for name, x in images.items()}
+    return sets, np.where(source.train_y % 2, 1.0, -1.0)
+
+
+def dense_pair(settings: Settings) -> AugmentedPair:
+    """MLPs that see all copies, and group-convolutional networks with full windows that see none (Theorem 5.2)."""
+    sets, y = _data(settings)
+    action = image_action(settings)
+    return AugmentedPair(partial(plain, settings), partial(gcnn, settings, action), action, sets, y)
+
+
+def convolutional_pair(settings: Settings) -> AugmentedPair:
+    """CNNs with 3×3 windows that see all copies, and networks on p4 or p4m that see none (Theorem 5.3)."""
+    sets, y = _data(settings)
+    few = settings.depth_images
+    scales: dict[str, Any] = {"W_std": settings.W_std, "b_std": settings.b_std}
+    return AugmentedPair(
+        lambda width: networks.cnn(width, settings.hidden_layers, **scales),
+        lambda width: networks.wallpaper_gcnn(
+            8, width, settings.hidden_layers, reflections=settings.group == "D4", **scales
+        ),
+        GROUPS[settings.group](),
+        {name: x[:few].reshape(-1, 8, 8, 1) for name, x in sets.items()},
+        y[:few],
+    )
+
+
+SETS = ("training", "test", "photographs", "noise")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`group` acts on the 8×8 digits of scikit-learn; `times` are in units of N/(η λ_max); `widths` are those of
+    finite networks, `draws` how many of each; the widest `trained_widths` train for `steps` of gradient descent.
+    The theorems are shown at all `depths` (hidden layers): for MLPs on all images, for CNNs on `depth_images` of each
+    set, and for frozen kernels of one network of `depth_width` at `frozen_depths`. Sizes and times are our choice.
+    """
+
+    group: str = "D4"
+    train_images: int = 40
+    test_images: int = 40
+    foreign_images: int = 20
+    hidden_layers: int = 2
+    times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
+    widths: tuple[int, ...] = (8, 16, 32, 64, 128)
+    draws: int = 8
+    trained_widths: tuple[int, ...] = (16, 128)
+    members: int = 64
+    steps: tuple[int, ...] = (0, 1, 10, 100)
+    rate: float = 0.5
+    depths: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
+    depth_images: int = 8
+    frozen_depths: tuple[int, ...] = (1, 3, 6)
+    depth_width: int = 16
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    seed: int = 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="draws=16 members=200",
+    paper="train_images=400 test_images=300 foreign_images=300 widths=16,32,64,128,256,512 draws=30 "
+    "trained_widths=64,256,1024 members=500 steps=0,1,10,100,1000 depth_images=40 frozen_depths=1,2,3,4,5,6 "
+    "depth_width=64",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Distances between the two ensembles' predictions, and what they are distances of.
+
+    `kernel_distance` (2,) is that of the NNGP and the NTK; `distance` and `without_augmentation` are (times, sets), at
+    infinite width; `exact` (widths, times, sets) is that of frozen kernels with the same weights, `squares` (draws,
+    widths) the squared distance of frozen kernels of independent networks late in training on test images;
+    `trained[width]` (steps, sets) share of the mean square, as Estimates. `by_depth[theorem][depth]` are arrays of the
+    same meaning at that depth, as `AugmentedPair.infinite` has them; `frozen_by_depth[depth]` (times, sets).
+    """
+
+    times: np.ndarray
+    kernel_distance: np.ndarray
+    distance: np.ndarray
+    without_augmentation: np.ndarray
+    std_ratio: np.ndarray
+    exact: np.ndarray
+    squares: np.ndarray
+    differences: dict[int, dict[str, np.ndarray]]
+    outputs: dict[int, dict[str, np.ndarray]]
+    by_depth: dict[str, dict[int, Arrays]] = field(default_factory=dict)
+    frozen_by_depth: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def trained(self, width: int, step: int, name: str, level: float = 0.95) -> Estimate:
+        """(E f^MLP − E f^GCNN)² over E (f^MLP)², members independent and training at zero output."""
+        return second_moment_share(
+            self.differences[width][name][step], self.outputs[width][name][step], confidence=level
+        )
+
+
+def recorded_steps(settings: Settings) -> list[int]:
+    """When trained networks are recorded, initialisation included."""
+    return sorted({0, *settings.steps})
+
+
+def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
+    """Unbiased squared distance of the means of trained networks, as a share of the mean square prediction."""
+    steps = recorded_steps(settings)
+    return Records.over(
+        lambda width, inputs, step: results.trained(width, steps.index(step), inputs, level),
+        lambda width, inputs, step: f"after {step} steps, {inputs}",
+        width=widths,
+        inputs=SETS,
+        step=[step for step in steps if step > 0],
+    )
+
 
 _NAMES = dict(zip(KINDS, ("mlp", "gcnn"), strict=True))
 _PAIRS = {"5.2": dense_pair, "5.3": convolutional_pair}
@@ -133,6 +327,183 @@ def _drawn(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> A
         squares[i] = ((mean(symmetrised, pair.action) - mean(invariant, None)) ** 2).mean()
         task.step(i + 1, settings.draws)
     return {"independent": squares}
+
+
+THEIRS = "arXiv 2406.06504"
+ROUNDING = 1e-8
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """The theorem at infinite width, its counterpart for frozen kernels, and how trained networks approach it."""
+    wide, last, times = max(settings.trained_widths), max(settings.steps), range(len(results.times))
+    steps = len([step for step in recorded_steps(settings) if step > 0])
+
+    def at_infinite_width(table: np.ndarray, sets: Sequence[str]) -> Mapping[str, Estimate]:
+        of = lambda t, name: exactly(float(table[t, SETS.index(name)]))
+        words = lambda t, name: f"{name_of(results.times[t])}, {name}"
+        return Records.over(of, words, t=times, name=sets).labelled()
+
+    theorem, control = (
+        at_infinite_width(results.distance, SETS),
+        at_infinite_width(results.without_augmentation, ["test"]),
+    )
+    kernels = {f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.kernel_distance, strict=True)}
+    rate = power_law(np.array(settings.widths), results.squares, seed=settings.seed)
+    shares = trained_shares(settings, results, [wide], shared_level(steps * len(SETS))).times(100)
+    largest = shares.values.max()
+    distance = "Largest difference of the two mean predictions relative to the largest prediction."
+    return [
+        claim(
+            "At infinite width augmented MLPs and group-convolutional networks have the same mean, to rounding, at all "
+            "times, on and off the data",
+            {**theorem, **kernels},
+            measure=distance + " The augmented data are trained on explicitly.",
+            covers=EXACT,
+            at_most=ROUNDING,
+            by=theirs(THEIRS, "Theorem 5.2", "equal"),
+            holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
+            "rotation, or a group-convolutional network that sees one.",
+            fails="Do not put a group-convolutional network in place of an augmented MLP: here their means "
+            "differ even at infinite width.",
+        ),
+        claim(
+            "Without augmentation the means of MLPs and of group-convolutional networks at infinite width differ on "
+            "the test images, by more than 1 % of the largest prediction",
+            control,
+            measure=distance,
+            covers=EXACT,
+            at_least=0.01,
+            by=ours("our control"),
+            holds="Augmentation matters on these data: without it an MLP predicts something else.",
+            fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
+            "other data.",
+        ),
+        claim(
+            "Frozen kernels of an augmented MLP and of the group-convolutional network with its weights predict the "
+            "same, to rounding",
+            {
+                f"width {width}": exactly(float(table.max()))
+                for width, table in zip(settings.widths, results.exact, strict=True)
+            },
+            measure=distance + " Worst of all times and inputs, one network of every width. The MLP’s kernel is "
+            "averaged over the group’s copies of its weights; the group-convolutional network has the window {e} on "
+            "the group. Both start at zero output.",
+            covers=EXACT,
+            at_most=ROUNDING,
+            by=theirs(THEIRS, "review", "equal for single networks that start at zero output"),
+            holds="Augmentation and architecture can be exchanged at finite width too, for networks that start at "
+            "zero output and stay close to their initialisation.",
+            fails="Augmentation and architecture cannot be exchanged for these finite networks, even with the "
+            "same weights.",
+        ),
+        claim(
+            "With independent weights the predictions from frozen kernels of augmented MLPs and of group-convolutional "
+            "networks approach one another as one over the square root of the width",
+            {"late in training, test": rate},
+            measure="Exponent of the root mean square difference of predictions on test images against width; full "
+            "windows on the group.",
+            covers="draws of networks",
+            at_least=-0.7,
+            at_most=-0.3,
+            by=ours("theory of kernels that fluctuate as 1/√width; the bounds are our choice", stated="−1/2"),
+            holds="Four times the width roughly halves the difference between one network of each kind.",
+            fails="Four times the width does not roughly halve the difference between one network of each kind: "
+            "measure it at the width that is to be used.",
+            undecided="How fast the difference between one network of each kind falls with the width is not "
+            "decided: more draws would tell.",
+        ),
+        claim(
+            f"Trained MLPs and group-convolutional networks of width {wide} that start at zero output have the same "
+            f"mean up to step {last}, to within 5 % of the mean square prediction",
+            shares,
+            measure="Squared distance of the two means as a share of the mean square prediction of one MLP; free of "
+            "the bias that a finite number of members brings, so it may come out negative.",
+            covers="members",
+            at_most=5,
+            unit="%",
+            by=ours("the theorem says 0 in the limit of width; the bound is our choice"),
+            holds=f"At width {wide} an ensemble of either kind can stand in for the mean of the other: the "
+            f"largest estimate of the squared distance is {largest:.1f} %.",
+            fails=f"At width {wide} the choice between augmentation and architecture changes the mean: the largest "
+            f"estimate of the squared distance is {largest:.1f} %.",
+            undecided=f"Whether either kind can stand in for the other at width {wide} is not decided: more "
+            "members would tell.",
+        ),
+        *by_depth_claims(settings, results),
+    ]
+
+
+def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
+    """Both theorems at every depth that was solved, and frozen kernels of the same weights."""
+    when = [name_of(time) for time in results.times]
+    depths = lambda layers: f"{layers} hidden layer{'' if layers == 1 else 's'}"
+    made = []
+    for theorem, arrays in results.by_depth.items():
+        plain, windows = ("MLPs", "full") if theorem == "5.2" else ("CNNs", "3×3")
+        over = f"{min(arrays)} to {max(arrays)}" if len(arrays) > 1 else str(min(arrays))
+        means = {
+            f"{depths(depth)}, {when[t]}, {SETS[s]}": exactly(value)
+            for depth, of in arrays.items()
+            for (t, s), value in np.ndenumerate(of["distance"])
+        }
+        kernels = {
+            f"{depths(depth)}, {name} itself": exactly(value)
+            for depth, of in arrays.items()
+            for name, value in zip(("NNGP", "NTK"), of["kernel_distance"], strict=True)
+        }
+        made.append(
+            claim(
+                f"At infinite width augmented {plain} and group-convolutional networks with {windows} windows have the "
+                f"same mean and kernel, to rounding, with {over} hidden layers",
+                {**means, **kernels},
+                measure="Largest difference of the mean predictions relative to the largest prediction, at all times, "
+                "on and off the data, and of the kernel from the orbit mean of the other; augmented data are trained "
+                "on explicitly.",
+                covers=EXACT,
+                at_most=ROUNDING,
+                by=theirs(THEIRS, f"Theorem {theorem}", "equal, at any depth"),
+                holds=f"The exchange of augmentation for architecture does not depend on the depth of {plain}.",
+                fails=f"At some depth the means of augmented {plain} and of group-convolutional networks differ.",
+            )
+        )
+    if results.frozen_by_depth:
+        worst = {depths(depth): exactly(float(table.max())) for depth, table in results.frozen_by_depth.items()}
+        made.append(
+            claim(
+                f"Frozen kernels of one augmented MLP of width {settings.depth_width} and of the group-convolutional "
+                "network with its weights predict the same, to rounding, at several depths",
+                worst,
+                measure="Largest difference of the predictions relative to the largest one, worst of all times and "
+                "inputs; otherwise as for the widths.",
+                covers=EXACT,
+                at_most=ROUNDING,
+                by=theirs(THEIRS, "review", "equal, at any depth"),
+                holds="For networks that start at zero output and stay close to their initialisation the exchange "
+                "holds at finite width, shallow or deep.",
+                fails="At some depth frozen kernels with the same weights predict different things.",
+            )
+        )
+    return made
+
+
+def headline(settings: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
+    means = [of["distance"].max() for arrays in results.by_depth.values() for of in arrays.values()]
+    infinite, bare = float(np.max([results.distance.max(), *means])), float(results.without_augmentation.max())
+    single = float(np.max([results.exact.max(), *(table.max() for table in results.frozen_by_depth.values())]))
+    equal = infinite <= ROUNDING and single <= ROUNDING
+    title = (
+        "Augmented MLPs and group-convolutional networks have one and the same mean"
+        if equal
+        else f"Augmented MLPs and group-convolutional networks differ by {format_number(max(infinite, single))}"
+    )
+    said = (
+        "The largest difference of the two means, relative to the largest prediction, is "
+        f"{format_number(infinite)} at infinite width, at all times and depths, on and off the data, and "
+        f"{format_number(single)} for single networks of finite width with their own kernels and zero output (the "
+        f"source: equal, Theorem 5.2 and review); without augmentation it is {format_number(bare)}."
+    )
+    return title, said
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

@@ -6,14 +6,12 @@ import math
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, format_number, palette
+from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import t_interval
 from equitangents_studies.common.molecule_kernels import TITLES
 from equitangents_studies.data.molecules import KCAL_PER_EV
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.molecules.claims import headline
-from equitangents_studies.molecules.results import Results, error_ratio, mean_errors
-from equitangents_studies.molecules.settings import Settings
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
+from equitangents_studies.molecules.study import Results, Settings, error_ratio, headline, mean_errors
 
 _COLOURS = {
     "so3": palette.BLUE,
@@ -27,28 +25,26 @@ _COLOURS = {
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
     sections = [
-        Section(
+        section(
             "Learning curves",
-            [
-                f"Energies are those of {settings.data.upper()}, the {results.label}. Every atom sees the others as "
-                "bumps on the sphere around it, one channel for each element and power of the distance. The SO(3) "
-                "kernel is that of two convolutional layers over rotations, the MLP kernel that of as many dense "
-                "layers on the same coefficients; both sum over pairs of atoms of one element. The Coulomb matrix, "
-                "with rows sorted, has a Laplacian kernel; SOAP, summed over atoms, a Gaussian one.",
-                "All models share splits, an energy for each element by least squares, and the choice of ridges by "
-                "cross-validation on the training set. Widths were chosen by cross-validation on molecules that are "
-                "never tested on.",
-            ],
-            [_curves(settings, results, folder), _table(settings, results), _comparison(settings, results)],
+            f"Energies are those of {settings.data.upper()}, the {results.label}. Every atom sees the others as "
+            "bumps on the sphere around it, one channel for each element and power of the distance. The SO(3) "
+            "kernel is that of two convolutional layers over rotations, the MLP kernel that of as many dense "
+            "layers on the same coefficients; both sum over pairs of atoms of one element. The Coulomb matrix, "
+            "with rows sorted, has a Laplacian kernel; SOAP, summed over atoms, a Gaussian one.",
+            "All models share splits, an energy for each element by least squares, and the choice of ridges by "
+            "cross-validation on the training set. Widths were chosen by cross-validation on molecules that are "
+            "never tested on.",
+            _curves(settings, results, folder),
+            _table(settings, results),
+            _comparison(settings, results),
         ),
-        Section(
+        section(
             "Symmetry",
-            [
-                "Test molecules were turned and shifted at random, and their atoms renumbered. The table shows the "
-                "largest change of a prediction after training on the most molecules. Rotations of the SO(3) kernel "
-                f"are sampled at {_quadrature(results)}."
-            ],
-            [_symmetry(results)],
+            "Test molecules were turned and shifted at random, and their atoms renumbered. The table shows the "
+            "largest change of a prediction after training on the most molecules. Rotations of the SO(3) kernel "
+            f"are sampled at {_quadrature(results)}.",
+            _symmetry(results),
         ),
     ]
     facts = {
@@ -123,7 +119,7 @@ def _symmetry(results: Results) -> Table:
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "learning-curves",
         size=(7.2, 4.2),

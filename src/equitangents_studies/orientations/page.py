@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, format_number
+from equitangents.report import Figure, Table, format_number
 from equitangents_studies.common.moving_outputs import page as shared
 from equitangents_studies.common.moving_outputs.claims import headline
-from equitangents_studies.framework.page import Presentation, RunFolder, panels
+from equitangents_studies.framework.page import Presentation, RunFolder, drawing, section
 from equitangents_studies.orientations.study import Results, Settings, plane_draw
 
 _PLANE = {"wrong": "Share of wrong elements", "squared": "Relative squared error"}
@@ -38,30 +38,28 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "it is that of a network that lifts the signal to rotations and is read out as a vector."
     )
     sections = [
-        Section(
+        section(
             f"Elements of C{s.order}",
-            [plane, kernels, *shared.trained_words(results.plane, _PLANE, "images")],
-            [
-                shared.scores_figure(folder, "turns", results.plane, _PLANE, "images"),
-                shared.scores_table(results.plane, _PLANE, "images"),
-                shared.times_figure(folder, "turns-times", results.plane),
-                *shared.trained_figures(folder, "trained", results.plane),
-                _images(settings, folder),
-            ],
+            plane,
+            kernels,
+            *shared.trained_words(results.plane, _PLANE, "images"),
+            shared.scores_figure(folder, "turns", results.plane, _PLANE, "images"),
+            shared.scores_table(results.plane, _PLANE, "images"),
+            shared.times_figure(folder, "turns-times", results.plane),
+            *shared.trained_figures(folder, "trained", results.plane),
+            _images(settings, folder),
         ),
-        Section(
+        section(
             "Elements of SO(3)",
-            [space],
-            [
-                shared.scores_figure(folder, "rotations", results.space, _SPACE, "signals"),
-                shared.scores_table(results.space, _SPACE, "signals"),
-                shared.times_figure(folder, "rotations-times", results.space),
-                Table(
-                    "Error under random rotations after training, relative to the output.",
-                    ["built in", "error"],
-                    [[name, format_number(value)] for name, value in results.turned.items()],
-                ),
-            ],
+            space,
+            shared.scores_figure(folder, "rotations", results.space, _SPACE, "signals"),
+            shared.scores_table(results.space, _SPACE, "signals"),
+            shared.times_figure(folder, "rotations-times", results.space),
+            Table(
+                "Error under random rotations after training, relative to the output.",
+                ["built in", "error"],
+                [[name, format_number(value)] for name, value in results.turned.items()],
+            ),
         ),
     ]
     tables = {
@@ -84,7 +82,7 @@ def _images(settings: Settings, folder: RunFolder) -> Figure:
     x, y, _, _ = plane_draw(settings, folder.data_dir, 0)
     count = min(_IMAGES, len(x))
     elements = y[:count].argmax(axis=1)
-    with panels(
+    with drawing.panels(
         folder,
         "images",
         titles=[f"element {g}" for g in elements],

@@ -33,19 +33,17 @@ from equitangents_studies.common.moving_outputs.results import (
 )
 from equitangents_studies.common.moving_outputs.trained import Training
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, claim
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
-from equitangents_studies.orientations.networks import (
-    ends_on_group,
-    mlp,
-    pair_kernel,
-    plane_symmetries,
-    space_symmetries,
-)
+from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.orientations.turned import (
     LETTERS,
     angles_between,
+    ends_on_group,
+    mlp,
     nearest_rotations,
+    pair_kernel,
+    plane_symmetries,
+    space_symmetries,
     turned_rings,
     turned_signals,
     upright,
@@ -87,18 +85,14 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        order=16, angles=32, accuracy=5e-4, sizes=(4, 8, 16, 32, 64, 128, 256), test=100, draws=12,
-        space_sizes=(2, 4, 8, 16, 32, 64, 128, 256), width=128, steps=(1, 10, 100, 1000),
-    ),
-    "paper": Settings(
-        data="mnist", order=32, rings=8, angles=64, bandlimit=8, accuracy=1e-3, sizes=(4, 8, 16, 32, 64, 128, 256, 512),
-        space_sizes=(2, 4, 8, 16, 32, 64, 128, 256, 512), test=500, draws=20, hidden_layers=3,
-        members=100, width=512, steps=(1, 10, 100, 1000),
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="order=16 angles=32 accuracy=5e-4 sizes=4,8,16,32,64,128,256 test=100 draws=12 "
+    "space_sizes=2,4,8,16,32,64,128,256 width=128 steps=1,10,100,1000",
+    paper="data=mnist order=32 rings=8 angles=64 bandlimit=8 sizes=4,8,16,32,64,128,256,512 "
+    "space_sizes=2,4,8,16,32,64,128,256,512 test=500 draws=20 hidden_layers=3 members=100 width=512 "
+    "steps=1,10,100,1000",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,10 +257,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest difference relative to the largest entry, between all elements of C_n.",
             covers=EXACT,
             at_most=1e-10,
-            origin="source",
-            source=THEIRS,
-            place=REVIEW,
-            stated="equal",
+            by=theirs(THEIRS, REVIEW, "equal"),
             holds="Targets on a group cost one kernel of the MLP for each element, not one for each pair of them.",
             fails="The moved mean is not the kernel of group convolutions here: compute that one directly.",
         ),
@@ -280,8 +271,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "eigenvalues enlarge that.",
             covers=EXACT,
             at_most=1,
-            origin="ours",
-            source="our question",
+            by=ours("our question"),
             holds=f"For targets that any rotation turns, build in all of SO(3): the error is {every:.2g}, with the 24 "
             f"rotations {some:.2g}.",
             fails=f"The mean over rotations is too coarse for these signals (error {every:.2g}): lower `accuracy`.",

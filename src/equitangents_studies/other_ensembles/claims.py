@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from equitangents.statistics import bootstrap, exactly, shared_level
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents_studies.other_ensembles.results import DRAWS, Results, exponent, share
-from equitangents_studies.other_ensembles.settings import CLOSED, CONTROL, INDEPENDENT, ONE_RUN, TITLES, Settings
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.other_ensembles.settings import (
+    CLOSED,
+    CONTROL,
+    DRAWS,
+    INDEPENDENT,
+    ONE_RUN,
+    TITLES,
+    Results,
+    Settings,
+    exponent,
+    share,
+)
 
 WORK = "arXiv 2403.03103"
 OPEN = f"open question of {WORK}"
@@ -45,8 +55,7 @@ def _closed(results: Results, settings: Settings) -> Claim:
         f"of inputs: over the {settings.resamples} resamples drawn, each with all its copies.",
         covers=EXACT,
         at_most=1e-8,
-        origin="ours",
-        source=OPEN,
+        by=ours(OPEN),
         holds="Choose among Bayesian posteriors, random priors and bagging of inputs by their error bars: in "
         "closed form none of them costs invariance.",
         fails="Some closed form that should be invariant is not: check it before relying on its symmetry.",
@@ -60,12 +69,10 @@ def _copies(settings: Settings, results: Results) -> Claim:
         {"": broken},
         measure=f"Largest relative change over orbits of the closed-form mean over {settings.resamples} resamples, "
         f"mean over {DRAWS} independent sets of them.",
-        covers="sets of resamples",
-        repeated=DRAWS,
+        covers=("sets of resamples", DRAWS),
         at_least=0.1,
         unit="%",
-        origin="ours",
-        source="expected; the bound is our choice",
+        by=ours("expected; the bound is our choice"),
         holds="To bag and stay invariant, resample inputs and keep all copies of each: resampled copies change "
         f"the mean by {broken.value:.2g} % over an orbit.",
         fails=f"Resampled copies change the mean by {broken.value:.2g} % only: they may be good enough.",
@@ -83,12 +90,10 @@ def _expectations(settings: Settings, results: Results) -> Claim:
         shares.times(100),
         measure="Share of the mean square change of one member (or run) that averaging over ever more independent "
         "ones would leave (unbiased, so it may come out negative).",
-        covers="members or runs",
-        repeated=settings.runs,
+        covers=("members or runs", settings.runs),
         at_most=4,
         unit="%",
-        origin="ours",
-        source=OPEN + "; the bound is our choice",
+        by=ours(OPEN + "; the bound is our choice"),
         holds="Every kind of ensemble tried becomes invariant, to within 4 % at least, by averaging "
         "independent members or runs.",
         fails="Some kind of ensemble does not become invariant however many independent members or runs are "
@@ -105,13 +110,10 @@ def _growth(settings: Settings, results: Results) -> Claim:
         "The change of an ensemble falls about as one over the square root of the number of independent members",
         slopes,
         measure="Exponent of the root mean square change of M members against M.",
-        covers="batches of members",
-        repeated=settings.members // max(settings.sizes),
+        covers=("batches of members", settings.members // max(settings.sizes)),
         at_least=-0.6,
         at_most=-0.4,
-        origin="ours",
-        source="expected of independent members; the bounds are our choice",
-        stated="−1/2 (theory)",
+        by=ours("expected of independent members; the bounds are our choice", stated="−1/2 (theory)"),
         holds="Four times as many independent members about halve the change under rotations, whatever kind "
         f"of ensemble they form: the exponents are {slopes.span('.2f')}.",
         fails="Not every ensemble of independent members gains as the square root of their number: the exponents are "
@@ -130,11 +132,9 @@ def _one_run(settings: Settings, results: Results, kind: str, parts: str) -> Cla
         "−0.2",
         {"": found},
         measure=f"Exponent of the root mean square change against the number of {parts} of one run.",
-        covers="runs",
-        repeated=settings.runs,
+        covers=("runs", settings.runs),
         at_least=-0.2,
-        origin="ours",
-        source=OPEN + "; the bound is our choice",
+        by=ours(OPEN + "; the bound is our choice"),
         holds=f"For invariance, average independent runs: with more {parts} of one, the change goes as their "
         f"number to the power {power}.",
         fails=f"More {parts} of one run do reduce the change, as their number to the power {power}: they can stand in "
@@ -151,14 +151,10 @@ def _plain(settings: Settings, results: Results) -> Claim:
         {TITLES["plain"]: left},
         measure="Share of the mean square change of one member that averaging over ever more of them would leave "
         "(unbiased, so it may come out negative).",
-        covers="members",
-        repeated=settings.members,
+        covers=("members", settings.members),
         at_most=2,
         unit="%",
-        origin="source",
-        source=f"{WORK}; the bound is our choice",
-        place="theorem of emergent equivariance",
-        stated="0 %",
+        by=theirs(f"{WORK}; the bound is our choice", "theorem of emergent equivariance", "0 %"),
         holds="Plain averages are what the other kinds are compared with: nothing of one network’s change is seen to "
         "survive.",
         fails="Plain averages do not become invariant here: compare the other kinds with care.",
@@ -174,12 +170,10 @@ def _control(settings: Settings, results: Results) -> Claim:
         "change survives",
         {TITLES[kind]: left},
         measure="The same share, of networks that saw every configuration in one orientation.",
-        covers="members",
-        repeated=settings.members,
+        covers=("members", settings.members),
         at_least=2,
         unit="%",
-        origin="ours",
-        source="our control; the bound is that of augmented networks",
+        by=ours("our control; the bound is that of augmented networks"),
         holds=f"Averaging alone brings no symmetry: without augmentation {left.value:.0f} % of one network’s mean "
         "square change survives ever more of them.",
         fails=f"Averages are nearly invariant without augmentation too ({left.value:.0f} % is left): this task does "

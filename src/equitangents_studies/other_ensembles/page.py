@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, format_number, palette
+from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap
-from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.other_ensembles.results import Results, exponent, share, squares
-from equitangents_studies.other_ensembles.settings import CLOSED, CONTROL, INDEPENDENT, ONE_RUN, TITLES, Settings
+from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, section
+from equitangents_studies.other_ensembles.settings import (
+    CLOSED,
+    CONTROL,
+    INDEPENDENT,
+    ONE_RUN,
+    TITLES,
+    Results,
+    Settings,
+    exponent,
+    share,
+    squares,
+)
 
 _COLOURS = dict(
     zip(
@@ -60,24 +70,20 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         ),
     }
     sections = [
-        Section(
+        section(
             "As ensembles grow",
-            [
-                "All learn the energy of spins on a torus from configurations in all four orientations, the control "
-                "from one orientation of each. What is shown is the change of the prediction on new spins when they "
-                "are turned, against the number of independent "
-                "members, of snapshots of one run, or of boosting stages.",
-            ],
-            [_sizes(settings, results, folder)],
+            "All learn the energy of spins on a torus from configurations in all four orientations, the control "
+            "from one orientation of each. What is shown is the change of the prediction on new spins when they "
+            "are turned, against the number of independent "
+            "members, of snapshots of one run, or of boosting stages.",
+            _sizes(settings, results, folder),
         ),
-        Section(
+        section(
             "What theory expects",
-            [
-                "If everything random in training has a law that the group does not change, the expectation is "
-                "invariant. An ensemble comes close to its expectation if its members are independent. Beside what is "
-                "random in each kind stands what was measured.",
-            ],
-            [_table(settings, results)],
+            "If everything random in training has a law that the group does not change, the expectation is "
+            "invariant. An ensemble comes close to its expectation if its members are independent. Beside what is "
+            "random in each kind stands what was measured.",
+            _table(settings, results),
         ),
     ]
     facts = {
@@ -113,7 +119,7 @@ def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
 
 def _sizes(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     sizes = np.array(settings.sizes, dtype=float)
-    with panels(
+    with drawing.panels(
         folder,
         "change-against-size",
         size=(8.6, 4.2),

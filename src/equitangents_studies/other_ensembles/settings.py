@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.statistics import Estimate, power_law, surviving_share
+from equitangents_studies.common.infinite import squares_of_means
+from equitangents_studies.framework.settings import presets
+
 INDEPENDENT = {
     "plain": "plain averaging",
     "nngp": "Bayesian posterior (last layer)",
@@ -48,20 +55,58 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        lattice=6, train_spins=16, test_spins=32, members=1024, runs=256, sizes=(1, 2, 4, 8, 16, 32), resamples=100
-    ),
-    "paper": Settings(
-        lattice=8,
-        train_spins=64,
-        test_spins=64,
-        width=512,
-        members=2048,
-        runs=512,
-        sizes=(1, 2, 4, 8, 16, 32, 64),
-        steps=300,
-        resamples=200,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="lattice=6 train_spins=16 test_spins=32 members=1024 runs=256 sizes=1,2,4,8,16,32 resamples=100",
+    paper="lattice=8 train_spins=64 test_spins=64 width=512 members=2048 runs=512 sizes=1,2,4,8,16,32,64 steps=300 "
+    "resamples=200",
+)
+
+
+DRAWS = 10  # independent sets of resampled copies
+
+
+def nested_means(
+    d: Float[np.ndarray, "members runs values"], sizes: tuple[int, ...]
+) -> Float[np.ndarray, "runs sizes"]:
+    """Mean square of means over M members of one run, evenly spaced among all of them, the last included."""
+    count = len(d)
+    chosen = [np.unique(np.round(np.linspace(count - 1, -1, m, endpoint=False)).astype(int)) for m in sizes]
+    return np.stack([(d[rows].mean(axis=0) ** 2).mean(axis=-1) for rows in chosen], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """`closed[kind]` is the largest relative change of (mean, covariance) over orbits, in closed form; `changes[kind]`
+    are f(gx) − f(x): (M, values) of independent members, (sizes or stages, runs, values) of the kinds of one run.
+    `broken` is that of the mean for `DRAWS` independent sets of resampled copies.
+    """
+
+    closed: dict[str, np.ndarray]
+    changes: dict[str, np.ndarray]
+    broken: np.ndarray
+
+
+def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
+    """Mean square change of ensembles of every size of `sizes`, one row per independent batch or run."""
+    changes = results.changes[kind].astype(np.float64)
+    if kind == "boosted":
+        return (changes[np.array(settings.sizes) - 1] ** 2).mean(axis=-1).T
+    if kind == "snapshots":
+        return nested_means(changes, settings.sizes)
+    return squares_of_means(changes, settings.sizes)
+
+
+def share(results: Results, kind: str, level: float = 0.95) -> Estimate:
+    """Share of the mean square change that averaging ever more independent members or runs would leave."""
+    changes = results.changes[kind].astype(np.float64)
+    if kind == "snapshots":
+        changes = changes.mean(axis=0)
+    elif kind == "boosted":
+        changes = changes[-1]
+    return surviving_share(changes, confidence=level)
+
+
+def exponent(settings: Settings, results: Results, kind: str, level: float = 0.95) -> Estimate:
+    """The exponent of the root mean square change against the size of one ensemble."""
+    return power_law(np.array(settings.sizes), squares(settings, results, kind), confidence=level)

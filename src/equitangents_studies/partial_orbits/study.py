@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.report import format_number, with_interval
+from equitangents.report import Figure, Table, format_number, palette, with_interval
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.framework.citations import PARTIAL_ORBITS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
+from equitangents_studies.framework.page import Presentation, columns, drawing, section, table
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.systems import PartialOrbits, partial_orbits
 
 THEIRS = "arXiv 2412.11521"
@@ -51,13 +52,11 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(classes=10, per_class=8, test_per_class=8, draws=6),
-    "paper": Settings(
-        classes=10, per_class=8, test_per_class=8, draws=50, orders=(4, 8, 16, 32, 64), angles=64, rings=8
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="classes=10 per_class=8 test_per_class=8 draws=6",
+    paper="classes=10 per_class=8 test_per_class=8 draws=50 orders=4,8,16,32,64 angles=64 rings=8",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,8 +234,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest difference of predictions over the largest, all orientations of all training images.",
             covers=EXACT,
             at_most=1e-8,
-            origin="check",
-            source=f"{THEIRS} has it for one missing copy; for any number the algebra is ours",
+            by=identity(f"{THEIRS} has it for one missing copy; for any number the algebra is ours"),
             holds="Solve orbits irrep by irrep: the predictions are those of the whole problem.",
             fails="The irrep basis loses digits here: solve the whole problem, or take a larger ridge.",
         ),
@@ -245,16 +243,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "not seen",
             gaps,
             aggregate=("the mean over sets and groups", mean_gap(results, half).times(100)),
-            repeated=settings.draws,
             measure="Accuracy on further images of partly seen classes in orientations that were seen minus that in "
             "orientations that were not, in percentage points.",
-            covers="draws of classes and images",
+            covers=("draws of classes and images", settings.draws),
             at_least=0,
             unit="percentage points",
-            origin="source",
-            source=THEIRS,
-            place="abstract",
-            stated="networks do not learn the symmetry from the other classes",
+            by=theirs(THEIRS, "abstract", "networks do not learn the symmetry from the other classes"),
             holds=f"Do not count on other classes to teach a symmetry: accuracy differs by {span} points.",
             fails="Unseen orientations are classified no worse somewhere: the other classes may suffice.",
             undecided=f"Differences are {span} points; more draws would decide whether all are above 0.",
@@ -264,16 +258,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"sparse ones ({least})",
             density,
             aggregate=("the mean over sets", t_interval(denser.mean(axis=0), bounds=(-1, 1)).times(100)),
-            repeated=settings.draws,
             measure="Share of images of partly seen classes that get the right class in the missing orientation, "
             f"{most} minus {least}, in percentage points; MLP.",
-            covers="draws of classes and images",
+            covers=("draws of classes and images", settings.draws),
             at_least=0,
             unit="percentage points",
-            origin="source",
-            source=THEIRS,
-            place="abstract",
-            stated="generalisation needs dense orbits",
+            by=theirs(THEIRS, "abstract", "generalisation needs dense orbits"),
             holds="Sample orientations densely: neighbours in the orbit then tell what is missing.",
             fails="Denser orbits do not help here.",
             undecided="These draws do not decide whether denser orbits help.",
@@ -284,14 +274,98 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest difference of accuracies on further images of partly seen classes, over draws.",
             covers=EXACT,
             at_most=1e-9,
-            origin="source",
-            source=THEIRS,
-            place="abstract",
-            stated="architectures that match the symmetry succeed",
+            by=theirs(THEIRS, "abstract", "architectures that match the symmetry succeed"),
             holds="Build the symmetry in where it is known: unseen orientations cost nothing.",
             fails="The invariant network depends on the orientation here.",
         ),
     ]
+
+
+_WHAT = {
+    "unseen": "training images, unseen orientations",
+    "one": "one orientation of one image missing",
+    "further_seen": "further images, seen orientations",
+    "further_unseen": "further images, unseen orientations",
+    "whole_unseen": "further images of classes seen whole",
+}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    rows = [
+        (*key, draw, what, results.accuracy[key][what][draw])
+        for key in cases(settings)
+        for draw in range(settings.draws)
+        for what in _WHAT
+    ]
+    names = ("data", "network", "group", "missing", "draw", "images", "accuracy")
+    s = settings
+    text = (
+        f"Of {s.classes} classes the first half are trained on in all orientations, of the others one orientation or "
+        f"half of them are missing. {s.per_class} images of each class are trained on, {s.test_per_class} further "
+        f"ones are predicted; both are drawn anew in each of {s.draws} draws, with their classes. Digits are those of "
+        "scikit-learn, letters are A to Z in 21 fonts. On rings of samples every C_n acts exactly."
+    )
+    sections = [
+        section("Seen and unseen orientations", text, _curves(settings, results, folder), _table(settings, results)),
+        section("The images", _images(settings, folder)),
+    ]
+    facts = {
+        "Networks": f"{s.hidden_layers} hidden layers, ReLU, infinite width, NTK, trained to the end",
+        "Images": f"{s.rings} rings of {s.angles} samples, or {s.pixels}×{s.pixels} pixels (D4)",
+    }
+    return Presentation({"accuracy": columns(names, rows)}, sections, facts, *headline(settings, results))
+
+
+def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "accuracy",
+        titles=SETS,
+        xlabel="order of the cyclic group",
+        ylabel="share of right classes",
+        sharey=True,
+        caption="Images of partly seen classes, half of their orientations missing, MLP: further images in "
+        "orientations seen and not seen; and, with the invariant CNN, those not seen. Means over "
+        f"{settings.draws} draws with 95 % intervals over draws.",
+        alt="Accuracy against the order of the group",
+    ) as drawn:
+        lines = (
+            ("mlp", "further_seen", palette.BLUE, "MLP, seen"),
+            ("mlp", "further_unseen", palette.VERMILLION, "MLP, unseen"),
+            ("invariant", "further_unseen", palette.GREEN, "invariant CNN, unseen"),
+        )
+        for axes, name in zip(drawn, SETS, strict=True):
+            for i, (model, what, colour, label) in enumerate(lines):
+                values = [results.estimate((name, model, f"C{n}", "half"), what) for n in settings.orders]
+                place = np.array(settings.orders) * 1.04 ** (i - 1)
+                drawing.estimates(axes, place, values, colour.light, label=label)
+            drawing.logarithmic(axes, "x", settings.orders, base=2)
+    return drawn.figure
+
+
+def _table(settings: Settings, results: Results) -> Table:
+    rows = []
+    for key in cases(settings):
+        name = f"{key[0]}, {MODELS[key[1]]}, {key[2]}, {key[3]} missing"
+        rows.append([name, *(results.estimate(key, what) for what in _WHAT)])
+    return table("Shares of right classes; in brackets 95 % intervals over draws.", ["", *_WHAT.values()], rows)
+
+
+def _images(settings: Settings, folder: RunFolder) -> Figure:
+    shown = [images(name, settings, 0)[0][:: settings.per_class][:3] for name in SETS]
+    with drawing.panels(
+        folder,
+        "images",
+        titles=[""] * sum(map(len, shown)),
+        size=(8.6, 1.8),
+        caption="One image of three classes of the first draw: digits and letters.",
+        alt="Images of digits and letters",
+    ) as drawn:
+        for axes, x in zip(drawn, [x for part in shown for x in part], strict=True):
+            axes.imshow(x[..., 0], cmap="gray", interpolation="nearest")
+            axes.axis("off")
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (PARTIAL_ORBITS,), check_settings)

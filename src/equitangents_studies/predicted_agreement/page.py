@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette, with_interval
+from equitangents.report import Figure, Table, palette, with_interval
 from equitangents_studies.common.input_pictures import input_pictures, why_foreign
 from equitangents_studies.common.scores import SEVERAL, mean_estimate
 from equitangents_studies.framework.claims import after
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.predicted_agreement.study import Results, Settings
 
 _SETS = (palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE)
@@ -19,26 +19,24 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     order, last = results.action.group.order, results.steps[-1]
     agreement, exponents = agreement_table(results), exponent_table(results)
     sections = [
-        Section(
+        section(
             "Ensemble size",
-            [
-                f"CNNs are trained on all {order} copies of {len(results.images.train_x):,} images "
-                f"({results.images.titles['test']}) by full-batch gradient descent. The infinitely wide one is trained "
-                "on the same images for as many steps, in closed form. Orbit same predictions (OSP) count the "
-                "elements of the group that leave the predicted class as it is.",
-                *why_foreign(results.images.titles),
-            ],
-            [_over_members(settings, results, folder)],
+            f"CNNs are trained on all {order} copies of {len(results.images.train_x):,} images "
+            f"({results.images.titles['test']}) by full-batch gradient descent. The infinitely wide one is trained "
+            "on the same images for as many steps, in closed form. Orbit same predictions (OSP) count the "
+            "elements of the group that leave the predicted class as it is.",
+            *why_foreign(results.images.titles),
+            _over_members(settings, results, folder),
         ),
-        Section(
+        section(
             "Width",
-            ["The difference is trained minus expected: below 0 networks agree with themselves less than expected."],
-            [_over_width(settings, results, folder), _exponents(results)],
+            "The difference is trained minus expected: below 0 networks agree with themselves less than expected.",
+            _over_width(settings, results, folder),
+            _exponents(results),
         ),
-        Section(
+        section(
             "The inputs as the networks see them",
-            [],
-            [input_pictures(folder, results.action, results.images.sets, results.images.titles)],
+            input_pictures(folder, results.action, results.images.sets, results.images.titles),
         ),
     ]
     facts = {
@@ -103,7 +101,7 @@ def exponent_table(results: Results) -> Columns:
 
 def _over_members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     order, last = results.action.group.order, results.steps[-1]
-    with panels(
+    with drawing.panels(
         folder,
         "agreement-over-members",
         titles=[drawing.heading(title) for title in results.images.titles.values()],
@@ -141,14 +139,13 @@ def _over_members(settings: Settings, results: Results, folder: RunFolder) -> Fi
                 axes.fill_between(sizes, low, high, color=colour, alpha=0.2, lw=0)
             axes.set_ylim(1, order * 1.005)
             drawing.logarithmic(axes, "x", results.sizes, base=2)
-        drawn.legend()
     return drawn.figure
 
 
 def _over_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     shown = [1, *[m for m in (8, 32) if m in results.sizes and settings.members // m >= 2]]
     last, widths = results.steps[-1], sorted(results.outputs)
-    with panels(
+    with drawing.panels(
         folder,
         "difference-over-width",
         titles=[f"M = {m}" for m in shown],
@@ -168,7 +165,6 @@ def _over_width(settings: Settings, results: Results, folder: RunFolder) -> Figu
                 found = [results.trained(width, name, last, m).difference(results.bounds) for width in widths]
                 drawing.estimates(axes, widths, found, colour.light, label=title)
             drawing.logarithmic(axes, "x", np.array(widths), base=2)
-        drawn.legend()
     return drawn.figure
 
 

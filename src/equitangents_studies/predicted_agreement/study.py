@@ -24,8 +24,8 @@ from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import Claim, Records, after, claim
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 
 _SOURCE, _PLACE = "arXiv 2403.03103", "experiments, stated in the limit of width"
 _ORDER = (-1.25, -0.75)  # around the exponent −1 of perturbation theory
@@ -58,29 +58,12 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        data="fashion_mnist",
-        foreign=("mnist", "cifar10", "noise"),
-        pixels=14,
-        train_images=100,
-        widths=(4, 8, 16, 32, 64),
-        members=96,
-        steps=(10, 100),
-    ),
-    "paper": Settings(
-        data="fashion_mnist",
-        foreign=("mnist", "cifar10", "noise"),
-        train_images=500,
-        test_images=200,
-        foreign_images=200,
-        widths=(16, 32, 64, 128, 256),
-        hidden_layers=3,
-        members=256,
-        steps=(10, 100, 1000),
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist foreign=mnist,cifar10,noise pixels=14 train_images=100 members=96 steps=10,100",
+    paper="data=fashion_mnist foreign=mnist,cifar10,noise train_images=500 test_images=200 foreign_images=200 "
+    "widths=16,32,64,128,256 hidden_layers=3 members=256 steps=10,100,1000",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,9 +213,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     slope: dict[str, Any] = {
         "measure": f"Exponent a in |difference| ∝ width^a of single networks, widths {widths[0]} to {widths[-1]}, by "
         f"weighted least squares; trained minus expected {when}, on the same inputs.",
-        "covers": "members",
+        "covers": ("members", settings.members),
         "aggregate": (f"the mean over {len(names)} sets of inputs", every),
-        "repeated": settings.members,
     }
     found = f"the difference falls as the width to the power {with_interval(every.value, every.interval)}"
     return [
@@ -240,9 +222,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "The orbit same predictions of single trained networks approach those of infinite width as the width grows",
             exponents,
             at_most=0,
-            origin="source",
-            source=_SOURCE,
-            place=_PLACE,
+            by=theirs(_SOURCE, _PLACE),
             holds=f"Wider networks are better described by theory: {found}.",
             fails=f"The difference does not shrink with width, infinite width is no guide here: {found}.",
             undecided="Whether the difference shrinks with width is not decided: where it cannot be told from 0 at "
@@ -256,9 +236,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="ensembles of M networks",
             at_least=0,
             aggregate=(f"the mean over sets of inputs and M = {', '.join(map(str, several))}", closer),
-            origin="source",
-            source=_SOURCE,
-            place=_PLACE,
+            by=theirs(_SOURCE, _PLACE),
             holds=f"From {widths[0]} to {widths[-1]} channels the prediction gets better by "
             f"{with_interval(closer.value, closer.interval)} of {order}.",
             fails="The prediction does not get better with width.",
@@ -269,9 +247,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             exponents,
             at_least=_ORDER[0],
             at_most=_ORDER[1],
-            origin="ours",
-            source="theory: the leading order of expansions in the inverse width; the bounds are our choice",
-            stated="−1",
+            by=ours(
+                "theory: the leading order of expansions in the inverse width; the bounds are our choice", stated="−1"
+            ),
             holds="Four times the width leave a quarter of the difference: extrapolate from a pilot.",
             fails=f"These widths are not in the range of the leading order, which is −1: {found}. Do not extrapolate "
             "by it.",
@@ -286,8 +264,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=COVERS,
             at_least=-least,
             at_most=least,
-            origin="ours",
-            source="ours: whether this width suffices to plan with",
+            by=ours("ours: whether this width suffices to plan with"),
             holds=f"At {widths[-1]} channels theory tells how many members a wanted invariance takes.",
             fails=f"At {widths[-1]} channels theory is still off by up to {most:.2g} of {order}: plan from a pilot of "
             "trained networks, or use wider ones.",

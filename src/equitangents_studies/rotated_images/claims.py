@@ -3,17 +3,217 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.stats
 
 from equitangents.report import FAILS, HOLDS, format_number
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
-from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, Records, claim
-from equitangents_studies.rotated_images.floor import floor_claim
-from equitangents_studies.rotated_images.predicted import approach_claim, judged_sets, members_finding
-from equitangents_studies.rotated_images.results import Results
-from equitangents_studies.rotated_images.settings import SOURCE, Settings, experiment, stated_agreement
+from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores, floor_control, twice_turned
+from equitangents_studies.common.training import train_stage
+from equitangents_studies.framework.claims import EXACT, P_VALUE, By, Claim, Records, claim, identity, ours, theirs
+from equitangents_studies.framework.folder import RunFolder
+from equitangents_studies.framework.stages import Arrays
+from equitangents_studies.rotated_images.settings import (
+    SOURCE,
+    Results,
+    Settings,
+    ensemble_labels,
+    ensemble_sizes,
+    experiment,
+    stated_agreement,
+)
+
+MEMBERS, INPUTS = 8, 100  # networks of the invariant function, and inputs of each set that it is shown
+
+
+def floor_stage(settings: Settings, folder: RunFolder, results: Results, **training: Any) -> Arrays:
+    """Classes (|G|, n) that the invariant function gives the orbits of the first n inputs of every set."""
+    members = min(MEMBERS, settings.members)
+    inputs = {name: twice_turned(results.action, x[:INPUTS]) for name, x in results.images.sets.items()}
+    return train_stage(
+        folder,
+        "floor",
+        f"Resampling floor, {members} CNNs",
+        **training,
+        members=members,
+        record=inputs,
+        record_at=[settings.epochs],
+        keep=partial(_averaged, settings),
+    )
+
+
+def _averaged(settings: Settings, recorded: Arrays) -> Arrays:
+    order = settings.order
+    split = lambda y: y[-1].reshape(len(y[-1]), order, order, -1, y.shape[-1])  # (M, h, g, n, K)
+    return {name: ensemble_labels(settings, split(y), axis=(0, 1)) for name, y in recorded.items()}
+
+
+def ahead_of_floor(results: Results, name: str, level: float = 0.95) -> Estimate:
+    """Orbit same predictions of the ensemble after the last epoch minus those of the floor, on the same inputs."""
+    count = results.floor[name].shape[-1]
+    ensemble = results.agreement(results.mean[name][-1])[:count]
+    most = results.scales["agreement"][1] - 1
+    return bootstrap(ensemble - results.agreement(results.floor[name]), confidence=level, bounds=(-most, most))
+
+
+def floor_claim(settings: Settings, results: Results) -> Claim:
+    """Whether more than resampling keeps the ensemble from being invariant."""
+    names, least = tuple(results.floor), -TOLERANCE * settings.order
+    level = shared_level(len(names))
+    return claim(
+        "The ensemble agrees with itself as often as resampled pixels allow, to within "
+        f"{100 * TOLERANCE:g} % of the rotations",
+        Records.over(
+            lambda name: ahead_of_floor(results, name, level), lambda name: results.images.titles[name], name=names
+        ),
+        measure=f"Orbit same predictions of the mean of {settings.members} CNNs minus the resampling floor, on the "
+        f"first {INPUTS} inputs of each set, in rotations out of {settings.order}.",
+        covers="inputs",
+        at_least=least,
+        by=ours("ours: the source states no floor"),
+        holds="What is left of the violation is due to the pixels: neither more members nor more training would help "
+        "much.",
+        fails="The ensemble stays behind what its pixels allow on at least one set: more members or more training may "
+        "help.",
+        undecided="Whether the ensemble is as invariant as its pixels allow is not decided on these inputs.",
+    )
+
+
+def floor_rows(results: Results) -> list[tuple[str, Estimate, Estimate]]:
+    """For every set: its title, the floor, and the control over quarter turns alone."""
+    four = (1.0, 4.0)
+    return [
+        (
+            results.images.titles[name],
+            bootstrap(results.agreement(labels), bounds=results.scales["agreement"]),
+            bootstrap(np.asarray(floor_control(results.action, labels)), bounds=four),
+        )
+        for name, labels in results.floor.items()
+    ]
+
+
+PREDICTED, DRAWS = 100, 200  # inputs whose orbits are drawn jointly, and ensembles drawn
+TOLERANCE = 0.05  # of |G|
+
+
+def trained(settings: Settings, results: Results, name: str, members: int) -> Trained:
+    """Disjoint ensembles of `members` trained networks on the inputs that the prediction is for."""
+    labels = lambda groups: results.agreement(ensemble_labels(settings, groups, axis=1))
+    scores = disjoint_scores(results.outputs[name][:, :, :PREDICTED], members, labels)
+    expected, low, high = results.predicted[name][ensemble_sizes(settings).index(members)]
+    return Trained(scores, float(expected), float(low), float(high))
+
+
+def judged_sets(results: Results) -> tuple[str, ...]:
+    """Sets of inputs with a prediction and with the outputs of trained members."""
+    return tuple(name for name in results.predicted if name in results.outputs)
+
+
+def differences(settings: Settings, results: Results) -> Records:
+    """Trained minus expected for every set and every M, with intervals that hold together."""
+    sizes, names = ensemble_sizes(settings), judged_sets(results)
+    level, bounds = shared_level(len(sizes) * len(names)), results.scales["agreement"]
+    return Records.over(
+        lambda name, members: trained(settings, results, name, members).difference(bounds, level),
+        lambda name, members: f"{members} member{'' if members == 1 else 's'}, {results.images.titles[name]}",
+        name=names,
+        members=sizes,
+    )
+
+
+def _scores(results: Results, labels: np.ndarray) -> np.ndarray:
+    """(M,) orbit same predictions of every member on the inputs that the prediction is for."""
+    return results.agreement(labels[:, :, :PREDICTED]).mean(axis=-1)
+
+
+def distance(results: Results, members: dict[str, np.ndarray], level: float = 0.95) -> Estimate:
+    """|trained − expected| of single networks, mean over sets; bootstrapped over members (M, |G|, N) of every set."""
+    names = judged_sets(results)
+    scores = np.column_stack([_scores(results, members[name]) for name in names])
+    expected = np.array([results.predicted[name][0, 0] for name in names])
+    return bootstrap(scores, lambda means: np.abs(means - expected).mean(axis=-1), confidence=level)
+
+
+def last_members(results: Results) -> dict[str, np.ndarray]:
+    """Classes of the members after the last epoch."""
+    return {name: results.members[name][-1] for name in judged_sets(results)}
+
+
+def _nearer(results: Results, names: tuple[str, ...], level: float) -> Estimate:
+    """How much nearer than the narrow networks the others are to what is expected, mean over `names`."""
+    wide, narrow = (
+        np.column_stack([_scores(results, of[name]) for name in names])
+        for of in (last_members(results), results.narrow)
+    )
+    expected = np.array([results.predicted[name][0, 0] for name in names])
+    split = lambda means: np.abs(means.reshape(*means.shape[:-1], 2, len(names)) - expected).mean(axis=-1)
+    return bootstrap(
+        np.column_stack([narrow, wide]), lambda means: split(means)[..., 0] - split(means)[..., 1], confidence=level
+    )
+
+
+def approach_claim(settings: Settings, results: Results) -> Claim:
+    """Whether wider networks agree with themselves more nearly as often as infinitely wide ones."""
+    names = judged_sets(results)
+    each = Records.over(
+        lambda name: _nearer(results, (name,), shared_level(len(names))),
+        lambda name: results.images.titles[name],
+        name=names,
+    )
+    far, near = distance(results, results.narrow), distance(results, last_members(results))
+    few, many = settings.narrow[-1], settings.channels[-1]
+    power = float(np.log(near.value / far.value) / np.log(many / few))
+    found = (
+        f"{far.value:.2f} rotations out of {settings.order} at {few} channels, {near.value:.2f} at {many}: as the "
+        f"width to the power {power:.2f}".replace("-", "−")
+        + ", where theory’s leading order is −1"
+    )
+    return claim(
+        "The wider the networks, the nearer their agreement over rotations to what infinite width predicts",
+        each,
+        measure="Distance of members’ orbit same predictions after the last epoch from those that GP(μ, Σ) expects of "
+        f"networks with the same training images and time: at {few} channels minus at {many}, in rotations out of "
+        f"{settings.order}.",
+        covers=("members", settings.members),
+        at_least=0,
+        aggregate=(f"the mean over {len(names)} sets of inputs", _nearer(results, names, 0.95)),
+        by=theirs(SOURCE, f"{experiment(settings)}; stated in the limit of width"),
+        holds=f"Networks approach the prediction of infinite width: they are {found}.",
+        fails=f"These networks do not approach the prediction of infinite width: they are {found}.",
+        undecided=f"Whether networks approach the prediction is not decided: they are {found}.",
+    )
+
+
+def members_finding(settings: Settings, results: Results) -> Claim:
+    """Ensembles of every size, to within a tolerance that is ours."""
+    found = differences(settings, results)
+    least, most = -TOLERANCE * settings.order, TOLERANCE * settings.order
+    outside = []
+    for name in judged_sets(results):
+        at = found.where(name=name)
+        off = at.column("members")[~((least <= at.values) & (at.values <= most))]
+        outside += [f"M = {', '.join(map(str, off))} ({results.images.titles[name]})"] if len(off) else []
+    return claim(
+        f"Ensembles of every size agree with themselves as often as infinitely wide ones, to within "
+        f"{100 * TOLERANCE:g} % of the rotations",
+        found,
+        measure=f"Orbit same predictions of disjoint ensembles of M networks on {PREDICTED} inputs of each set, minus "
+        f"those that GP(μ, Σ/M) expects for the same training images and time, in rotations out of {settings.order}.",
+        covers=COVERS,
+        at_least=least,
+        at_most=most,
+        by=ours("ours: whether this width suffices to plan with"),
+        holds="Numbers of members can be planned from infinite width at this width.",
+        fails=f"At {settings.channels[-1]} channels infinite width is off by more than {most:g} rotations out of "
+        f"{settings.order} for {'; '.join(outside)}. The study `predicted-agreement` shows what width does to the "
+        "difference.",
+        undecided=f"At {settings.channels[-1]} channels the difference from infinite width is {found.span('.2g')} "
+        f"rotations out of {settings.order}: not for every size and set is it told whether that is within {most:g}.",
+    )
+
 
 _RESAMPLED = "Turns by less than 90° resample the image; the source’s proof asks for an exact action."
 _ROUNDING = 1e-9  # of the root mean square of the outputs
@@ -99,10 +299,7 @@ def ahead(settings: Settings, results: Results) -> Claim:
             "where it is least sure",
             means[least],
         ),
-        origin="source",
-        source=SOURCE,
-        place=experiment(settings),
-        stated=stated_agreement(settings),
+        by=theirs(SOURCE, experiment(settings), stated_agreement(settings)),
         holds=f"Averaging makes predictions steadier under turns than one network’s, at every recorded time: {found}.",
         fails=f"At some time averaging does not make predictions steadier under turns: {found}.",
         undecided=f"Whether averaging helps at every time is not decided: {found}.",
@@ -123,9 +320,7 @@ def invariant(settings: Settings, results: Results) -> Claim:
             f"{settings.order}. {'' if results.action.exact else _RESAMPLED}".strip(),
             covers=EXACT,
             at_least=settings.order,
-            origin="source" if results.action.exact else "ours",
-            source=SOURCE,
-            place="main theorem",
+            by=By("source" if results.action.exact else "ours", SOURCE, "main theorem"),
             holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that no "
             "rotation changes.",
             fails="Even the infinitely wide ensemble changes its prediction under some rotation: more members or more "
@@ -142,10 +337,7 @@ def invariant(settings: Settings, results: Results) -> Claim:
         f"by {format_number(margin)} at least, in the same units.",
         covers=EXACT,
         at_most=_ROUNDING,
-        origin="source",
-        source=SOURCE,
-        place="main theorem",
-        stated="0",
+        by=theirs(SOURCE, "main theorem", "0"),
         holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that no rotation "
         "changes, to rounding.",
         fails="The infinitely wide ensemble’s mean changes under some rotation by more than rounding.",
@@ -165,8 +357,7 @@ def _best(settings: Settings, results: Results) -> Claim:
         f"epoch {settings.epochs}, in rotations out of {settings.order}; the best is chosen anew in every resample.",
         covers="inputs",
         at_least=0,
-        origin="ours",
-        source="ours: choosing a member in place of averaging",
+        by=ours("ours: choosing a member in place of averaging"),
         holds=f"Even the best member, chosen set by set, agrees with itself less often than the mean: {found}.",
         fails=f"On some set a single well-chosen network agrees with itself more often than the mean: {found}.",
         undecided=f"The best of {settings.members} members, chosen set by set, comes near to the mean: the mean’s lead "
@@ -192,8 +383,7 @@ def _untrained(settings: Settings, results: Results) -> Claim:
         f"the members’: {of_mean:.2f} beside {of_members.mean():.2f} with a spread of {of_members.std(ddof=1):.2f}.",
         covers=P_VALUE,
         at_least=_RARE,
-        origin="check",
-        source="check: a mean of centred Gaussian processes is one of them, up to scale",
+        by=identity("check: a mean of centred Gaussian processes is one of them, up to scale"),
         holds="Averaging begins to help with training, not before: an untrained mean is one more random function.",
         fails="The untrained mean does not look like one more member.",
     )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from equitangents import nn
-from equitangents_studies.common.images import load_images
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents import actions, nn
+from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import patch_cnn
+from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import powers_of_two
-from equitangents_studies.framework.settings import at_least, check
+from equitangents_studies.framework.settings import at_least, check, presets
 
 SOURCE = "arXiv 2403.03103"
 STATED_AGREEMENT = {  # of rotated Fashion-MNIST, out of distribution: an ensemble, one augmented network
@@ -61,40 +65,16 @@ class Settings:
         return int(self.group[1:])
 
 
-_PAPER = Settings(
-    data="fashion_mnist",
-    foreign=("mnist", "cifar10", "noise"),
-    train_images=None,
-    test_images=1000,
-    foreign_images=1000,
-    members=100,
-    channels=(64, 64, 64),
-    batch=128,
-    epochs=20,
-    recorded_epochs=(0, 1, 2, 3, 5, 7, 10, 15, 20),
-    infinite_train=2000,
-)
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        data="fashion_mnist",
-        foreign=("mnist", "cifar10", "noise"),
-        train_images=2000,
-        test_images=500,
-        foreign_images=300,
-        members=64,
-        channels=(16, 16),
-        narrow=(4, 4),
-        batch=32,
-        epochs=12,
-        recorded_epochs=(0, 1, 2, 4, 6, 8, 10, 12),
-        infinite_train=2000,
-    ),
-    "paper": _PAPER,
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist foreign=mnist,cifar10,noise train_images=2000 test_images=500 channels=16,16 "
+    "narrow=4,4 recorded_epochs=0,1,2,4,6,8,10,12 infinite_train=2000",
+    paper="data=fashion_mnist foreign=mnist,cifar10,noise train_images=none test_images=1000 foreign_images=1000 "
+    "members=100 channels=64,64,64 batch=128 epochs=20 recorded_epochs=0,1,2,3,5,7,10,15,20 infinite_train=2000",
     # resampled turns have no irreps to solve by: these kernel matrices have 8,000 rows
-    "paper-c8": replace(_PAPER, group="C8", infinite_train=1000),
-    "paper-c16": replace(_PAPER, group="C16", infinite_train=500),
-}
+    paper_c8="paper group=C8 infinite_train=1000",
+    paper_c16="paper group=C16 infinite_train=500",
+)
 
 
 def network(settings: Settings, outputs: int) -> nn.Sequential:
@@ -135,3 +115,54 @@ def stated_agreement(settings: Settings) -> str:
     if settings.data in TISSUE:
         return ""
     return f"{STATED_AGREEMENT[settings.group]} (rotated Fashion-MNIST, out of distribution)"
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Predicted classes on orbits, by set of inputs ("test" and the foreign ones).
+
+    `members[set]` (E, M, |G|, N), `mean[set]` and `infinite[set]` (E, |G|, N) at the E epochs of `epochs`;
+    `outputs[set]` (M, |G|, N, K) are the members' outputs after the last epoch. `infinite` is empty where it was left
+    out; of the mean that it predicts classes by, `deviation[set]` (E,) is the largest change under any element and
+    `margin[set]` (E,) the smallest lead of the largest output over the second, both relative to the root mean square
+    of the outputs. `predicted[set]` (sizes, 3) are the orbit same predictions that theory expects of M members after
+    the last epoch, with the interval that holds 95 % of ensembles, for exact actions, squared loss and an infinitely
+    wide ensemble with the same training images. `narrow[set]` (M, |G|, N) are classes from narrower members after the
+    last epoch. `floor[set]` (|G|, n) are classes from an invariant function on the first n inputs, for actions that
+    resample.
+    """
+
+    images: Images
+    action: actions.Action
+    epochs: np.ndarray
+    learning_rate: float
+    members: dict[str, np.ndarray]
+    mean: dict[str, np.ndarray]
+    infinite: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    predicted: dict[str, np.ndarray] = field(default_factory=dict)
+    floor: dict[str, np.ndarray] = field(default_factory=dict)
+    narrow: dict[str, np.ndarray] = field(default_factory=dict)
+    deviation: dict[str, np.ndarray] = field(default_factory=dict)
+    margin: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def agreement(self, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
+        """Orbit same predictions of every input."""
+        return same_predictions(self.action, labels)
+
+    @property
+    def scales(self) -> dict[str, tuple[float, float]]:
+        """Between which values either score lies."""
+        return {"agreement": (1.0, float(self.action.group.order)), "accuracy": (0.0, 1.0)}
+
+    def accuracy(self, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
+        """Share of the orbit of every test input on which the prediction is right."""
+        return (labels == self.images.test_y).mean(axis=-2)
+
+
+def ensemble_labels(settings: Settings, outputs: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    """Class predicted by the mean over members: of outputs for squared loss, of probabilities for cross-entropy."""
+    if settings.loss == "cross_entropy":
+        outputs = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+        outputs = outputs / outputs.sum(axis=-1, keepdims=True)
+    return outputs.mean(axis=axis).argmax(axis=-1).astype(np.int16)

@@ -20,14 +20,13 @@ from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import train_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
-from equitangents_studies.rotated_images.claims import claims
-from equitangents_studies.rotated_images.floor import floor_stage
-from equitangents_studies.rotated_images.predicted import DRAWS, PREDICTED
-from equitangents_studies.rotated_images.results import Results, ensemble_labels
+from equitangents_studies.rotated_images.claims import DRAWS, PREDICTED, claims, floor_stage
 from equitangents_studies.rotated_images.settings import (
     PRESETS,
+    Results,
     Settings,
     check_settings,
+    ensemble_labels,
     ensemble_sizes,
     network,
     stated_agreement,

@@ -1,4 +1,9 @@
-"""Claims about budgets of augmented samples."""
+"""Claims about budgets of augmented samples.
+
+Claims about trained ensembles: do systematic and random group elements make a difference, as the source asks it?
+
+The source shows in each epoch all elements of every image, or as many random ones, and leaves none out for good.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from equitangents.report import with_interval
 from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents_studies.common.scores import covered
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.sampling.results import SETS, Results, compared
-from equitangents_studies.sampling.settings import Settings
-from equitangents_studies.sampling.trained_claims import trained_claims
+from equitangents_studies.sampling.settings import PAIRS, SETS, Results, Settings, TrainedEnsembles, compared
 
 OPEN = "open question of arXiv 2403.03103"
 
@@ -52,10 +57,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Root mean square change over orbits, relative to the prediction.",
             covers=EXACT,
             at_most=1e-8,
-            origin="source",
-            source="arXiv 2403.03103",
-            place="main theorem",
-            stated="exactly invariant",
+            by=theirs("arXiv 2403.03103", "main theorem", "exactly invariant"),
             holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
             "training time.",
             fails="The closed form of complete augmentation is not invariant to rounding here: find out why before "
@@ -68,8 +70,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=ratio,
             covers="draws of elements",
             at_most=1,
-            origin="ours",
-            source=OPEN,
+            by=ours(OPEN),
             holds=f"Draw elements anew for every input, not once for all: the violation is {own.span()} times as "
             "large.",
             fails="Elements drawn anew for every input do not beat shared ones at every budget and time: the "
@@ -84,8 +85,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=ratio + " The subgroup is not random.",
             covers="draws of elements",
             at_most=1,
-            origin="ours",
-            source="ours: the source compares random elements with all of them",
+            by=ours("ours: the source compares random elements with all of them"),
             holds=f"With {largest} of {settings.order} elements to spend, take evenly spaced ones: the violation "
             f"is {subgroup.span()} times that of random ones.",
             fails=f"{largest} evenly spaced elements are not better than random ones at every time: the violation "
@@ -100,8 +100,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=ratio + " Both with replacement, the first with weights that make the loss unbiased.",
             covers="draws of elements",
             at_most=1,
-            origin="ours",
-            source=OPEN,
+            by=ours(OPEN),
             holds="Importance sampling by distance pays at all budgets and times tried: the violation is "
             f"{important.span()} times that of uniform sampling.",
             fails="Importance sampling by distance does not pay at every budget and time: the violation is "
@@ -117,9 +116,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="draws of elements",
             at_least=-0.6,
             at_most=-0.4,
-            origin="ours",
-            source="theory of unbiased estimates of the gradient; the bounds are our choice",
-            stated="−1/2",
+            by=ours("theory of unbiased estimates of the gradient; the bounds are our choice", stated="−1/2"),
             holds="Early in training four times the budget roughly halves the distance from complete augmentation.",
             fails="Even early in training four times the budget does not roughly halve the distance from complete "
             "augmentation: measure it at the budget that is to be used.",
@@ -133,8 +130,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Violation {when[late]} over that {when[0]}; geometric means over draws.",
             covers="draws of elements",
             at_least=1,
-            origin="ours",
-            source=OPEN,
+            by=ours(OPEN),
             holds="Where augmentation is incomplete, stopping early keeps the violation smaller: from the first to "
             f"the last time it grows {growth.span()} times.",
             fails="Stopping early is no remedy for incomplete augmentation at every budget: from the first to the "
@@ -144,3 +140,85 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         ),
     ]
     return found if results.trained is None else [*found, *trained_claims(results.trained)]
+
+
+_ACCURACY, _AGREEMENT = 0.01, 0.02  # of the images, and of the rotations
+_SOURCE, _PLACE = "arXiv 2403.03103; the bounds are our choice", "discussion of sampling: systematic or random"
+_STATED = "no notable difference"
+_SYSTEMATIC, _RANDOM = PAIRS[0]
+
+
+def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
+    """Accuracy and agreement of all elements and of random ones, after equally many steps."""
+    return [_accuracy(found), _agreement(found)]
+
+
+def _accuracy(found: TrainedEnsembles) -> Claim:
+    shown = f"{found.titles[_SYSTEMATIC]} or {found.titles[_RANDOM]}"
+    difference = found.more_accurate(_SYSTEMATIC, _RANDOM)
+    off = f"the former less the latter is {_number(difference.times(100))} percentage points"
+    return claim(
+        f"Ensembles that are shown {shown} are equally accurate over the orbits of test images, to within 1 percentage "
+        "point",
+        {found.images.titles["test"]: difference},
+        measure=f"Accuracy over all {found.order} orientations, systematic minus random elements, after equally many "
+        "steps.",
+        covers=(covered(found.repetitions, "repetitions"), found.repetitions),
+        at_least=-_ACCURACY,
+        at_most=_ACCURACY,
+        by=theirs(_SOURCE, _PLACE, _STATED),
+        holds=f"For accuracy, take whichever is easier, {shown}: {off}.",
+        fails=f"For accuracy the choice matters, {shown}: {off}.",
+        undecided=f"Whether the choice matters for accuracy, {shown}, is not decided: {off}.",
+    )
+
+
+def _agreement(found: TrainedEnsembles) -> Claim:
+    shown = f"{found.titles[_SYSTEMATIC]} or {found.titles[_RANDOM]}"
+    each = Records.over(
+        lambda name: found.steadier(_SYSTEMATIC, _RANDOM, name),
+        lambda name: found.images.titles[name],
+        name=found.sets,
+    )
+    whole = found.steadier_overall(_SYSTEMATIC, _RANDOM)
+    bound = _AGREEMENT * found.order
+    off = f"the former less the latter is {_number(whole)} of {found.order} rotations"
+    return claim(
+        f"Ensembles that are shown {shown} agree with themselves equally often, in and out of distribution, to within "
+        "2 % of the rotations",
+        each,
+        measure=f"Orbit same predictions out of {found.order}, systematic minus random elements, after equally many "
+        "steps.",
+        covers=(covered(found.repetitions, "repetitions"), found.repetitions),
+        at_least=-bound,
+        at_most=bound,
+        aggregate=(f"the mean over {len(found.sets)} sets of inputs", whole),
+        by=theirs(_SOURCE, _PLACE, _STATED),
+        holds=f"For invariance, take whichever is easier, {shown}: {off}.",
+        fails=f"For invariance the choice matters, {shown}: {off}.",
+        undecided=f"Whether the choice matters for invariance, {shown}, is not decided: {off}.",
+    )
+
+
+def _number(e: Estimate) -> str:
+    return with_interval(e.value, e.interval)
+
+
+def finding(found: TrainedEnsembles) -> str:
+    """The page's title."""
+    points = 100 * abs(found.more_accurate(_SYSTEMATIC, _RANDOM).value)
+    rotations = abs(found.steadier_overall(_SYSTEMATIC, _RANDOM).value)
+    return (
+        f"All {found.order} group elements or a random one at every visit: accuracies {points:.2f} points apart, "
+        f"agreement {rotations:.2f} of {found.order} rotations"
+    )
+
+
+def sentence(found: TrainedEnsembles) -> str:
+    """Our numbers beside what the source says."""
+    points = found.more_accurate(_SYSTEMATIC, _RANDOM).times(100)
+    return (
+        "The source saw no notable difference between systematic and random group elements; ours, all "
+        f"{found.order} less a random one at every visit, is {_number(points)} percentage points of accuracy and "
+        f"{_number(found.steadier_overall(_SYSTEMATIC, _RANDOM))} of {found.order} rotations of agreement."
+    )

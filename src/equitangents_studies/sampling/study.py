@@ -3,28 +3,45 @@
 The source leaves open what becomes of emergent invariance when the augmentation is not complete. Here the infinitely
 wide ensemble is trained on b of |G| elements of every input, chosen in six ways, and compared with the complete one;
 and ensembles of CNNs are trained on systematic and on random elements, for which it saw no notable difference.
+
+Ensembles trained on systematic and on random group elements, for equally many steps.
+
+complete   every epoch shows all |G| elements of every image
+anew       every visit of an image shows an element drawn anew, for each member
+spaced     b equally spaced elements, the subgroup of order b, of every image
+drawn      b random elements of each image's own, drawn once, the same for all members
 """
 
 from __future__ import annotations
 
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from equitangents import actions
+from equitangents.actions import subset
 from equitangents.inference import augment_inputs
 from equitangents_studies import data
-from equitangents_studies.common.images import standardise
+from equitangents_studies.common.image_ensembles import rotations, train_on_orbits
+from equitangents_studies.common.images import Images, load_images, standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.sampled_groups import RANDOM, STRATEGIES, importance, sample, trained_means
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 from equitangents_studies.sampling.claims import claims
-from equitangents_studies.sampling.results import SETS, Results, compared
-from equitangents_studies.sampling.settings import PRESETS, Settings, check_settings
-from equitangents_studies.sampling.trained import trained_ensembles
+from equitangents_studies.sampling.settings import (
+    PRESETS,
+    SETS,
+    Results,
+    Settings,
+    TrainedEnsembles,
+    check_settings,
+    compared,
+    titles,
+)
 
 __all__ = ["PRESETS", "RANDOM", "SETS", "STUDY", "Results", "Settings", "claims", "compared", "measure"]
 
@@ -123,6 +140,66 @@ def _violation(means: np.ndarray) -> np.ndarray:
     """Root mean square of μ(gx) − μ(x), g ≠ e, relative to that of μ: (T, |G|, N, K) → (T,)."""
     off = ((means[:, 1:] - means[:, :1]) ** 2).sum(axis=-1).mean(axis=(1, 2))
     return np.sqrt(off / (means**2).sum(axis=-1).mean(axis=(1, 2)))
+
+
+def trained_ensembles(settings: Settings, folder: RunFolder) -> TrainedEnsembles:
+    """One ensemble for every way and repetition, each a stage of its own."""
+    images = load_images(settings.images, folder.data_dir)
+    ways = titles(settings.image_order, settings.image_budget)
+    repetitions = range(settings.repetitions)
+    work = {(way, r): _trained(settings, folder, way, r) for way in ways for r in repetitions}
+    done = folder.stages(work)
+    found = {way: [done[way, r] for r in repetitions] for way in ways}
+    gather = lambda stages: {key: np.stack([stage[key][0, 0] for stage in stages]) for key in stages[0]}
+    steps = {way: settings.recipe.steps(*visits(settings, way, len(images.train_x))) for way in ways}
+    return TrainedEnsembles(
+        images=images,
+        action=rotations(settings.image_order),
+        recipe=settings.recipe,
+        budget=settings.image_budget,
+        answers={way: gather(stages) for way, stages in found.items()},
+        steps=steps,
+    )
+
+
+def visits(settings: Settings, way: str, images: int) -> tuple[int, int]:
+    """(samples an epoch, epochs): together the same for every way."""
+    copies = {"complete": settings.image_order, "anew": 1}.get(way, settings.image_budget)
+    return copies * images, settings.epochs * settings.image_order // copies
+
+
+def _trained(settings: Settings, folder: RunFolder, way: str, repetition: int) -> Stage:
+    images = load_images(settings.images, folder.data_dir, draw=repetition)
+    title = titles(settings.image_order, settings.image_budget)[way].capitalize()
+    return train_on_orbits(
+        folder,
+        f"trained-{way}-{repetition}",
+        f"{title}, repetition {repetition + 1} of {settings.repetitions}",
+        settings.recipe,
+        images,
+        rotations(settings.image_order),
+        [visits(settings, way, len(images.train_x))[1]],
+        seed=settings.seed + repetition,
+        **shown(settings, way, images, repetition),
+    )
+
+
+def shown(settings: Settings, way: str, images: Images, repetition: int) -> dict[str, Any]:
+    """The augmentation of a `DeepEnsemble`, or the images as they were turned once."""
+    action, budget = rotations(settings.image_order), settings.image_budget
+    if way == "complete":
+        return {"augmentation": action}
+    if way == "anew":
+        return {"augmentation": action, "augmentation_mode": "random"}
+    if way == "spaced":
+        return {"augmentation": subset(action, np.arange(budget) * (settings.image_order // budget))}
+    rng = np.random.default_rng((settings.seed, repetition))
+    alike = np.full((settings.image_order, len(images.train_x)), 1 / settings.image_order)
+    rows = sample("own", budget, alike, rng).rows
+    return {
+        "x": orbit_batch(action, images.train_x)[rows],
+        "y": np.tile(images.targets, (settings.image_order, 1))[rows],
+    }
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

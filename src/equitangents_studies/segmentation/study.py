@@ -3,6 +3,12 @@
 Kernels on pairs of pixels: of a CNN that ends on positions, with C4 built in (masks turn with images), with C2 alone,
 and with a wrong group, under which images of inverted contrast have the same mask. Cells or digits on textures are
 generated; a folder of images and masks can take their place.
+
+Generated images with masks, on a torus: cells with a bright membrane, or bright digits, on striped textures.
+
+Of a cell, membrane and inside count; the inside looks as the ground does, so that it takes a neighbourhood to tell.
+Every image is turned by a random quarter turn, so that C4 is a symmetry of the law of images and masks; inverting the
+contrast is none.
 """
 
 from __future__ import annotations
@@ -15,13 +21,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from equitangents import actions, groups, nn
+from equitangents.report import Figure
 from equitangents.statistics import exactly
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
-from equitangents_studies.common.moving_outputs.claims import REVIEW, THEIRS, saving_claims, time_claims, trained_claim
-from equitangents_studies.common.moving_outputs.growing_sets import Score, Sets
+from equitangents_studies.common.moving_outputs import page as shared
+from equitangents_studies.common.moving_outputs.claims import (
+    REVIEW,
+    THEIRS,
+    headline,
+    saving_claims,
+    time_claims,
+    trained_claim,
+)
+from equitangents_studies.common.moving_outputs.growing_sets import SHOWN, Score, Sets
 from equitangents_studies.common.moving_outputs.kernels import (
     STD,
     PairKernel,
@@ -40,10 +56,74 @@ from equitangents_studies.common.moving_outputs.results import (
     measure_learning,
 )
 from equitangents_studies.common.moving_outputs.trained import Training
+from equitangents_studies.data.mask_folder import MaskedImages
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, claim
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
-from equitangents_studies.segmentation.scenes import SHAPES, scenes
+from equitangents_studies.framework.claims import EXACT, Claim, claim, theirs
+from equitangents_studies.framework.page import Presentation, drawing, section
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+
+SHAPES = ("cells", "digits")
+_LENGTHS = (1.2, 0.3)  # over which the texture is alike, along and across its stripes, in pixels
+_GROUND, _BRIGHT, _NOISE = 0.6, 2.0, 0.2
+_RADII = (0.16, 0.32)  # of cells, in sides of the image
+_MEMBRANE = 0.35  # share of a cell's area inside its membrane
+_INK = 0.4
+
+
+def scenes(
+    count: int, pixels: int, shapes: str, seed: tuple[int, ...]
+) -> tuple[Float[np.ndarray, "n pixels pixels 1"], Float[np.ndarray, "n pixels pixels 1"]]:
+    """(images, masks of 0 and 1) of `count` scenes; the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    drawn = [(_cells if shapes == "cells" else _digit)(pixels, rng) for _ in range(count)]
+    masks, bright = (np.stack(part) for part in zip(*drawn, strict=True))
+    x = _GROUND * _stripes(count, pixels, rng) + _BRIGHT * bright + _NOISE * rng.standard_normal(masks.shape)
+    turns = rng.integers(4, size=count)
+    turned = lambda z: np.stack([np.rot90(image, k) for image, k in zip(z, turns, strict=True)])[..., None]
+    return turned(x), turned(masks.astype(np.float64))
+
+
+def _stripes(count: int, pixels: int, rng: np.random.Generator) -> np.ndarray:
+    """Gaussian noise smoothed more along rows of pixels than across, of mean 0 and standard deviation 1."""
+    k = np.fft.fftfreq(pixels)
+    along, across = _LENGTHS
+    kept = np.exp(-2 * np.pi**2 * ((across * k[:, None]) ** 2 + (along * k[None]) ** 2))
+    noise = np.fft.ifft2(np.fft.fft2(rng.standard_normal((count, pixels, pixels))) * kept).real
+    found: np.ndarray = noise * pixels / np.sqrt((kept**2).sum())
+    return found
+
+
+def _cells(pixels: int, rng: np.random.Generator) -> tuple[Bool[np.ndarray, "p p"], Bool[np.ndarray, "p p"]]:
+    """(cells, their membranes): one or two ellipses at random places, continued across the borders."""
+    mask, membrane = (np.zeros((pixels, pixels), bool) for _ in range(2))
+    at = np.indices((pixels, pixels))
+    for _ in range(rng.integers(1, 3)):
+        centre, radii, angle = rng.uniform(0, pixels, 2), pixels * rng.uniform(*_RADII, 2), rng.uniform(0, np.pi)
+        apart = (at - centre[:, None, None] + pixels / 2) % pixels - pixels / 2
+        along = np.cos(angle) * apart[0] + np.sin(angle) * apart[1]
+        across = np.cos(angle) * apart[1] - np.sin(angle) * apart[0]
+        distance = (along / radii[0]) ** 2 + (across / radii[1]) ** 2
+        mask |= distance < 1
+        membrane |= (distance < 1) & (distance > _MEMBRANE)
+    return mask, membrane
+
+
+def _digit(pixels: int, rng: np.random.Generator) -> tuple[Bool[np.ndarray, "p p"], Bool[np.ndarray, "p p"]]:
+    """(a handwritten digit, itself) at a random place; its 8 × 8 pixels enlarged by a whole factor, or cut off."""
+    known = _digits()
+    factor = max(1, pixels // 8)
+    digit = np.kron(known[rng.integers(len(known))], np.ones((factor, factor), bool))[:pixels, :pixels]
+    mask = np.zeros((pixels, pixels), bool)
+    mask[: digit.shape[0], : digit.shape[1]] = digit
+    mask = np.roll(mask, tuple(rng.integers(pixels, size=2)), (0, 1))
+    return mask, mask
+
+
+@lru_cache(maxsize=1)
+def _digits() -> Bool[np.ndarray, "n 8 8"]:
+    source = data.digits()
+    return np.concatenate([source.train_x, source.test_x])[..., 0] > _INK
+
 
 _SMALL = 4  # pixels of images on which group convolutions are computed
 
@@ -72,17 +152,12 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        pixels=16, sizes=(2, 4, 8, 16, 32), test=24, draws=12, hidden_layers=3, few=3, channels=16, trained=8,
-        steps=(1, 10, 100, 300),
-    ),
-    "paper": Settings(
-        pixels=24, sizes=(4, 8, 16, 32, 64), test=50, draws=24, hidden_layers=4, few=4, channels=64, trained=16,
-        members=100, steps=(1, 10, 100, 1000),
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="pixels=16 sizes=2,4,8,16,32 test=24 hidden_layers=3 few=3 channels=16 trained=8 steps=1,10,100,300",
+    paper="pixels=24 sizes=4,8,16,32,64 test=50 draws=24 hidden_layers=4 few=4 channels=64 trained=16 members=100 "
+    "steps=1,10,100,1000",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +195,7 @@ def is_own(settings: Settings) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _own(path: str, pixels: int) -> data.MaskedImages:
+def _own(path: str, pixels: int) -> MaskedImages:
     return data.load_mask_folder(path, pixels)
 
 
@@ -261,10 +336,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             else "Largest difference relative to the largest entry, over all g and pixels, of images and of noise.",
             covers=EXACT,
             at_most=1e-10,
-            origin="source",
-            source="arXiv 2403.03103",
-            place="arXiv 2403.03103, how kernels transform",
-            stated="equal",
+            by=theirs("arXiv 2403.03103", "arXiv 2403.03103, how kernels transform", "equal"),
             holds="Mean and covariance of augmented ensembles inherit the symmetry from their kernels, pixel by pixel.",
             fails="The kernels do not move with the images: look at windows and padding.",
         ),
@@ -274,14 +346,75 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Largest difference relative to the largest entry, p4 on {_SMALL}×{_SMALL} pixels.",
             covers=EXACT,
             at_most=1e-10,
-            origin="source",
-            source=THEIRS,
-            place=REVIEW,
-            stated="equal",
+            by=theirs(THEIRS, REVIEW, "equal"),
             holds="The equivariant kernel costs four kernels of the CNN, not fields on the whole group.",
             fails="The moved mean is not the kernel of group convolutions here: compute that one directly.",
         ),
     ]
+
+
+_TITLES = {"dice": "Dice score", "squared": "Squared error"}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    s, learning = settings, results.learning
+    source = {
+        "cells": "One or two cells with a bright membrane lie on a striped texture and look inside as it does.",
+        "digits": "A bright handwritten digit lies on a striped texture.",
+    }.get(s.data, "Images and masks are those of a folder, averaged down.")
+    turned = " Each image is turned by a random quarter turn, and its mask with it; images are continued periodically."
+    kernels = (
+        f"The network is a CNN of {s.hidden_layers} hidden layers, 3×3 windows, ReLU, that ends on every pixel; its "
+        "infinitely wide kernel joins all pixels of two images. With a group built in it is the mean over moved copies "
+        "of one image, Θ(x, ρ(g)x′) ρ(g). The wrong group says that images of inverted contrast have the same mask. "
+        f"Every draw has images of its own; targets are ±1, the ridge is {s.ridge:g} of the mean diagonal."
+    )
+    few = (
+        f"Trained are {s.few} images in all orientations with the plain kernel, the same images with the equivariant "
+        "kernel, and with the plain kernel alone."
+    )
+    sections, tables = shared.fields_page(folder, learning, _TITLES, "images", "masks", [source + turned, kernels], few)
+    sections.append(section("Images and masks", _masks(settings, results, folder)))
+    facts = {
+        "Images": f"{s.data if not is_own(s) else 'a folder'}, {s.pixels}×{s.pixels} pixels",
+        "Targets": f"up to {s.sizes[-1] * s.pixels**2:,} pixels to train on",
+    }
+    said = headline({"": learning}, "images", "masks turn with images")
+    return Presentation(tables, sections, facts, *said)
+
+
+def _masks(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    learning = results.learning
+    middle = (len(learning.sizes) - 1) // 2
+    _, _, x, y = draw(settings, 0)
+    count = min(SHOWN, len(x), len(learning.shown[PLAIN][middle]))
+    rows = (
+        ("image", x),
+        ("mask", y),
+        ("plain", learning.shown[PLAIN][middle]),
+        ("C4 built in", learning.shown[RIGHT][middle]),
+    )
+    with drawing.panels(
+        folder,
+        "masks",
+        titles=[""] * (len(rows) * count),
+        rows=len(rows),
+        size=(1.5 * count + 1.2, 6.0),
+        caption="Images not trained on, their masks, and what the plain and the C4 kernel predict after "
+        f"{learning.sizes[middle]} training images; first draw. Dark is −1, ground, and light is 1.",
+        alt="Images, masks and predictions",
+    ) as drawn:
+        for i, (name, shown) in enumerate(rows):
+            for j in range(count):
+                axes, image = drawn[i * count + j], np.asarray(shown[j])[..., :3]
+                low, high = (image.min(), image.max()) if name == "image" else (-1.0, 1.0)
+                grey = np.clip((image - low) / (high - low if high > low else 1), 0, 1)
+                axes.imshow(grey.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+                axes.set_xticks([])
+                axes.set_yticks([])
+            drawn[i * count].set_ylabel(name)
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(

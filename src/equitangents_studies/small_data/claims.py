@@ -8,9 +8,8 @@ from typing import Any
 from equitangents.report import with_interval
 from equitangents.statistics import exactly, shared_level
 from equitangents_studies.common.scores import covered
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents_studies.small_data.results import CNN, FOREST, Results, kernel_name
-from equitangents_studies.small_data.settings import Settings
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.small_data.settings import CNN, FOREST, Results, Settings, kernel_name
 
 THEIRS = "arXiv 1910.01663"
 ALIKE = 1.0  # percentage points by which accuracies may differ that count as alike
@@ -79,10 +78,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{settings.checked} images and their flips.",
             covers=EXACT,
             at_most=1e-8,
-            origin="source",
-            source="arXiv 2406.06504",
-            place="Theorem 5.1 of arXiv 2406.06504",
-            stated="equal; the same algebra for a ridge",
+            by=theirs("arXiv 2406.06504", "Theorem 5.1 of arXiv 2406.06504", "equal; the same algebra for a ridge"),
             holds="Average the kernel: the copies need not be trained on, and matrices stay half as large.",
             fails="Averaged kernels and training on both copies differ here: train on both.",
         ),
@@ -101,12 +97,8 @@ def _published(settings: Settings, results: Results, few: Sequence[int]) -> list
     span = ", ".join(f"{e.value:.1f} ({label})" for label, e in numbers.items())
     shared: dict[str, Any] = {
         "measure": f"Accuracy of {BEST} minus that of a trained CNN of the same form, in {_PAIRED}",
-        "covers": covers(settings),
-        "repeated": settings.draws,
+        "covers": (covers(settings), settings.draws),
         "unit": "percentage points",
-        "origin": "source",
-        "source": THEIRS,
-        "place": "abstract",
     }
     return [
         claim(
@@ -115,7 +107,7 @@ def _published(settings: Settings, results: Results, few: Sequence[int]) -> list
             aggregate=("the mean over sizes", mean),
             at_least=low,
             at_most=high,
-            stated="1 to 3 points, against ResNet-34",
+            by=theirs(THEIRS, "abstract", "1 to 3 points, against ResNet-34"),
             holds=f"The kernel does what was published: {mean.value:.1f} points in the mean, by size {span}.",
             fails=f"The kernel does not do what was published: {mean.value:.1f} points in the mean, by size {span}.",
             undecided=f"The kernel may be ahead by less or more than was published: by size {span} points.",
@@ -125,7 +117,7 @@ def _published(settings: Settings, results: Results, few: Sequence[int]) -> list
             f"{over.capitalize()} {BEST} is consistently ahead of the trained CNN",
             numbers,
             at_least=0,
-            stated="at every size",
+            by=theirs(THEIRS, "abstract", "at every size"),
             holds=f"With so few images take the kernel: nothing needs tuning but a ridge; the lead is {span} points.",
             fails=f"Do not count on the kernel with few images: its lead is {span} points.",
             undecided=f"Whether the kernel is ahead at every size is not decided: by size {span} points.",
@@ -142,12 +134,10 @@ def _beyond(settings: Settings, results: Results, size: int) -> Claim:
         f"With {size:,} images {BEST} is ahead of the trained CNN by no more than {LEAD[0]:g} point",
         {f"{size:,} training images": lead},
         measure=f"Accuracy of {BEST} minus that of a trained CNN of the same form, in {_PAIRED}",
-        covers=covers(settings),
-        repeated=settings.draws,
+        covers=(covers(settings), settings.draws),
         at_most=LEAD[0],
         unit="percentage points",
-        origin="ours",
-        source=f"our question: {THEIRS} has a lead up to 640 images only",
+        by=ours(f"our question: {THEIRS} has a lead up to 640 images only"),
         holds=f"The network has caught up: {seen}.",
         fails=f"The network has not caught up after {settings.passes(size):,} passes over its images: {seen}. Longer "
         "training may help it.",
@@ -166,12 +156,10 @@ def _ahead(
         numbers,
         aggregate=("the mean over sizes", results.mean_lead(one, other, len(settings.sizes))),
         measure=f"Accuracy of {one} minus that of {named}, in {_PAIRED}",
-        covers=covers(settings),
-        repeated=settings.draws,
+        covers=(covers(settings), settings.draws),
         at_least=0,
         unit="percentage points",
-        origin="ours",
-        source=source,
+        by=ours(source),
         holds=holds.format(span=span),
         fails=fails.format(span=span),
         undecided=f"These draws do not decide it: differences are {span} points.",
@@ -187,15 +175,11 @@ def _alike(settings: Settings, results: Results, one: str, other: str) -> Claim:
         numbers,
         aggregate=("the mean over sizes", results.mean_lead(one, other, len(settings.sizes))),
         measure=f"Accuracy of {one} minus that of {other}, in {_PAIRED}",
-        covers=covers(settings),
-        repeated=settings.draws,
+        covers=(covers(settings), settings.draws),
         at_least=-ALIKE,
         at_most=ALIKE,
         unit="percentage points",
-        origin="source",
-        source="arXiv 2207.04612",
-        place="footnote of arXiv 2207.04612",
-        stated="about equal; the bound is our choice",
+        by=theirs("arXiv 2207.04612", "footnote of arXiv 2207.04612", "about equal; the bound is our choice"),
         holds=f"The NNGP suffices, which needs no tangents: differences are {span} points.",
         fails=f"The choice between NNGP and NTK matters: differences are {span} points.",
         undecided=f"Whether NNGP and NTK classify alike is not decided: differences are {span} points.",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette
-from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
+from equitangents.report import Figure, Table, palette
+from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.small_data.claims import BEST, LAST, LEAD, covers, headline, leads
-from equitangents_studies.small_data.results import CNN, FOREST, KERNELS, MODELS, Results, kernel_name
-from equitangents_studies.small_data.settings import Settings
+from equitangents_studies.small_data.settings import CNN, FOREST, KERNELS, MODELS, Results, Settings, kernel_name
 
 _LINES = (
     (BEST, palette.BLUE),
@@ -45,23 +44,22 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     rates = ", ".join(f"{rate:g} with {size:,}" for rate, size in zip(results.rates, s.sizes, strict=True))
     sections = [
-        Section(
+        section(
             "Accuracy against training images",
-            [
-                f"Every training set is drawn from a pool of {results.pool:,} images, {s.draws} of each size, classes "
-                f"in proportion; all are tested on the same {tested:,} images. Draws of the largest sizes share most "
-                "of their images. Kernels are averaged over flips, the ridge is the one that gets most training images "
-                "right, each left out in turn. The CNN has the form of Myrtle-5, "
-                f"{s.width} channels, and takes {s.steps:,} steps of {s.batch} images by Adam at every size, on images "
-                f"flipped at random: {s.passes(s.sizes[0]):,} passes over {s.sizes[0]:,} images, "
-                f"{s.passes(s.sizes[-1]):,} over {s.sizes[-1]:,}. Its outputs "
-                "are averaged over flips. Its learning rate is chosen on images of the pool not trained on: "
-                f"{rates} images. "
-                f"The random forest has {s.trees} trees, and sees both copies.",
-            ],
-            [_accuracy(settings, results, folder), _lead(settings, results, folder)],
+            f"Every training set is drawn from a pool of {results.pool:,} images, {s.draws} of each size, classes "
+            f"in proportion; all are tested on the same {tested:,} images. Draws of the largest sizes share most "
+            "of their images. Kernels are averaged over flips, the ridge is the one that gets most training images "
+            "right, each left out in turn. The CNN has the form of Myrtle-5, "
+            f"{s.width} channels, and takes {s.steps:,} steps of {s.batch} images by Adam at every size, on images "
+            f"flipped at random: {s.passes(s.sizes[0]):,} passes over {s.sizes[0]:,} images, "
+            f"{s.passes(s.sizes[-1]):,} over {s.sizes[-1]:,}. Its outputs "
+            "are averaged over flips. Its learning rate is chosen on images of the pool not trained on: "
+            f"{rates} images. "
+            f"The random forest has {s.trees} trees, and sees both copies.",
+            _accuracy(settings, results, folder),
+            _lead(settings, results, folder),
         ),
-        Section("All models", [], [_table(settings, results)]),
+        section("All models", _table(settings, results)),
     ]
     pairs = results.pool * (results.pool + 1) // 2 + results.pool * tested
     facts = {
@@ -72,7 +70,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 
 
 def _accuracy(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "accuracy",
         xlabel="training images",
@@ -85,13 +83,12 @@ def _accuracy(settings: Settings, results: Results, folder: RunFolder) -> Figure
             values = [results.accuracy(model, i) for i in range(len(settings.sizes))]
             drawing.estimates(drawn[0], _places(settings, k, len(_LINES)), values, colour.light, label=model)
         drawing.logarithmic(drawn[0], "x", settings.sizes, base=2)
-        drawn.legend()
     return drawn.figure
 
 
 def _lead(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     shown = [m for m, _ in _OTHERS]
-    with panels(
+    with drawing.panels(
         folder,
         "lead",
         xlabel="training images",
@@ -111,7 +108,6 @@ def _lead(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             drawing.estimates(axes, _places(settings, k, len(shown)), values, colour.light, label=model)
         axes.axhline(0, color=palette.MUTED.light, lw=0.8)
         drawing.logarithmic(axes, "x", settings.sizes, base=2)
-        drawn.legend()
     return drawn.figure
 
 

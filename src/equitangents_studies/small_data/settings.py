@@ -1,15 +1,33 @@
-"""What the study of small training sets may be told, and its presets."""
+"""What the study of small training sets may be told, and its presets.
+
+The networks, by name: 3×3 convolutions with zero padding and no biases, ReLU or the normalised exponential.
+
+Myrtle-5  C C pool C pool C, then the mean over positions and a dense layer      (2 × 2 pools)
+Myrtle-7  C C pool C C pool C C, then the same
+GAP, VEC  convolutions, then the mean over positions (GAP) or all of them (VEC) into a dense layer
+FCN       dense layers on all pixels
+
+Source of Myrtle and of the normalised exponential kernel: arXiv 2003.02237. There three pools follow each other after
+the last convolution, which on 32 × 32 pixels is the mean over all positions.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from jaxtyping import Bool
+
+from equitangents import nn
+from equitangents.statistics import Estimate
 from equitangents_studies import data
 from equitangents_studies.common.image_ensembles import Chosen
 from equitangents_studies.common.images import Images, load_images
-from equitangents_studies.framework.study import at_least, check
+from equitangents_studies.common.scores import table_mean
+from equitangents_studies.framework.study import at_least, check, presets
 
+KINDS = ("ntk", "nngp")
 _WANTED = "cifar10"
 _FALLBACK = "digits"
 
@@ -48,23 +66,12 @@ class Settings:
 
 
 _ALL_SIZES = (10, 20, 40, 80, 160, 320, 640, 1280)
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(pool=1600, test_images=800, sizes=_ALL_SIZES, width=64, steps=500, tuned=4, checked=12),
-    "paper": Settings(
-        data="cifar10",
-        pixels=32,
-        pool=12800,
-        test_images=10000,
-        sizes=_ALL_SIZES,
-        hidden_layers=8,
-        width=128,
-        steps=5000,
-        tuned=20,
-        trees=500,
-        checked=16,
-    ),
-}
+PRESETS = presets(
+    Settings(),
+    desk="pool=1600 test_images=800 sizes=10,20,40,80,160,320,640,1280 width=64 steps=500 tuned=4 checked=12",
+    paper="data=cifar10 pixels=32 pool=12800 test_images=10000 sizes=10,20,40,80,160,320,640,1280 hidden_layers=8 "
+    "width=128 steps=5000 tuned=20 trees=500 checked=16",
+)
 
 
 def source(settings: Settings, data_dir: Path | None) -> str:
@@ -96,3 +103,71 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     pool, side = len(images.train_x), images.train_x.shape[1]
     check(pool > s.sizes[-1] + 1, "pool", pool, f"larger than the largest size, {s.sizes[-1]}, by 2 at least")
     check(side % 4 == 0, "pixels", side, "a multiple of 4, for two pools of 2×2")
+
+
+NETWORKS = ("Myrtle-5", "Myrtle-7", "GAP", "VEC", "FCN")
+NONLINEARITIES = {"relu": "ReLU", "exponential": "normalised exponential"}
+_BLOCKS = {"Myrtle-5": (2, 1, 1), "Myrtle-7": (2, 2, 2)}
+
+
+def network(name: str, nonlinearity: str, hidden_layers: int, width: int = 1, outputs: int = 1) -> nn.Sequential:
+    """The network `name`; its kernel does not depend on `width` and `outputs`."""
+    W_std = 2**0.5 if nonlinearity == "relu" else 1.0  # either way the variance stays what it was
+    act: nn.Layer = nn.Relu() if nonlinearity == "relu" else nn.Exponential()
+    convolution: tuple[nn.Layer, ...] = (nn.Conv(width, (3, 3), padding="zero", W_std=W_std), act)
+    layers: list[nn.Layer] = []
+    if name in _BLOCKS:
+        for i, count in enumerate(_BLOCKS[name]):
+            layers += [*([nn.AvgPool(2)] if i else []), *convolution * count]
+        layers.append(nn.GlobalAvgPool())
+    elif name == "FCN":
+        layers += [nn.Flatten(), *(nn.Dense(width, W_std=W_std), act) * hidden_layers]
+    else:
+        layers += [*convolution * hidden_layers, nn.GlobalAvgPool() if name == "GAP" else nn.Flatten()]
+    return nn.Sequential(*layers, nn.Dense(outputs))
+
+
+CNN, FOREST = "trained CNN", "random forest"
+
+
+def kernel_name(network: str, nonlinearity: str, kind: str) -> str:
+    """Such as "Myrtle-5 NTK", "GAP NNGP, exponential"."""
+    return f"{network} {kind.upper()}" + (", exponential" if nonlinearity == "exponential" else "")
+
+
+KERNELS = {
+    kernel_name(network, phi, kind): (network, phi, kind)
+    for network in NETWORKS
+    for phi in NONLINEARITIES
+    for kind in KINDS
+}
+MODELS = (*KERNELS, CNN, FOREST)
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """`right[model]` (sizes, draws, test images); `rates` (sizes,) of the trained CNN; `equal`, by kernel, how far
+    averaged kernels are from training on both copies. `data` is what was classified, `shape` of an image, `pool` how
+    many images the draws are from.
+    """
+
+    right: dict[str, Bool[np.ndarray, "sizes draws n"]]
+    rates: np.ndarray
+    equal: dict[str, float]
+    data: str
+    shape: tuple[int, ...]
+    pool: int
+
+    def accuracy(self, model: str, size: int) -> Estimate:
+        """Percent of the test images, mean over draws, at the given place in the sizes."""
+        return table_mean(self.right[model][size].astype(float), (0, 1)).times(100)
+
+    def lead(self, one: str, other: str, size: int, level: float = 0.95) -> Estimate:
+        """Accuracy of `one` minus that of `other` in percentage points, paired by draw and test image."""
+        difference = self.right[one][size].astype(float) - self.right[other][size]
+        return table_mean(difference, (-1, 1), level).times(100)
+
+    def mean_lead(self, one: str, other: str, sizes: int) -> Estimate:
+        """The same in the mean over so many of the smallest sizes."""
+        difference = self.right[one][:sizes].astype(float) - self.right[other][:sizes]
+        return table_mean(difference.mean(axis=0), (-1, 1)).times(100)

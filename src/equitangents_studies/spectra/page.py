@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, format_number, palette
+from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import paired_mean
-from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.spectra.study import KINDS, Results, Settings, headline
 
 _COLOURS = {"plain": palette.INK, "right": palette.BLUE, "subgroup": palette.GREEN, "wrong": palette.VERMILLION}
@@ -56,8 +56,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "turn changes lie in the trivial irrep, which is all that the invariant kernel has."
     )
     sections = [
-        Section("What a group is worth", [said], [_errors(settings, results, folder), _factors(results)]),
-        Section("Spectra", [kinds], [_spectra(results, folder), _irreps(results)]),
+        section("What a group is worth", said, _errors(settings, results, folder), _factors(results)),
+        section("Spectra", kinds, _spectra(results, folder), _irreps(results)),
     ]
     sets = dict.fromkeys(name for name, _ in results.cases)
     facts = {
@@ -70,7 +70,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     titles = [f"{name}, {group}" for name, group in results.cases]
     rows = len(dict.fromkeys(name for name, _ in results.cases))
-    with panels(
+    with drawing.panels(
         folder,
         "errors",
         titles=titles,
@@ -89,7 +89,6 @@ def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 drawing.estimates(axes, settings.sizes, values, colour, label=_NAMES[kind], fmt="o")
                 axes.plot(settings.sizes, case.predicted[kind], color=colour, lw=1)
             drawing.logarithmic(axes, "both", settings.sizes, fine=True)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 
@@ -109,7 +108,7 @@ def _factors(results: Results) -> Table:
 
 def _spectra(results: Results, folder: RunFolder) -> Figure:
     first = list(results.cases.items())[:2]
-    with panels(
+    with drawing.panels(
         folder,
         "spectra",
         titles=[f"{name}, {group}" for (name, group), _ in first],
@@ -129,7 +128,6 @@ def _spectra(results: Results, folder: RunFolder) -> Figure:
                 label = "trivial irrep" if i == 0 else "other irreps"
                 axes.plot(np.arange(1, len(positive) + 1), positive, label=label, **look)
             drawing.logarithmic(axes)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 

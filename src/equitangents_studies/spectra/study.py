@@ -22,8 +22,8 @@ from equitangents.statistics import Estimate, exactly
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS, OMNISCIENT_RISK
-from equitangents_studies.framework.claims import EXACT, Claim, claim
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.systems import exchange_rate, moved_at_random, spectrum
 
 THEIRS = "arXiv 2406.06504"
@@ -56,17 +56,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        sets=("digits", "fashion_mnist", "mnist", "cifar10"), images=1500, pixels=14, repetitions=20,
-        sizes=(15, 30, 60, 120, 240, 480, 960), spectrum_images=400,
-    ),
-    "paper": Settings(
-        sets=("digits", "fashion_mnist", "mnist", "cifar10", "histology_crc5"), images=6000, pixels=28, repetitions=50,
-        sizes=(15, 30, 60, 120, 240, 480, 960, 1920, 3840), spectrum_images=2000,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="sets=digits,fashion_mnist,mnist,cifar10 images=1500 pixels=14 repetitions=20 "
+    "sizes=15,30,60,120,240,480,960 spectrum_images=400",
+    paper="sets=digits,fashion_mnist,mnist,cifar10,histology_crc5 images=6000 pixels=28 repetitions=50 "
+    "sizes=15,30,60,120,240,480,960,1920,3840 spectrum_images=2000",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,14 +271,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "The group that the data have saves samples",
             of("right"),
             aggregate=("the geometric mean over sets and groups", mean_factor(of("right"))),
-            repeated=settings.repetitions,
             measure=each,
-            covers="training sets from the same images",
+            covers=("training sets from the same images", settings.repetitions),
             at_least=1,
-            origin="source",
-            source=THEIRS,
-            place="review",
-            stated="invariant kernels need fewer samples",
+            by=theirs(THEIRS, "review", "invariant kernels need fewer samples"),
             holds=f"Build in the group that the data have: the plain kernel needs {typical} times the samples in the "
             f"mean, by set and group {span('right')}.",
             fails=f"The group does not save samples: the factors are {span('right')}.",
@@ -292,13 +284,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "A wrong group of the same size saves none",
             of("wrong"),
             aggregate=("the geometric mean over sets and groups", mean_factor(of("wrong"))),
-            repeated=settings.repetitions,
             measure=each + " The wrong group turns pixels that were scrambled.",
-            covers="training sets from the same images",
+            covers=("training sets from the same images", settings.repetitions),
             at_most=1,
-            origin="ours",
-            source=OURS,
-            place="review",
+            by=ours(OURS, place="review"),
             holds=f"Invariance by itself is no gain; it has to be that of the data: the factors are {span('wrong')}.",
             fails=f"Even a wrong group saves samples: the factors are {span('wrong')}.",
             undecided=f"More repetitions would decide whether a wrong group costs samples: {span('wrong')}.",
@@ -307,15 +296,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"The spectra predict all these factors to within a factor of {CLOSE:g}",
             close,
             aggregate=("the geometric mean over sets and groups", mean_factor(close)),
-            repeated=settings.repetitions,
             measure="Predicted over measured factor. The prediction is that of the squared error, from kernels and "
             "targets of the images alone, without training.",
-            covers="training sets, and images (jackknife)",
+            covers=("training sets, and images (jackknife)", settings.repetitions),
             at_least=1 / CLOSE,
             at_most=CLOSE,
-            origin="ours",
-            source=OURS,
-            place="review",
+            by=ours(OURS, place="review"),
             holds=f"Read off the spectrum what a symmetry is worth: at most {math.exp(worst):.3g} times off.",
             fails=f"Measure what a symmetry is worth: the prediction is up to {math.exp(worst):.3g} times off.",
             undecided=f"Predictions are at most {math.exp(worst):.3g} times off, but intervals reach beyond {CLOSE:g}.",
@@ -326,8 +312,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Condition number of the invariant kernel over that of the plain one on all copies of the images.",
             covers=EXACT,
             at_most=1 + 1e-6,
-            origin="check",
-            source="theory: its eigenvalues are some of those",
+            by=identity("theory: its eigenvalues are some of those"),
             holds="Iterative solvers take no more steps with the symmetry built in.",
             fails="The invariant kernel is conditioned worse, which theory excludes: rounding rules here.",
         ),
@@ -337,8 +322,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Largest difference of eigenvalues over the largest one, {_EXPLICIT} images.",
             covers=EXACT,
             at_most=1e-10,
-            origin="check",
-            source="theory",
+            by=identity("theory"),
             holds="Diagonalise one irrep after another.",
             fails="The blocks of the irreps are not the spectrum here.",
         ),

@@ -9,12 +9,10 @@ import numpy as np
 from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies.common.system_runs import COUNTED
-from equitangents_studies.framework.claims import EXACT, Claim, claim
-from equitangents_studies.spurious_symmetries.groups import ORDER
+from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
 from equitangents_studies.spurious_symmetries.pools import extra, lead
 from equitangents_studies.spurious_symmetries.rank_test import RankTest
-from equitangents_studies.spurious_symmetries.results import Results
-from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, Settings
+from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, ORDER, Results, Settings
 from equitangents_studies.systems import expected_symmetry
 from equitangents_studies.systems.data_groups import data_group
 
@@ -60,8 +58,7 @@ def _ranks(settings: Settings, results: Results) -> list[Claim]:
             {"all architectures and inferences": e},
             measure=f"Accuracy minus accuracy with a larger group, mean over pairs along {ORDER}, architectures and "
             f"inferences, by repetition. {_counts(test)}",
-            covers=TRAINED, at_least=0, unit=_POINTS, origin="source", source=WORK, place=FIGURE,
-            repeated=settings.repetitions,
+            covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE),
             holds=f"{larger}, the lower is accuracy: by {e.value:.1f} percentage points a pair of groups.",
             fails="Accuracies rise along the order of groups.",
             undecided=f"Accuracies change by {e.value:.1f} percentage points a pair of groups, within errors.",
@@ -93,8 +90,8 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
             "Infinitely wide GAP loses accuracy when the data are moved by groups that it is not symmetric under",
             {f"{group}, {s.small_images:,} images of {s.small_pixels} pixels": e for group, e in falls.items()},
             measure="Accuracy of the NTK on images as they are minus that on moved images, same folds.",
-            covers=FOLDS, at_least=0, unit=_POINTS, origin="source", source=WORK, place=FIGURE,
-            repeated=s.folds, aggregate=("the mean over groups", mean),
+            covers=(FOLDS, s.folds), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE),
+            aggregate=("the mean over groups", mean),
             holds=f"Spurious symmetries of the data cost infinitely wide GAP {mean.value:.1f} percentage points.",
             fails="Infinitely wide GAP is better on moved images.",
             undecided=f"The moves cost {mean.value:.1f} percentage points, within errors.",
@@ -104,8 +101,7 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
                 f"At infinite width {better} classifies better than {worse}",
                 {f"{most:,} training images of {side}×{side} pixels": e},
                 measure="Difference of accuracies of NTKs after the same training images on the same test images.",
-                covers=FOLDS, at_least=0, unit=_POINTS, origin="source", source=WORK, place=FIGURE,
-                repeated=s.folds, stated=stated,
+                covers=(FOLDS, s.folds), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE, stated),
                 holds=f"With fewer symmetries that images lack, {better} is {e.value:.1f} percentage points ahead of "
                 f"{worse}.",
                 fails=f"At this size {worse} is ahead.",
@@ -143,9 +139,9 @@ def _inferences(settings: Settings, results: Results) -> list[Claim]:
                 measure="Difference of accuracies, mean over architectures and groups of which either has "
                 + ("a symmetry that images lack" if under else "O(3)⊗I at most")
                 + "; of single networks the highest test accuracy along training.",
-                covers=TRAINED, at_least=0, unit=_POINTS, origin="source", source=WORK, place=FIGURE,
-                stated="" if under else "GAP 84 against 77 %, VEC 78 against 67 %",
-                aggregate=("the mean of both inferences", both), repeated=settings.repetitions,
+                covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS,
+                by=theirs(WORK, FIGURE, "" if under else "GAP 84 against 77 %, VEC 78 against 67 %"),
+                aggregate=("the mean of both inferences", both),
                 why=f"The comparison is of single networks with a mean. {aside}: like for like, "
                 f"{'the kernel leads by' if under else 'networks lead by'} {apart}.",
                 holds="Where neighbourhoods are of no use, the kernel’s mean is ahead of single networks. "
@@ -181,7 +177,7 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
             numbers,
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
-            covers=EXACT, at_most=1e-5, origin="source", source=WORK, place="Theorem 4.1", stated="equal",
+            covers=EXACT, at_most=1e-5, by=theirs(WORK, "Theorem 4.1", "equal"),
             holds="These systems cannot tell moved images from images as they are: their own symmetry costs them as "
             "much as that of the data would.",
             fails="A kernel changes by more than rounding where the theorem says that it does not.",
@@ -190,7 +186,7 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
             "At infinite width LCN and VEC are one algorithm",
             {"the largest over groups and repetitions": exactly(100 * apart)},
             measure="Difference of accuracies of their NTKs on the same images.",
-            covers=EXACT, at_most=1e-9, unit=_POINTS, origin="source", source=WORK, place=FIGURE, stated="equal",
+            covers=EXACT, at_most=1e-9, unit=_POINTS, by=theirs(WORK, FIGURE, "equal"),
             holds="Sharing weights makes no difference to the kernel, as long as nothing is pooled.",
             fails="Their accuracies differ.",
         ),
@@ -210,8 +206,8 @@ def _like(settings: Settings, results: Results) -> list[Claim]:
                 numbers,
                 measure="Accuracy of single draws of GP(μ, Σ), the law of one infinitely wide network after training, "
                 "minus that of single networks after the last epoch, on the same images.",
-                covers=TRAINED, at_least=0, unit=_POINTS, origin="ours", source="our question: the like comparison",
-                aggregate=("the mean of both inferences", e), repeated=settings.repetitions,
+                covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS,
+                by=ours("our question: the like comparison"), aggregate=("the mean of both inferences", e),
                 holds=f"{where.capitalize()} one infinitely wide network is ahead of one trained network by {by}.",
                 fails=f"{where.capitalize()} one infinitely wide network is behind one trained network by {by}.",
                 undecided=f"{where.capitalize()} one infinitely wide network and one trained network differ by {by}, "
@@ -231,8 +227,9 @@ def _samples(settings: Settings, results: Results) -> Claim:
         "What O(3)^d costs infinitely wide GAP in training images",
         {f"{worse.most:,} images of {s.small_pixels} pixels": e},
         measure="Training images with moved images minus those as they are with which GAP errs as much.",
-        covers=FOLDS, at_least=0, origin="ours", unit="images", repeated=s.folds,
-        source="the source asks for about dim(G) images or more; training sets here end near dim(G)",
+        covers=(FOLDS, s.folds), at_least=0,
+        by=ours("the source asks for about dim(G) images or more; training sets here end near dim(G)"),
+        unit="images",
         holds=f"The rotations cost GAP {said}.",
         fails=f"The rotations save GAP images: {said}.",
         undecided=f"The rotations cost GAP {said}; the interval holds 0.",

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import t_interval
 from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.common.system_runs import COUNTED
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.spurious_symmetries.claims import FINITE, FULL, WIDE, share_counted
-from equitangents_studies.spurious_symmetries.groups import ORDER, own_group
 from equitangents_studies.spurious_symmetries.pools import Pool, share
-from equitangents_studies.spurious_symmetries.results import Results
-from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, Settings
+from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, ORDER, Results, Settings, own_group
 
 _COLOURS = {
     "FCN": palette.VERMILLION,
@@ -42,9 +40,9 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         f"other {s.folds - 1} folds; training sets are nested. Lines are fitted power laws, their number chosen by BIC."
     )
     sections = [
-        Section("Five groups", [figure], [_accuracies(s, results, folder), _accuracy_table(results)]),
-        Section("Images", [], [_pictures(s, results, folder)]),
-        Section("Infinite width", [wide], [_curves(s, results, folder), *_moved(s, results), _pools(s, results)]),
+        section("Five groups", figure, _accuracies(s, results, folder), _accuracy_table(results)),
+        section("Images", _pictures(s, results, folder)),
+        section("Infinite width", wide, _curves(s, results, folder), *_moved(s, results), _pools(s, results)),
     ]
     facts = {
         "Data": results.source,
@@ -127,7 +125,7 @@ def _pictures(s: Settings, results: Results, folder: RunFolder) -> Figure:
 
 
 def _accuracies(s: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "accuracy",
         titles=[_TITLES[how] for how in INFERENCES],
@@ -152,7 +150,6 @@ def _accuracies(s: Settings, results: Results, folder: RunFolder) -> Figure:
                     one = 100 * results.draws[name].mean(axis=(1, 2))
                     axes.plot(place + 0.09 * (i - 2.5), one, "_", ms=6, color=_COLOURS[name].light)
             axes.set_xticks(place, GROUPS, fontsize=7)
-        drawn.legend()
     return drawn.figure
 
 
@@ -176,7 +173,7 @@ def _accuracy_table(results: Results) -> Table:
 
 
 def _curves(s: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "curves",
         titles=(

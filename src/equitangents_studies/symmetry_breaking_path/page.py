@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate
 from equitangents_studies.common.system_runs import COUNTED
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents_studies.symmetry_breaking_path.claims import change, counted_widths, signed
-from equitangents_studies.symmetry_breaking_path.results import OTHERS, Results, Settings, over_members
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
+from equitangents_studies.symmetry_breaking_path.study import (
+    OTHERS,
+    Results,
+    Settings,
+    change,
+    counted_widths,
+    over_members,
+    signed,
+)
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -28,7 +35,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         f"{reached(results.learnt):.0f} % of VEC and {reached(results.gap_learnt):.0f} % of GAP reach "
         f"{100 * COUNTED:.0f} % training accuracy in {settings.epochs} epochs",
     }
-    sections = [Section("Path", [text], [_figure(settings, results, folder)])]
+    sections = [section("Path", text, _figure(settings, results, folder))]
     tables = {"distances": table(settings, results)}
     found = _finding(settings, results), _sentence(settings, results)
     return Presentation(tables, sections, facts, finding=found[0], sentence=found[1])
@@ -77,7 +84,7 @@ def table(settings: Settings, results: Results) -> Columns:
 
 
 def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "path",
         titles=(*(f"S-Dist to {title}" for title in OTHERS.values()), "test accuracy, %"),
@@ -97,5 +104,4 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         for axes in (drawn[0], drawn[1]):
             axes.axhline(0, color=palette.MUTED.light, lw=0.8)
         drawn[2].axhline(results.limit_accuracy, color=palette.MUTED.light, lw=0.9, ls=(0, (4, 2)))
-        drawn.legend()
     return drawn.figure

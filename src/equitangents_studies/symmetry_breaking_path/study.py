@@ -4,34 +4,154 @@ VEC of finite width is symmetric under O(3)xI alone, as GAP is, infinitely wide 
 further into O(3)^d lose what the smaller group is good for. Measured is S-Dist, the squared distance between the mean
 predictions of two algorithms, of VEC trained and tested on moved images to GAP on images as they are, and to infinitely
 wide VEC, to which the moves are nothing.
+
+Settings of the study of broken symmetry, what is measured, and statistics of it over members.
+
+All of them are functions of ⟨a, b⟩ = E_x E_θ a(x) · E_θ b(x), estimated without the bias of finite ensembles: products
+of a member with itself are left out. Intervals are those of the jackknife over members, Student's of its pseudo-values;
+networks with the same number are left out together wherever they take part, so that what they share cancels.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from equitangents.extending import check_array
+from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_images import SystemImages, asked_images
+from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
-from equitangents_studies.symmetry_breaking_path.claims import claims
-from equitangents_studies.symmetry_breaking_path.results import Results, Settings
+from equitangents_studies.framework.claims import Claim, claim, ours, theirs
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.systems import KernelInference, System, architecture, inference, path
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        train_images=300, test_images=400, pixels=8, times=(0.0, 0.5, 1.0, 2.0), widths=(16, 32, 64), members=10,
-        epochs=150, ridge=1e-4,
-    ),
-    "paper": Settings(
-        data="cifar10", train_images=45000, test_images=10000, pixels=32, times=(0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
-        widths=(64, 128, 256, 512), depth=8, members=10, epochs=900,
-    ),
-}  # fmt: skip
+OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`data` as in `symmetry-groups`: "auto", "textures", "digits" or a data set. `train_images` and `test_images` of
+    `pixels` × `pixels`; VEC on images moved to each of the `times` of a path, GAP on images as they are, both of
+    `depth` hidden layers and `widths` channels, `members` networks of each by NN+ for at most `epochs`; infinitely
+    wide VEC by the NTK with `ridge`.
+    """
+
+    data: str = "auto"
+    train_images: int = 50
+    test_images: int = 50
+    pixels: int = 8
+    times: tuple[float, ...] = (0.0, 0.5, 1.5)
+    widths: tuple[int, ...] = (4, 16)
+    depth: int = 2
+    members: int = 8
+    epochs: int = 40
+    ridge: float = 1e-6
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """⟨a, b⟩ of two ensembles, from all members and without each of them in turn."""
+
+    whole: float
+    without: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """`source` names the data, `labels` (test images,) are their classes. Outputs (members, test images, classes) of
+    `vec` by (width, time) and of `gap` by width, and training accuracies (members,) `learnt` and `gap_learnt`; `limit`
+    (test images, classes) of infinitely wide VEC.
+    """
+
+    source: str
+    vec: dict[tuple[int, float], np.ndarray]
+    gap: dict[int, np.ndarray]
+    learnt: dict[tuple[int, float], np.ndarray]
+    gap_learnt: dict[int, np.ndarray]
+    limit: np.ndarray
+    labels: np.ndarray
+
+    def difference(self, other: str, width: int, time: float) -> np.ndarray:
+        """Outputs of VEC minus those of one of OTHERS, member by member."""
+        return self.vec[width, time] - (self.gap[width] if other == "GAP" else self.limit)
+
+    def distance(self, other: str, width: int, time: float) -> Product:
+        """S-Dist to one of OTHERS; below 0 where noise hides it, if there is one."""
+        apart = self.difference(other, width, time)
+        return product(apart, apart)
+
+    def plain(self, other: str, width: int, time: float) -> float:
+        """S-Dist with the bias of finite ensembles, as equation S16 of the source has it."""
+        mean = self.difference(other, width, time).mean(axis=0)
+        return float((mean**2).sum(axis=1).mean())
+
+    def size(self, width: int, time: float) -> Product:
+        """The mean square of VEC's mean prediction, sum over classes."""
+        return product(self.vec[width, time], self.vec[width, time])
+
+    def cosine(self, width: int, time: float) -> Estimate:
+        """The cosine between the mean predictions of VEC and of GAP of one width."""
+        vec, gap = self.vec[width, time], self.gap[width]
+        across = lambda ab, aa, bb: ab / np.sqrt(np.abs(aa * bb))
+        return over_members(across, product(vec, gap), product(vec, vec), product(gap, gap))
+
+    def accuracy_change(self, width: int, first: float, last: float) -> Estimate:
+        """Test accuracy of single networks at one time minus that at an earlier one, network by network, in points."""
+        ends = [self._right(self.vec[width, t]) for t in (first, last)]
+        return t_interval(ends[1] - ends[0], bounds=(-100, 100))
+
+    def accuracy(self, width: int, time: float) -> Estimate:
+        """Test accuracy of single networks in percent."""
+        return t_interval(self._right(self.vec[width, time]), bounds=(0, 100))
+
+    def gap_accuracy(self, width: int) -> Estimate:
+        """That of GAP of one width, on images as they are."""
+        return t_interval(self._right(self.gap[width]), bounds=(0, 100))
+
+    @property
+    def limit_accuracy(self) -> float:
+        """That of infinitely wide VEC."""
+        return float(self._right(self.limit))
+
+    def _right(self, outputs: np.ndarray) -> np.ndarray:
+        return np.asarray(100 * (outputs.argmax(axis=-1) == self.labels).mean(axis=-1))
+
+
+def product(a: np.ndarray, b: np.ndarray) -> Product:
+    """⟨a, b⟩ of outputs (members, inputs, classes), mean over inputs, sum over classes."""
+    inputs, m = a.shape[1], len(a)
+    a, b = (np.asarray(check_array("outputs", v, rank=3), np.float64).reshape(m, -1) for v in (a, b))
+    with_all = a @ b.T
+    own, total = np.diag(with_all), with_all.sum()
+    whole = (total - own.sum()) / (m * (m - 1) * inputs)
+    rest = total - with_all.sum(axis=0) - with_all.sum(axis=1) + own
+    return Product(float(whole), (rest - own.sum() + own) / ((m - 1) * (m - 2) * inputs))
+
+
+def over_members(compute: Callable[..., float | np.ndarray], *products: Product, level: float = 0.95) -> Estimate:
+    """`compute` of products, with its interval over members."""
+    whole = float(compute(*(p.whole for p in products)))
+    without = np.asarray(compute(*(p.without for p in products)))
+    m = len(without)
+    found = t_interval(m * whole - (m - 1) * without, level)
+    half = (found.high - found.low) / 2
+    return Estimate(whole, whole - half, whole + half, level)
+
+
+PRESETS = presets(
+    Settings(),
+    desk="train_images=300 test_images=400 times=0.0,0.5,1.0,2.0 widths=16,32,64 members=10 epochs=150 ridge=1e-4",
+    paper="data=cifar10 train_images=45000 test_images=10000 pixels=32 times=0.0,0.05,0.1,0.2,0.5,1.0,2.0 "
+    "widths=64,128,256,512 depth=8 members=10 epochs=900",
+)
 _EIGENVALUE_INPUTS = 64
 
 
@@ -87,6 +207,139 @@ def _trained(name: str, width: int, t: float, settings: Settings, images: System
     outputs[..., fitted.classes] = fitted.predict_members(tau(images.test_x))
     task.step(1, 1)
     return {"outputs": outputs, "learnt": fitted.trained.accuracies}
+
+
+WORK, FIGURE = "arXiv 2207.04612", "Figure S1"
+MEMBERS = "members"
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """Both changes along the path, the change with width, and that of accuracy."""
+    return [
+        _along(settings, results, "VEC"),
+        _along(settings, results, "GAP"),
+        _width(settings, results),
+        _accuracy(settings, results),
+    ]
+
+
+def counted_widths(settings: Settings, results: Results) -> tuple[int, ...]:
+    """Widths at which VEC learns its training images at all times, as the source counts runs; all if there is none."""
+    learns = lambda w: min(results.learnt[w, t].mean() for t in settings.times) >= COUNTED
+    return tuple(w for w in settings.widths if learns(w)) or settings.widths
+
+
+def change(results: Results, other: str, widths: Sequence[int], times: Sequence[float]) -> Estimate:
+    """S-Dist at the path's end minus that at its beginning, mean over widths."""
+    ends = [results.distance(other, w, t) for t in (times[-1], times[0]) for w in widths]
+    return over_members(lambda *found: _halves(found), *ends)
+
+
+def width_change(results: Results, widths: Sequence[int], times: Sequence[float]) -> Estimate:
+    """S-Dist to infinitely wide VEC at the smallest width minus that at the largest, mean over times."""
+    ends = [results.distance("VEC", w, t) for w in (widths[0], widths[-1]) for t in times]
+    return over_members(lambda *found: _halves(found), *ends)
+
+
+def _halves(found: Sequence[float | np.ndarray]) -> float | np.ndarray:
+    """The mean of the first half minus that of the second."""
+    half = len(found) // 2
+    return sum(found[:half]) / half - sum(found[half:]) / half
+
+
+def _along(settings: Settings, results: Results, other: str) -> Claim:
+    counted, times = counted_widths(settings, results), settings.times
+    e = change(results, other, counted, times)
+    left = [w for w in settings.widths if w not in counted]
+    rest = "".join(
+        f" Not so counted: at {w} channels, where networks learn {_learnt(settings, results, w)} % of their training "
+        f"images, it changes by {signed(change(results, other, [w], times).value)}."
+        for w in left
+    )
+    at_least, at_most = (-math.inf, 0.0) if other == "VEC" else (0.0, math.inf)
+    statement, holds, fails = {
+        "VEC": (
+            "VEC of finite width comes nearer to infinitely wide VEC along the path",
+            "What VEC of finite width had ahead of its limit is lost when the smaller symmetry is of no use",
+            "The distance to infinitely wide VEC grows along the path",
+        ),
+        "GAP": (
+            "VEC of finite width goes away from GAP of the same width along the path",
+            "Shared symmetry keeps the two alike, and breaking it parts them",
+            "The two come nearer to one another along the path",
+        ),
+    }[other]
+    return claim(
+        statement,
+        {f"{w} channels": change(results, other, [w], times) for w in settings.widths},
+        measure=f"S-Dist to {OTHERS[other]} at t = {times[-1]:g} minus that at t = 0, without the bias of finite "
+        f"ensembles, mean over widths at which VEC reaches {100 * COUNTED:.0f} % training accuracy at all t, as the "
+        "source counts runs.",
+        covers=(MEMBERS, settings.members), by=theirs(WORK, FIGURE),
+        aggregate=(f"the mean over {', '.join(map(str, counted))} channels", e),
+        holds=f"{holds}: S-Dist changes by {signed(e.value)}.{rest}",
+        fails=f"{fails}: S-Dist changes by {signed(e.value)}.{rest}",
+        undecided=f"The change of the distance is within its errors.{rest}",
+        why=_sizes(settings, results, other), at_least=at_least, at_most=at_most,
+    )  # fmt: skip
+
+
+def _sizes(settings: Settings, results: Results, other: str) -> str:
+    """How long and how alike the two mean predictions are, which an S-Dist does not tell apart."""
+    if other == "VEC":
+        return ""
+    width = settings.widths[-1]
+    size = lambda t: results.size(width, t).whole
+    first, last = settings.times[0], settings.times[-1]
+    return (
+        f"S-Dist mixes size and direction: with {width} channels the mean square of VEC’s mean prediction goes from "
+        f"{size(first):.2g} to {size(last):.2g} along the path, its cosine with GAP’s from "
+        f"{results.cosine(width, first).value:.2f} to {results.cosine(width, last).value:.2f}."
+    )
+
+
+def _width(settings: Settings, results: Results) -> Claim:
+    s, e = settings, width_change(results, settings.widths, settings.times)
+    said = f"{s.widths[0]} to {s.widths[-1]} channels"
+    return claim(
+        "The distance of VEC of finite width to its limit falls with width",
+        {f"t = {t:g}": width_change(results, s.widths, [t]) for t in s.times},
+        measure=f"S-Dist to infinitely wide VEC at {s.widths[0]} channels minus that at {s.widths[-1]}.",
+        covers=(MEMBERS, s.members), at_least=0,
+        by=ours("the source shows it in Figure S1 for 64 to 512 channels; our widths end there"),
+        aggregate=("the mean over times", e),
+        holds=f"From {said} S-Dist to the limit falls by {e.value:.2g}, mean over times.",
+        fails=f"From {said} S-Dist to the limit grows by {-e.value:.2g}, mean over times.",
+        undecided=f"From {said} S-Dist to the limit changes by {signed(-e.value)}, within errors.",
+    )  # fmt: skip
+
+
+def _accuracy(settings: Settings, results: Results) -> Claim:
+    s = settings
+    numbers = {f"{w} channels": results.accuracy_change(w, s.times[0], s.times[-1]) for w in s.widths}
+    worst = min(numbers.values(), key=lambda e: e.value)
+    best = max(numbers.values(), key=lambda e: e.value)
+    said = f"{signed(worst.value, 1)} to {signed(best.value, 1)} percentage points"
+    return claim(
+        "Accuracy of single networks falls along the path",
+        numbers,
+        measure=f"Test accuracy of single VEC networks at t = {s.times[-1]:g} minus that at t = 0.",
+        covers=(MEMBERS, s.members), at_most=0, unit="percentage points", by=ours("our question"),
+        holds=f"Moved images are harder to classify: accuracy of single networks changes by {said}.",
+        fails=f"With {s.train_images:,} images single networks classify moved images better: by {said}. VEC learns as "
+        "LCN does there.",
+        undecided=f"Accuracy of single networks changes by {said}.",
+    )  # fmt: skip
+
+
+def _learnt(settings: Settings, results: Results, width: int) -> str:
+    shares = [100 * results.learnt[width, t].mean() for t in settings.times]
+    return f"{min(shares):.0f} to {max(shares):.0f}"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """A change with its sign, as sentences write it."""
+    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)

@@ -17,12 +17,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.system_images import SystemImages, asked_images
 from equitangents_studies.common.system_runs import predicted, relative
 from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
-from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, claim
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, claim, identity, theirs
+from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.systems import (
     ARCHITECTURES,
     GradientInference,
@@ -35,7 +37,7 @@ from equitangents_studies.systems import (
 )
 from equitangents_studies.systems.data_groups import NAMES as GROUPS
 from equitangents_studies.systems.embeddings import embed
-from equitangents_studies.systems.symmetry_tests import sample_data
+from equitangents_studies.systems.generated import sample_data
 
 WORK = "arXiv 2207.04612"
 CHAIN = (("GAP", "VEC"), ("VEC", "LCN"), ("LCN", "VEC"), ("VEC", "FCN"))
@@ -70,17 +72,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        train_images=2000, pooled_images=400, test_images=500, pixels=16, finite_depth=2, width=4, members=48,
-        epochs=40, cases=200,
-    ),
-    "paper": Settings(
-        data="cifar10", train_images=10000, pooled_images=10000, test_images=10000, pixels=32, finite_depth=8, width=32,
-        members=64, epochs=200, cases=200,
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="train_images=2000 pooled_images=400 test_images=500 pixels=16 finite_depth=2 width=4 members=48 epochs=40 "
+    "cases=200",
+    paper="data=cifar10 train_images=10000 pooled_images=10000 test_images=10000 pixels=32 finite_depth=8 width=32 "
+    "members=64 epochs=200 cases=200",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +231,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             {f"{a} in {b}": exactly(value) for (a, b), value in results.embedded.items()},
             measure=f"Largest difference of outputs of random networks of {EMBEDDED_WIDTH} channels and of the larger "
             "architecture with the weights of Theorem 3.1, relative to the largest output, in float64.",
-            covers=EXACT, at_most=1e-12, origin="source", source=WORK, place="Theorem 3.1", stated="equal",
+            covers=EXACT, at_most=1e-12, by=theirs(WORK, "Theorem 3.1", "equal"),
             holds="What a smaller architecture computes, the larger one can: they differ in what they are symmetric "
             "under, not in what they reach.",
             fails="Some network is not one of the larger architecture with these weights.",
@@ -243,7 +241,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             _named(moves, results.kernels, exactly),
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
-            covers=EXACT, at_most=1e-5, origin="source", source=WORK, place="Theorem 4.1", stated="equal",
+            covers=EXACT, at_most=1e-5, by=theirs(WORK, "Theorem 4.1", "equal"),
             holds="Predictions of these systems cannot tell the moved data from the data as they are.",
             fails="A kernel changes where the theorem says that it does not.",
         ),
@@ -251,7 +249,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "At infinite width predictions change under every other group",
             _named(other, results.predictions, exactly),
             measure="Largest change of a prediction when all inputs are moved, relative to the largest prediction.",
-            covers=EXACT, at_least=1e-3, origin="source", source=WORK, place="Theorem 4.1", stated="not equal",
+            covers=EXACT, at_least=1e-3, by=theirs(WORK, "Theorem 4.1", "not equal"),
             holds="The symmetries in the theorem are all that these five groups have to offer.",
             fails="Some system has a symmetry that the theorem does not give it, at this size.",
         ),
@@ -259,7 +257,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "At finite width coupled networks stay equal through training, to rounding",
             _named(coupled, results.numbers, exactly),
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
-            covers=EXACT, at_most=1e-8, origin="source", source=WORK, place="Theorem 4.1", stated="equal in law",
+            covers=EXACT, at_most=1e-8, by=theirs(WORK, "Theorem 4.1", "equal in law"),
             holds="These algorithms have the same law on moved data: each run on data as they are is, from other "
             "initial weights, a run on moved data.",
             fails="Coupled networks come apart: this proves nothing about the law, but the construction fails here.",
@@ -269,7 +267,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             _named(apart, results.numbers, p_value),
             measure=f"p-value of the energy distance between {settings.members} networks trained on moved data and as "
             "many on data as they are.",
-            covers=P_VALUE, at_most=LEVEL, origin="source", source=WORK, place="Theorem 4.1", stated="another law",
+            covers=P_VALUE, at_most=LEVEL, by=theirs(WORK, "Theorem 4.1", "another law"),
             holds="Networks of this width, VEC among them, are not symmetric under O(3)^d, as infinitely wide VEC is.",
             fails="",
             undecided="A difference of law, if there is one, is too small for so few networks of this width: take more "
@@ -279,12 +277,109 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "Where laws are equal, the two-sample test rejects at most twice as often as its level of 0.05 says",
             {f"{settings.cases} cases": results.alarms},
             measure="Share of cases of FCN under O(3d) that are rejected at level 0.05.",
-            covers="cases", at_most=0.1, origin="check", source="our test of the test", repeated=settings.cases,
+            covers=("cases", settings.cases), at_most=0.1, by=identity("our test of the test"),
             holds="Its p-values can be read as they stand.",
             fails="Its p-values are too small.",
             undecided="There are too few cases to tell how often it raises a false alarm.",
         ),
     ]  # fmt: skip
+
+
+_COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """The tables of Theorem 4.1, at infinite and finite width, and what the moves cost in accuracy."""
+    text = (
+        "Largest change of predictions of the NTK when training and test images are moved by one random element of the "
+        "group, relative to the largest prediction. A star: Theorem 4.1 says that there is none."
+    )
+    finite = (
+        "Trained networks: largest differences of coupled networks, relative to the largest output, and p-values of "
+        "the two-sample test where there is no coupling. A star: Theorem 4.1 says that laws are equal."
+    )
+    sections = [
+        section("Infinite width", text, _table(results.predictions, None, "NTK", finite=False)),
+        section("Finite width", finite, _table(results.numbers, results.methods, "networks", finite=True)),
+        section("What a move costs", _accuracies(settings, results, folder)),
+    ]
+    facts = {
+        "Data": f"{results.source}, {settings.pixels}×{settings.pixels} pixels",
+        "Training images": f"{settings.train_images:,}; for GAP and LAP {settings.pooled_images:,}",
+        "Hidden layers": f"{settings.depth} at infinite width, {settings.finite_depth} of {settings.width} channels at "
+        "finite width (FCN 8 times as many)",
+    }
+    tables = {"symmetry": symmetry(results)}
+    return Presentation(tables, sections, facts, finding=finding(results), sentence=sentence(results))
+
+
+def finding(results: Results) -> str:
+    """What Theorem 4.1 says, where the tables agree with it."""
+    kept = max(results.predictions[pair] for pair in entries(True, finite=False))
+    changed = min(results.predictions[pair] for pair in entries(False, finite=False))
+    if kept < changed:
+        return "Infinitely wide VEC has the symmetry O(3)^d, VEC of finite width has not"
+    return "Which learning algorithm is symmetric under which group"
+
+
+def sentence(results: Results) -> str:
+    """Our numbers beside the theorem's."""
+    kept = max(results.kernels[pair] for pair in entries(True, finite=False))
+    changed = min(results.predictions[pair] for pair in entries(False, finite=False))
+    coupled = max(results.numbers[pair] for pair in entries(True, finite=True))
+    small = lambda value: format_number(value)
+    return (
+        f"Under the groups that Theorem 4.1 names, infinitely wide kernels change by at most {small(kept)} and coupled "
+        f"networks of finite width by {small(coupled)} (source: not at all); under all others predictions change by "
+        f"{100 * changed:.0f} % of the largest or more."
+    )
+
+
+def symmetry(results: Results) -> Columns:
+    """One row for every architecture and group."""
+    theorem = {finite: set(entries(True, finite=finite)) for finite in (False, True)}
+    rows = [
+        (a, g, (a, g) in theorem[False], results.kernels[a, g], results.predictions[a, g], results.right[a, g].mean(),
+         (a, g) in theorem[True], results.methods[a, g], results.numbers[a, g])
+        for a in ARCHITECTURES for g in GROUPS
+    ]  # fmt: skip
+    return columns(
+        ("architecture", "group", "theorem_infinite", "kernels", "predictions", "accuracy", "theorem_finite", "method",
+         "number"), rows,
+    )  # fmt: skip
+
+
+def _table(
+    numbers: dict[tuple[str, str], float], methods: dict[tuple[str, str], str] | None, of: str, *, finite: bool
+) -> Table:
+    theorem = set(entries(True, finite=finite))
+
+    def cell(name: str, group: str) -> str:
+        p = "p = " if methods is not None and methods[name, group] == "two-sample" else ""
+        text = f"{p}{numbers[name, group]:.1g}".replace("-", "−")
+        return f"{text} *" if (name, group) in theorem else text
+
+    rows = [[name, *(cell(name, group) for group in GROUPS)] for name in ARCHITECTURES]
+    return Table(f"{of}; * where Theorem 4.1 says that nothing changes.", ["", *GROUPS], rows)
+
+
+def _accuracies(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "accuracy",
+        titles=("",),
+        ylabel="accuracy",
+        caption="Accuracy of infinitely wide networks on test images, all images moved by one random element of each "
+        f"group, with 95 % intervals over {len(results.right['FCN', 'I'])} test images. {' and '.join(POOLED[:1])} has "
+        f"{settings.pooled_images:,} training images, FCN and VEC {settings.train_images:,}.",
+        alt="Accuracy by group",
+    ) as drawn:
+        place = np.arange(len(GROUPS))
+        for i, (name, colour) in enumerate(_COLOURS.items()):
+            values = [accuracy(results.right[name, group]) for group in GROUPS]
+            drawing.estimates(drawn[0], place + 0.06 * (i - 1), values, colour.light, label=name, fmt="o")
+        drawn[0].set_xticks(place, GROUPS)
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)

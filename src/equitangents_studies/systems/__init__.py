@@ -1,5 +1,38 @@
-"""Learning systems: data, a model and an inference algorithm, each with symmetries, and what a mismatch costs."""
+"""Learning systems: data, a model and an inference algorithm, each with symmetries, and what a mismatch costs.
+
+what moves data      data_groups, transformations, generated
+networks             architectures, patch_networks, coupling, embeddings
+algorithms           descent, tangent_spectrum, inferences, system
+their symmetries     symmetry_tests, two_sample, theorem_tables, distances
+kernels              grams, kernel_spectrum, partial_orbits
+curves of any model  curve_data, curves, predictions, broken_lines, power_laws, factors, exchange
+which architecture   architecture_comparison, compared, comparison_drawing
+"""
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from equitangents.extending import former_names
+
+_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+FORMER = {
+    "systems.architectures": "Reparametrised",
+    "systems.compared": "ArchitectureComparison",
+    "systems.data_groups": "DataGroup",
+    "systems.distances": "SDist",
+    "systems.embeddings": "Embedded",
+    "systems.exchange": "ExchangeRate GroupExchange",
+    "systems.factors": "Factor",
+    "systems.generated": "Textures",
+    "systems.kernel_spectrum": "Component KernelSpectrum",
+    "systems.patch_networks": "PatchNetwork",
+    "systems.power_laws": "Growth",
+    "systems.predictions": "PoolSpectrum pool_spectrum",
+    "systems.symmetry_tests": "SymmetryResult",
+    "systems.system": "FittedSystem",
+    "systems.tangent_spectrum": "Eigenvalue largest_eigenvalue",
+    "systems.theorem_tables": "SymmetryRow SymmetryTable",
+    "systems.transformations": "Path",
+    "systems.two_sample": "TwoSample energy_test",
+}
+__getattr__ = former_names(__name__, _public, FORMER)

@@ -2,62 +2,34 @@
 
 from .architecture_comparison import compare_architectures
 from .architectures import ARCHITECTURES, architecture
-from .cavity import cavity_risk
-from .compared import ArchitectureComparison
 from .coupling import coupled
 from .curves import LearningCurve, learning_curve
-from .data_groups import DataGroup, data_group
-from .distances import SDist, s_dist
-from .embeddings import Embedded, embed
-from .exchange import ExchangeRate, GroupExchange, exchange_rate
-from .factors import Factor
-from .generated import Textures, textures
-from .inferences import GradientInference, KernelInference, inference
-from .kernel_spectrum import Component, KernelSpectrum, spectrum
-from .omniscient import PoolSpectrum, omniscient_risk, pool_spectrum
-from .orbits_in_part import PartialOrbits, partial_orbits
-from .parametrisations import Reparametrised
-from .patch_networks import PatchNetwork, patch_network
-from .paths import Path, path
-from .power_laws import Growth, PowerLaw, fit_power_law
-from .symmetry_tests import SymmetryResult, algorithmic_symmetry, false_alarm_rate
-from .system import FittedSystem, System
-from .tangent_spectrum import Eigenvalue, largest_eigenvalue
-from .theorem_tables import SymmetryRow, SymmetryTable, expected_symmetry, symmetry_table
-from .transformations import Transformation, rotate, transformation
-from .two_sample import TwoSample, energy_test
-from .wrong_groups import moved_at_random, scrambled
+from .data_groups import data_group, expected_symmetry
+from .descent import GradientInference
+from .distances import s_dist
+from .embeddings import embed
+from .exchange import exchange_rate, moved_at_random, scrambled
+from .generated import textures
+from .inferences import KernelInference, inference
+from .kernel_spectrum import spectrum
+from .partial_orbits import PartialOrbits, partial_orbits
+from .patch_networks import patch_network
+from .power_laws import PowerLaw, fit_power_law
+from .predictions import cavity_risk, omniscient_risk
+from .symmetry_tests import algorithmic_symmetry, false_alarm_rate
+from .system import System
+from .theorem_tables import symmetry_table
+from .transformations import Transformation, path, rotate, transformation
 
 __all__ = [
     "ARCHITECTURES",
-    "ArchitectureComparison",
-    "Component",
-    "DataGroup",
-    "Eigenvalue",
-    "Embedded",
-    "ExchangeRate",
-    "Factor",
-    "FittedSystem",
     "GradientInference",
-    "GroupExchange",
-    "Growth",
     "KernelInference",
-    "KernelSpectrum",
     "LearningCurve",
     "PartialOrbits",
-    "PatchNetwork",
-    "Path",
-    "PoolSpectrum",
     "PowerLaw",
-    "Reparametrised",
-    "SDist",
-    "SymmetryResult",
-    "SymmetryRow",
-    "SymmetryTable",
     "System",
-    "Textures",
     "Transformation",
-    "TwoSample",
     "algorithmic_symmetry",
     "architecture",
     "cavity_risk",
@@ -65,20 +37,17 @@ __all__ = [
     "coupled",
     "data_group",
     "embed",
-    "energy_test",
     "exchange_rate",
     "expected_symmetry",
     "false_alarm_rate",
     "fit_power_law",
     "inference",
-    "largest_eigenvalue",
     "learning_curve",
     "moved_at_random",
     "omniscient_risk",
     "partial_orbits",
     "patch_network",
     "path",
-    "pool_spectrum",
     "rotate",
     "s_dist",
     "scrambled",

@@ -8,18 +8,27 @@ LAPk  (Conv 3×3, ReLU) × depth, AvgPool k×k, Flatten, Dense
 
 Circular padding; every layer, the readout too, has σ_w² = 2 and σ_b² = 0.01. Source: Xiao & Pennington 2022, arXiv
 2207.04612. It states neither the window nor LAP's width: 3 and that of VEC are this library's choice.
+
+The same functions come from other parameters, and from first layers drawn by another law:
+
+ntk        y = σ_w/√n W x + σ_b b, gradients by W and b, which are N(0, 1)
+standard   y = V x + a, gradients by V = σ_w/√n W and a = σ_b b
+uniform    the first layer's W uniform on [−√3, √3], of variance 1
 """
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import replace
-from typing import Any, Literal, overload
+from dataclasses import dataclass, replace
+from typing import Any, Literal, final, overload
+
+import jax
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.extending import check_whole
+from equitangents.extending import ArrayLike, DType, Params, check_whole, precision
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
-from equitangents_studies.systems.parametrisations import Reparametrised, check_choice
+from equitangents_studies.systems.conventions import check_choice
 from equitangents_studies.systems.patch_networks import PatchNetwork
 
 ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
@@ -28,6 +37,9 @@ WIDTHS = {"FCN": 1024, "LCN": 32, "VEC": 128, "GAP": 128, "LAP": 128}
 
 W_STD, B_STD, WINDOW = 2**0.5, 0.1, 3
 _LAP = re.compile(r"LAP([1-9]\d*)")
+LINEAR = (Conv, Dense, LocallyConnected)
+"""Layers whose weights are (…, fan-in, channels)."""
+_TAG = 0x756E_6966  # folded into the key, so that the uniform weights are drawn nowhere else
 
 
 @overload
@@ -111,6 +123,72 @@ def _layers(name: str, pool: int | None, depth: int, width: int) -> list[Layer]:
 
 def _dense(channels: int) -> Dense:
     return Dense(channels, W_std=W_STD, b_std=B_STD)
+
+
+@final
+@dataclass(frozen=True)
+class Reparametrised:
+    """A network of Conv, LocallyConnected and Dense layers in another parametrisation; hashable, with init and apply.
+
+    Args:
+        net: the network in NTK parametrisation.
+        parametrisation: "ntk" or "standard".
+        first_layer: "gaussian" or "uniform".
+    """
+
+    net: Sequential
+    parametrisation: str = "standard"
+    first_layer: str = "gaussian"
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers, first to last."""
+        return self.net.layers
+
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
+        """Parameters as they are trained, one entry a layer."""
+        params = self.net.init(key, input_shape, dtype)
+        if self.first_layer == "uniform":
+            i = first_linear(self.net)
+            with precision.scope(dtype):
+                draw = jax.random.uniform(
+                    jax.random.fold_in(key, _TAG), params[i]["w"].shape, dtype, -math.sqrt(3), math.sqrt(3)
+                )
+            params = (*params[:i], params[i] | {"w": draw}, *params[i + 1 :])
+        with precision.scope(dtype):
+            return self._scaled(params, 1)
+
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
+        """Outputs (N, outputs) for x (N, *positions, channels)."""
+        with precision.scope(jax.tree.leaves(params)[0].dtype):
+            return self.net.apply(self._scaled(params, -1), x)
+
+    def _scaled(self, params: Params, power: int) -> Params:
+        """Parameters times the scales of their layers, to this power; in NTK parametrisation as they are."""
+        if self.parametrisation == "ntk":
+            return params
+        scaled: list[Params] = []
+        for layer, p in zip(self.net.layers, params, strict=True):
+            if not p:
+                scaled.append(p)
+                continue
+            if not isinstance(layer, LINEAR):
+                raise NetworkError(f"{layer!r} has no standard parametrisation; expected Conv, LocallyConnected, Dense")
+            if layer.W_std == 0:
+                raise NetworkError(f"{layer!r} has W_std = 0, so that its weights have no standard parametrisation")
+            weights = {"w": p["w"] * (layer.W_std / math.sqrt(p["w"].shape[-2])) ** power}
+            scaled.append(weights | ({"b": p["b"] * layer.b_std**power} if "b" in p else {}))
+        return tuple(scaled)
+
+
+def first_linear(net: Sequential | Reparametrised) -> int:
+    """The number of the first layer that has weights."""
+    for i, layer in enumerate(net.layers):
+        if isinstance(layer, LINEAR):
+            return i
+        if type(layer).__name__ != "Flatten":
+            break
+    raise NetworkError(f"the network {net!r} does not begin with Conv, LocallyConnected or Dense")
 
 
 def with_outputs(net: object, outputs: int) -> Any:

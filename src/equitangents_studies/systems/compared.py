@@ -2,28 +2,63 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from equitangents import __version__
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, looks_channels_first, notebook, whole_file
-from equitangents.report import plain_number, with_interval
-from equitangents_studies.systems.candidates import Affordable
-from equitangents_studies.systems.comparison_sentences import sentences
+from equitangents.extending import FileName, duration, looks_channels_first, notebook, whole_file
+from equitangents.report import environment, palette, plain_number, with_interval
+from equitangents.statistics import Estimate
+from equitangents_studies.systems.conventions import write_csv
 from equitangents_studies.systems.curves import ErrorName, LearningCurve
-from equitangents_studies.systems.factors import AS_THEY_ARE, Factor, Key, cut_off
-from equitangents_studies.systems.matched_errors import ends_of, number_of
+from equitangents_studies.systems.factors import (
+    AS_THEY_ARE,
+    Factor,
+    Key,
+    cell,
+    moved_data,
+    saved,
+    which_symmetry,
+)
 from equitangents_studies.systems.power_laws import PowerLaw
 
 _MOST_COLOURS = 4  # channels of an image; an array (N, a, b) with b above it may be images without channels
+
+
+@dataclass(frozen=True)
+class Affordable:
+    """How many of the `available` inputs are used, of how many kernel matrices, and what that is expected to take."""
+
+    inputs: int
+    available: int
+    test_inputs: int
+    matrices: int
+    seconds: float
+    uncertainty: float
+    minutes: float
+
+    @property
+    def scaled_down(self) -> bool:
+        """Whether the budget left inputs out."""
+        return self.inputs < self.available
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.matrices} kernel matrices of {self.inputs:,} inputs: about {duration(self.seconds)} (within a "
+            f"factor of {self.uncertainty:.1f})."
+        )
+        if self.scaled_down:
+            text += f" These are {self.inputs:,} of {self.available:,} inputs, drawn at random."
+        return text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +110,7 @@ class ArchitectureComparison:
     @cached_property
     def sentences(self) -> tuple[str, ...]:
         """What follows from the numbers."""
-        return sentences(self)
+        return _sentences(self)
 
     @cached_property
     def laws(self) -> dict[Key, PowerLaw | None]:
@@ -129,7 +164,7 @@ class ArchitectureComparison:
 
     def factor_rows(self) -> list[tuple[str, str, str]]:
         """(what is compared with what, the factor and its interval, the verdict) of all factors."""
-        return [(f"{_name(f.first)} against {_name(f.second)}", _cell(f), f.verdict) for f in self.factors]
+        return [(f"{_name(f.first)} against {_name(f.second)}", cell(f), f.verdict) for f in self.factors]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -173,17 +208,36 @@ class ArchitectureComparison:
 
     def to_csv(self, path: FileName) -> Path:
         """Write `table`; an interval that is not there is left empty."""
-        with whole_file(Path(path)) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(self.table)
-            writer.writerows(["" if v != v else v for v in row] for row in zip(*self.table.values(), strict=True))
-        return Path(path)
+        return write_csv(self.table, path)
 
     def to_html(self, path: FileName) -> Path:
         """Write sentences, curves and tables as one self-contained page."""
-        from equitangents_studies.systems.comparison_page import write  # matplotlib is slow to import
+        from equitangents_studies.systems.comparison_drawing import drawing  # matplotlib is slow to import
 
-        return write(self, Path(path))
+        page = environment("equitangents_studies.systems").get_template("systems.html.jinja")
+        text = page.render(
+            found=self,
+            facts=self.facts,
+            level=f"{100 * self.level:.4g}",
+            drawing=drawing(self.curves, self.error),
+            factors=self.factor_rows(),
+            exponents=[self._exponent_row(key, law) for key, law in self.laws.items()],
+            version=__version__,
+            colours=palette.COLOURS,
+        )
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(Path(path)) as partial:
+            partial.write_text(text, encoding="utf-8")
+        return Path(path)
+
+    def _exponent_row(self, key: Key, law: PowerLaw | None) -> tuple[str, ...]:
+        """(architecture, group, error at the largest size, last exponent, whether it grows) of a curve."""
+        e = self.curves[key].estimates(self.error)[-1]
+        told = ("none: an error is 0", "")
+        if law is not None:
+            grows = {"holds": "yes", "fails": "no"}.get(law.grows.verdict, "not decided")
+            told = _shown(law.exponent), "one power law" if law.segments == 1 else grows
+        return key[0], "as they are" if key[1] == AS_THEY_ARE else key[1], _shown(e), *told
 
     def __repr__(self) -> str:
         facts = [f"{name}: {value}" for name, value in self.facts.items()]
@@ -191,7 +245,7 @@ class ArchitectureComparison:
         errors = [f"Error with {n:,} training inputs, data moved by the group in brackets:"]
         for (name, group), curve in self.curves.items():
             e = curve.estimates(self.error)[-1]
-            errors.append(f"  {_name((name, group))}: {with_interval(e.value, e.interval)}")
+            errors.append(f"  {_name((name, group))}: {_shown(e)}")
         return "\n".join([*facts, "", *errors, "", *(f"- {sentence}" for sentence in self.sentences)])
 
     def _repr_html_(self) -> str:
@@ -203,12 +257,75 @@ def _name(key: Key) -> str:
     return key[0] if key[1] == AS_THEY_ARE else f"{key[0]} ({key[1]})"
 
 
-def _cell(f: Factor) -> str:
-    if f.bound is not None:
-        return f"more than {f.bound:.3g}" if f.bound > 0 else f"less than {-1 / f.bound:.3g}"
-    e = f.estimate
-    if math.isnan(e.value):
-        return "none: errors are 0"
-    if f.cut:
-        return cut_off(f)
-    return f"{number_of(e)} ({ends_of(e)})" if e.has_interval else with_interval(e.value, e.interval)
+def _sentences(found: ArchitectureComparison) -> tuple[str, ...]:
+    """The best architecture, what each saves, whose symmetries hurt or help, what moving costs, what is not noticed."""
+    names, n = found.architectures, int(found.sizes[-1])
+    return (
+        _best(found),
+        *(saved(found.factor((names[0], AS_THEY_ARE), (name, AS_THEY_ARE)), n) for name in names[1:]),
+        *(which_symmetry(found.factor((a, AS_THEY_ARE), (b, AS_THEY_ARE)), found.shape) for a, b in pairwise(names)),
+        *(moved_data(f) for f in found.factors if f.first[1] != AS_THEY_ARE),
+        *_unnoticed(found),
+        _together(found),
+    )
+
+
+def _best(found: ArchitectureComparison) -> str:
+    """The architecture that needs fewer samples than every other one, or those of which none is shown to need more."""
+    beaten = {f.first[0] for f in _plain(found) if f.verdict == "fewer"}
+    beaten |= {f.second[0] for f in _plain(found) if f.verdict == "more"}
+    left = [name for name in found.architectures if name not in beaten]
+    if len(left) == 1:
+        against = [f for f in _plain(found) if left[0] in (f.first[0], f.second[0])]
+        if all(f.verdict != "undecided" for f in against):
+            return f"{left[0]} needs the fewest samples of {_listed(found.architectures)}."
+        return f"Only {left[0]} is beaten by none, but it is not shown to need fewer samples than all others."
+    if len(left) == len(found.architectures):
+        return f"Which of {_listed(left)} needs the fewest samples is not decided by these data."
+    if not left:
+        return "Every architecture needs more samples than some other one, so none is the best."
+    lost = [name for name in found.architectures if name in beaten]
+    return (
+        f"Which of {_listed(left)} needs the fewest samples is not decided; {_listed(lost)} "
+        f"need{'s' * (len(lost) == 1)} more than another one."
+    )
+
+
+def _unnoticed(found: ArchitectureComparison) -> list[str]:
+    said = []
+    for name in found.architectures:
+        groups = [group for group in found.groups if (name, group) in found.checks]
+        if groups:
+            worst = max((found.checks[name, group] for group in groups), key=lambda c: math.inf if c != c else c)
+            said.append(
+                f"{name} does not notice {_listed(groups)} (Theorem 4.1 of arXiv 2207.04612): its kernel of a few "
+                f"inputs changed by at most {worst:.1g} of its largest entry."
+            )
+    if "VEC" in found.architectures and "LCN" not in found.architectures:
+        said.append("At infinite width LCN is VEC: what is said of VEC holds for LCN, too.")
+    return said
+
+
+def _together(found: ArchitectureComparison) -> str:
+    bounds = (
+        " “More than” compares the largest training set of the one with the smallest of the other."
+        if any(f.bound is not None and f.verdict != "undecided" for f in found.factors)
+        else ""
+    )
+    return (
+        f"Factors are at the smallest {found.error} error that both curves reach, the worse one with "
+        f"{found.sizes[-1]:,} training inputs; their intervals hold together at {100 * found.level:.4g} %, over "
+        f"training sets drawn from the same {found.affordable.inputs:,} inputs.{bounds}"
+    )
+
+
+def _plain(found: ArchitectureComparison) -> list[Factor]:
+    return [f for f in found.factors if f.first[1] == AS_THEY_ARE]
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _shown(e: Estimate) -> str:
+    return with_interval(e.value, e.interval)

@@ -11,16 +11,16 @@ Conv                  one matrix for the channels of all positions
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from equitangents.errors import NetworkError
 from equitangents.extending import FiniteNetwork, Grid, Params, Signal, patches
-from equitangents.nn import Conv, Dense, LocallyConnected, Sequential
+from equitangents.nn import Conv, Dense, Layer, LocallyConnected, Sequential
+from equitangents_studies.systems.architectures import Reparametrised, first_linear
 from equitangents_studies.systems.data_groups import DataGroup
-from equitangents_studies.systems.parametrisations import Reparametrised, first_linear, like
-from equitangents_studies.systems.transformations import ChannelRotations, Transformation
+from equitangents_studies.systems.transformations import ChannelRotations, Transformation, like
 
 
 @runtime_checkable
@@ -55,7 +55,7 @@ def why_uncoupled(net: object, group: DataGroup) -> str | None:
     return _why_not_read_apart(layer, flat, group)
 
 
-def _why_not_read_apart(layer: Any, flat: bool, group: DataGroup) -> str | None:
+def _why_not_read_apart(layer: Layer, flat: bool, group: DataGroup) -> str | None:
     if isinstance(layer, Dense) and flat:
         return None
     if group.reach == "same" or group.positions == 1:

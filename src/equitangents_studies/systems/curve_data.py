@@ -1,16 +1,24 @@
-"""The data of a learning curve: a pool that training sets are drawn from, and test data that they never hold."""
+"""The data of a learning curve: a pool that training sets are drawn from, test data they never hold, errors on these.
+
+Models are trained anew for every training set, from fresh copies.
+"""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, cast
 
 import numpy as np
 from jaxtyping import Float, Int
+from sklearn.base import RegressorMixin, clone
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.extending import Numbers, Targets, check_array, check_same_length
 from equitangents_studies.data.dataset import Dataset
+
+_SEEDS = ("seed", "random_state")  # parameters that are one
 
 DataLike = Dataset | Numbers | tuple[Numbers, Targets] | tuple[Numbers, Targets, Numbers, Targets]
 """Inputs; (inputs, targets), the same followed by those to test on; or a data set."""
@@ -75,10 +83,15 @@ def curve_data(data: DataLike, y: Targets | None = None, *, test: float | tuple[
     classes, index = np.unique(labels, return_inverse=True)
     if labels.ndim != 1 or len(classes) < 2:
         raise InvalidArgumentError(f"y has shape {labels.shape} and {len(classes)} classes; expected (N,), 2 or more")
-    return CurveData(x, labels, np.eye(len(classes))[index] - 1 / len(classes), classes, pool, held_out)
+    return CurveData(x, labels, centred_classes(index, len(classes)), classes, pool, held_out)
 
 
-def training_sizes(sizes: Any, pool: int, least: int) -> Int[np.ndarray, " sizes"]:
+def centred_classes(index: Int[np.ndarray, " n"], classes: int) -> Float[np.ndarray, "n classes"]:
+    """Targets of classes by number: 1 − 1/K for the class and −1/K for the others."""
+    return np.eye(classes)[index] - 1 / classes
+
+
+def training_sizes(sizes: Sequence[int] | np.ndarray | None, pool: int, least: int) -> Int[np.ndarray, " sizes"]:
     """The sizes to measure at, checked; None: doubling, up to half of the `pool` that may be trained on."""
     if sizes is None:
         count = int(np.log2(max(pool / 2 / least, 1))) + 1
@@ -93,22 +106,22 @@ def training_sizes(sizes: Any, pool: int, least: int) -> Int[np.ndarray, " sizes
     return given
 
 
-def _given(data: Any, y: Any) -> tuple[Any, ...]:
+def _given(data: DataLike, y: Targets | None) -> Sequence[Numbers | Targets]:
     if isinstance(data, Dataset):
         if y is not None:
             raise InvalidArgumentError("y is given, and the data set has labels of its own; give one of them")
         return data.train_x, data.train_y, data.test_x, data.test_y
     if y is not None:
-        return data, y
+        return cast(Numbers, data), y
     if isinstance(data, tuple | list) and len(data) in (2, 4):
-        return tuple(data)
+        return data
     raise InvalidTypeError(
         f"data is of type {type(data).__name__} and y is None; expected inputs and y, a Dataset, (x, y), or "
         "(x, y, test_x, test_y)"
     )
 
 
-def _arrays(name: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+def _arrays(name: str, x: Numbers, y: Targets) -> tuple[np.ndarray, np.ndarray]:
     inputs = np.asarray(check_array(name, x, min_rank=2))
     labels = np.asarray(y)
     if labels.dtype.kind == "f":
@@ -119,10 +132,84 @@ def _arrays(name: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     return inputs, labels
 
 
-def _share(test: Any, pool: int) -> int:
+def _share(test: object, pool: int) -> int:
     if isinstance(test, bool) or not isinstance(test, int | float) or not 0 < test < 1:
         raise InvalidArgumentError(f"test is {test!r}; expected (x, y), or a share of the data between 0 and 1")
     count = round(test * pool)
     if not 1 <= count < pool:
         raise InvalidArgumentError(f"test is {test!r} of {pool} inputs, which leaves {count} to test on")
     return count
+
+
+class Trainable(Protocol):
+    """What is trained anew: it has `fit`, and it or what that returns has `predict`."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray, /) -> object:
+        """Learn the targets of inputs x."""
+
+
+def fresh(model: object, seed: int) -> Trainable:
+    """An untrained copy of `model`, with another seed where it has one; a function is called with the seed."""
+    if not hasattr(model, "fit"):
+        if not callable(model):
+            raise InvalidTypeError(
+                f"model is {model!r}; expected a network with `kernel`, an object with `fit` and `predict`, or a "
+                "function of a seed that makes one"
+            )
+        made = model(seed)
+        if not hasattr(made, "fit"):
+            raise InvalidTypeError(f"model made {made!r}, which has no `fit`")
+        return made
+    if hasattr(model, "with_seed"):
+        return model.with_seed(seed)
+    if hasattr(model, "get_params"):
+        copied = clone(model)
+        named = [name for name in _SEEDS if name in copied.get_params()]
+        return copied.set_params(**dict.fromkeys(named, seed))
+    return copy.deepcopy(model)
+
+
+def errors_of(model: object, data: CurveData, train: np.ndarray, test: np.ndarray, seed: int) -> tuple[float, float]:
+    """(share of test inputs in another class, mean squared error) after training on the rows `train`; NaN for none.
+
+    Regressors are trained on targets, one-hot minus 1/K for classes; classifiers on the labels, and have no squared
+    error, as their outputs may be anything that grows with the class.
+    """
+    learner = fresh(model, seed)
+    regresses = data.classes is None or isinstance(learner, RegressorMixin)
+    y = data.labels if data.classes is None else data.targets if regresses else data.labels
+    fitted = learner.fit(data.x[train], y[train])
+    fitted = fitted if hasattr(fitted, "predict") else learner
+    outputs = np.asarray(fitted.predict(data.x[test]))
+    if len(outputs) != len(test):
+        raise ShapeError(f"model predicts {len(outputs)} rows for {len(test)} inputs; expected one each")
+    if not regresses:
+        return float(np.mean(_classes(fitted, data, outputs, data.labels[test]) != data.labels[test])), np.nan
+    outputs = outputs.reshape(len(outputs), -1).astype(np.float64)
+    if outputs.shape[1] != data.targets.shape[1]:
+        raise ShapeError(f"model predicts {outputs.shape[1]} outputs; the targets have {data.targets.shape[1]}")
+    return both_errors(data, test, outputs)
+
+
+def both_errors(data: CurveData, test: np.ndarray, outputs: np.ndarray) -> tuple[float, float]:
+    """(share of test inputs in another class, mean of |f(x) − y|²); outputs that are no numbers are wrong."""
+    squared = float(((outputs - data.targets[test]) ** 2).sum(axis=1).mean())
+    if data.classes is None:
+        return np.nan, squared
+    known = np.isfinite(outputs).all(axis=1)
+    return float(np.mean((data.classes[outputs.argmax(axis=1)] != data.labels[test]) | ~known)), squared
+
+
+def _classes(fitted: object, data: CurveData, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The class of every row: labels as they are, of scores the largest, which never is one that is not a number."""
+    if outputs.ndim == 1:
+        return outputs
+    names = getattr(fitted, "classes", getattr(fitted, "classes_", None))
+    names = data.classes if names is None or np.ndim(names) != 1 else np.asarray(names)
+    assert names is not None
+    if outputs.ndim != 2 or outputs.shape[1] != len(names):
+        raise ShapeError(f"model predicts shape {outputs.shape}; expected labels (N,) or scores (N, {len(names)})")
+    chosen = names[outputs.argmax(axis=1)]
+    # a row without numbers gets a class that it does not have
+    other = np.where(labels == data.classes[0], data.classes[1], data.classes[0])  # type: ignore[index]
+    return np.where(np.isfinite(outputs).all(axis=1), chosen, other)

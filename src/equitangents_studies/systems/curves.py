@@ -6,11 +6,10 @@ one Cholesky factor a repetition serve all sizes, and the pool's spectrum predic
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,24 +17,26 @@ from sklearn.base import clone
 
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, Numbers, Targets, check_whole, notebook, renamed, whole_file
-from equitangents.kernels import Kernels
+from equitangents.extending import FileName, Numbers, Targets, check_whole, notebook, renamed
+from equitangents.kernels import KernelFunction, Kernels
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate, paired_mean
-from equitangents_studies.systems import cavity, omniscient
-from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
-from equitangents_studies.systems.grams import KernelName, KernelTable, PoolKernel, check_ridge, pool_kernel
+from equitangents_studies.systems.conventions import Step, check_confidence, check_ridge, model_name, steps, write_csv
+from equitangents_studies.systems.curve_data import (
+    CurveData,
+    DataLike,
+    Trainable,
+    both_errors,
+    curve_data,
+    errors_of,
+    training_sizes,
+)
+from equitangents_studies.systems.grams import KernelName, KernelTable, PoolKernel, pool_kernel
 from equitangents_studies.systems.power_laws import PowerLaw, fit_power_law
-from equitangents_studies.systems.predictions_checked import Missed, missed
-from equitangents_studies.systems.progress import Step, steps
-from equitangents_studies.systems.refitting import both_errors, errors_of
+from equitangents_studies.systems.predictions import PREDICTIONS, Missed, missed
 
 ErrorName = Literal["classification", "squared"]
 _LEAST = 8  # inputs of the smallest default training set
-PREDICTIONS: dict[str, Callable[..., np.ndarray]] = {
-    "spectrum": omniscient.unchecked_risk,  # the measured errors stand beside them: see LearningCurve.missed
-    "inputs": cavity.unchecked_risk,
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,14 +119,7 @@ class LearningCurve:
 
     def to_csv(self, path: FileName) -> Path:
         """Write `table`; an interval that is not there is left empty."""
-        with whole_file(Path(path)) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(self.table)
-            writer.writerows(
-                ["" if value != value else repr(value) for value in row]
-                for row in zip(*self.table.values(), strict=True)
-            )
-        return Path(path)
+        return write_csv(self.table, path)
 
     def _rows(self) -> list[tuple[str, str]]:
         every: tuple[ErrorName, ...] = ("classification", "squared")
@@ -158,7 +152,7 @@ class LearningCurve:
 
 @renamed(level="confidence")
 def learning_curve(
-    model: Any,
+    model: KernelFunction | Trainable | Callable[[int], object],
     data: DataLike,
     y: Targets | None = None,
     *,
@@ -208,14 +202,14 @@ def learning_curve(
     count = check_whole("repetitions", repetitions, 1)
     if predict is not None and predict not in PREDICTIONS:
         raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum', 'inputs' or None")
-    if not 0 < confidence < 1:
-        raise InvalidArgumentError(f"confidence is {confidence!r}; it must be between 0 and 1")
+    check_confidence(confidence)
     splits = [given.split(r, seed) for r in range(count)]
     errors, predicted = np.full((2, len(n), count), np.nan), None
     name = model_name(model)
     with steps(f"Learning curve of {name}", progress) as step:
         if hasattr(model, "kernel") and not hasattr(model, "fit"):
-            matrices = pool_kernel(model, given.x, given.pool, kernel, lambda done, total: step(done / total, 2))
+            network = cast(KernelFunction, model)
+            matrices = pool_kernel(network, given.x, given.pool, kernel, lambda done, total: step(done / total, 2))
             errors, predicted = kernel_curve(matrices, given, splits, n, check_ridge(ridge), predict)
             step(2, 2)
         else:
@@ -224,19 +218,23 @@ def learning_curve(
                 for i, size in enumerate(n):
                     errors[:, i, r] = errors_of(learner, given, order[:size], held_out, seed + r)
                 step(1 + r + 1, 1 + count)
+    return curve_of(name, given, n, errors, predicted, predict, seed, confidence)
+
+
+def curve_of(
+    name: str,
+    data: CurveData,
+    sizes: Int[np.ndarray, " sizes"],
+    errors: Float[np.ndarray, "two sizes repetitions"],
+    predicted: Float[np.ndarray, " sizes"] | None,
+    prediction: str | None,
+    seed: int,
+    level: float,
+) -> LearningCurve:
+    """The curve of classification and squared errors; NaN stands for those that there are not."""
     classification, squared = (part if np.isfinite(part).all() else None for part in errors)
-    return LearningCurve(
-        model=name,
-        sizes=n,
-        classification=classification,
-        squared=squared,
-        predicted=predicted,
-        prediction=None if predicted is None else predict,
-        pool=given.pool,
-        test_inputs=given.test_inputs,
-        seed=seed,
-        level=confidence,
-    )
+    how = None if predicted is None else prediction
+    return LearningCurve(name, sizes, classification, squared, predicted, how, data.pool, data.test_inputs, seed, level)
 
 
 def kernel_curve(
@@ -257,22 +255,15 @@ def kernel_curve(
     return errors, PREDICTIONS[predict](matrices.pool, data.targets[: data.pool], sizes, ridge=ridge * matrices.unit)
 
 
-def model_name(model: Any) -> str:
-    """What results call a model: its name, if it has one, else that of its type."""
-    name = getattr(model, "name", None)
-    if isinstance(name, str):
-        return name
-    return str(getattr(model, "__name__", type(model).__name__))
-
-
-def _tabled(model: Any, data: CurveData, step: Step) -> tuple[Any, CurveData]:
+def _tabled(model: object, data: CurveData, step: Step) -> tuple[object, CurveData]:
     """An infinite ensemble with its kernel read from one matrix, and inputs that are its rows; others as they are."""
-    infinite = isinstance(model, InfiniteEnsemble | InfiniteEnsembleClassifier)
-    if not infinite or model.augmentation is not None or model.label_action is not None:
+    if not isinstance(model, InfiniteEnsemble | InfiniteEnsembleClassifier):
+        return model, data
+    if model.augmentation is not None or model.label_action is not None:
         return model, data
     shape = model.input_shape
     x = data.x if shape is None else data.x.reshape(len(data.x), *shape)
-    K = pool_kernel(model.net, x, data.pool, model.kernel, step).matrix
+    K = pool_kernel(cast(KernelFunction, model.net), x, data.pool, model.kernel, step).matrix
 
     def between(i: np.ndarray, j: np.ndarray) -> Kernels:
         part = K[np.ix_(i, j)] if j.max() < data.pool else K[np.ix_(j, i)].T

@@ -124,6 +124,20 @@ def data_group(name: str | DataGroup, shape: tuple[int, ...]) -> DataGroup:
     return DataGroup(found["letter"], reach, positions, channels)
 
 
+LARGEST = {"FCN": "O(3d)", "LCN": "O(3)^d", "VEC": "O(3)^d", "GAP": "O(3)xI", "LAP": "O(3)xI"}
+"""The largest of the groups under which each architecture's algorithm is symmetric at infinite width."""
+
+
+def expected_symmetry(name: str, group: str, shape: tuple[int, ...], *, finite: bool) -> bool:
+    """Whether Theorem 4.1 says that the architecture's algorithm is symmetric under the group.
+
+    >>> [expected_symmetry("VEC", "O(3)^d", (8, 8, 3), finite=finite) for finite in (False, True)]
+    [True, False]
+    """
+    largest = "O(3)xI" if finite and name == "VEC" else LARGEST[name[:3]]
+    return data_group(largest, shape).holds(data_group(group, shape))
+
+
 def _patches(name: str, side: int, shape: tuple[int, ...]) -> DataGroup:
     if len(shape) < 2 or any(size % side for size in shape[:-1]):
         raise InvalidArgumentError(f"group is {name!r}, and the grid is {shape[:-1]}; expected multiples of {side}")

@@ -9,16 +9,20 @@ by K. A member that is stopped goes on at learning rate 0, which changes none of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from sklearn.exceptions import ConvergenceWarning
 
+from equitangents.errors import InvalidArgumentError
 from equitangents.extending import (
     PLAIN,
     Batches,
@@ -28,6 +32,7 @@ from equitangents.extending import (
     Plan,
     Recipe,
     Workers,
+    check_whole,
     evaluate,
     init_members,
     make_plan,
@@ -37,19 +42,110 @@ from equitangents.extending import (
     rows_at_once,
     run_epochs,
 )
+from equitangents_studies.systems.conventions import check_choice
+from equitangents_studies.systems.coupling import coupled
+from equitangents_studies.systems.tangent_spectrum import largest_eigenvalue
+from equitangents_studies.systems.transformations import Transformation
 
 
+@final
 @dataclass(frozen=True)
-class Steps:
-    """How one member is trained; `weight_decay` is λ and `power` is p."""
+class GradientInference:
+    """Finite networks by stochastic gradient descent with momentum; the module says what η and λ are.
 
-    momentum: float
-    batch_size: int
-    epochs: int
-    weight_decay: float
-    power: float
-    stop_at: float | None
-    dtype: str
+    Args:
+        name: what reports call it.
+        c: η in units of 2/λ_max.
+        weight_decay: λ of the penalty (λ/p) Σ |θ|^p.
+        power: p.
+        momentum: m.
+        batch_size: samples a step.
+        epochs: at most so many.
+        members: independent networks, member i a function of (seed, i).
+        learning_rate: η itself; None: c · 2/λ_max, measured for every member at its initialisation.
+        eigenvalue_inputs: the training inputs that λ_max is measured on, the first so many; None: all.
+        stop_at: training accuracy at which a member stops; None: it never does.
+        dtype: "float32" or "float64".
+    """
+
+    name: str = "NN"
+    c: float = 1.0
+    weight_decay: float = 0.0
+    power: float = 2.0
+    momentum: float = 0.9
+    batch_size: int = 40
+    epochs: int = 200
+    members: int = 1
+    learning_rate: float | None = None
+    eigenvalue_inputs: int | None = 256
+    stop_at: float | None = 1.0
+    dtype: str = "float32"
+
+    finite = True
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "epochs", "members"):
+            check_whole(name, getattr(self, name), 1)
+        if self.eigenvalue_inputs is not None:
+            check_whole("eigenvalue_inputs", self.eigenvalue_inputs, 1)
+        _check(self.c > 0 and math.isfinite(self.c), "c", self.c, "a finite number above 0")
+        _check(self.weight_decay >= 0, "weight_decay", self.weight_decay, "a number, at least 0")
+        _check(self.power >= 1, "power", self.power, "a number, at least 1")
+        _check(0 <= self.momentum < 1, "momentum", self.momentum, "a number from 0 to below 1")
+        _check(self.learning_rate is None or self.learning_rate > 0, "learning_rate", self.learning_rate, "above 0")
+        _check(self.stop_at is None or 0 < self.stop_at <= 1, "stop_at", self.stop_at, "None, or above 0 up to 1")
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+
+    def fit(
+        self,
+        net: FiniteNetwork,
+        x: np.ndarray,
+        y: np.ndarray,
+        index: np.ndarray | None,
+        *,
+        seed: int,
+        coupling: Transformation | None = None,
+        watch: Labelled | None = None,
+    ) -> NetworkModel:
+        """Members trained on x (N, …), targets y (N, K), classes `index` (N,).
+
+        `coupling`: start from the coupled initialisation of this transformation. `watch`: inputs and classes whose
+        accuracy is noted after every epoch.
+        """
+        self._warn_if_unstable(y.shape[1])
+        prepared = (lambda params: params) if coupling is None else lambda params: coupled(net, params, coupling)
+        trained = train(self, net, x, y, index, seed=seed, prepared=prepared, watch=watch)
+        if not np.isfinite(trained.losses).all():
+            bad = int((~np.isfinite(trained.losses)).sum())
+            warnings.warn(
+                f"training diverged for {bad} of {self.members} members; lower c, which is {self.c}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return NetworkModel(net, trained, self.dtype)
+
+    def learning_rates(self, net: FiniteNetwork, params: Params, x: np.ndarray) -> np.ndarray:
+        """η of members, given their stacked initial parameters and the training inputs."""
+        members = len(jax.tree.leaves(params)[0])
+        if self.learning_rate is not None:
+            return np.full(members, self.learning_rate)
+        of = lambda i: largest_eigenvalue(net, jax.tree.map(lambda a: a[i], params), x[: self.eigenvalue_inputs]).value
+        return np.array([self.c * 2 / of(i) for i in range(members)])
+
+    def _warn_if_unstable(self, outputs: int) -> None:
+        bound = (1 + self.momentum) * outputs
+        if self.learning_rate is None and self.c >= bound:
+            warnings.warn(
+                f"c is {self.c}; with momentum {self.momentum} and {outputs} outputs full-batch descent on a quadratic "
+                f"is stable below (1 + momentum) · outputs = {bound:g}: training may diverge",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+def _check(holds: bool, name: str, value: object, wanted: str) -> None:
+    if not holds:
+        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,46 +174,49 @@ class Labelled(NamedTuple):
     classes: np.ndarray
 
 
-def prepare(net: FiniteNetwork, x: np.ndarray, y: np.ndarray, steps: Steps) -> tuple[Recipe, Plan]:
-    """What is computed, and how many members and rows at a time."""
-    size = min(steps.batch_size, len(x))
-    batches = Batches(len(x), size, size, shuffle=size < len(x))
-    rule = _rule(steps.momentum, steps.weight_decay * y.shape[1], steps.power)
-    recipe = Recipe(net, "mse", rule, 1.0, 0.0, batches)
-    with precision.scope(steps.dtype):
-        plan = make_plan(recipe, member_shapes(recipe, x.shape[1:], steps.dtype), x, y, 1, None)
-    batches = Batches(len(x), size, plan.rows, shuffle=size < len(x))
-    return Recipe(net, "mse", rule, 1.0, 0.0, batches), plan
+@final
+@dataclass(frozen=True, eq=False)
+class NetworkModel:
+    """Members of finite width, trained."""
+
+    net: FiniteNetwork
+    trained: Trained
+    dtype: str
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """The mean over members."""
+        return self.predict_members(x).mean(axis=0, dtype=np.float64)
+
+    def predict_members(self, x: np.ndarray) -> np.ndarray:
+        """Outputs of all members one by one."""
+        return member_outputs(self.net, self.trained.params, np.asarray(x), self.dtype)
 
 
 def train(
-    recipe: Recipe,
-    plan: Plan,
+    how: GradientInference,
+    net: FiniteNetwork,
     x: np.ndarray,
     y: np.ndarray,
     index: np.ndarray | None,
-    steps: Steps,
     *,
-    members: int,
     seed: int,
     prepared: Callable[[Params], Params],
-    rates: Callable[[Params, Sequence[int]], np.ndarray],
     watch: Labelled | None = None,
 ) -> Trained:
-    """Train members 0 to `members` − 1 on x (N, …), targets y (N, K), classes `index` (N,) or None.
+    """Train members 0 to `how.members` − 1 on x (N, …), targets y (N, K), classes `index` (N,) or None.
 
-    `prepared` changes stacked initial parameters; `rates` gives a member's η for these and the members' numbers.
+    `prepared` changes stacked initial parameters.
     """
-    x, y = x.astype(steps.dtype), y.astype(steps.dtype)
-    begins = range(0, members, plan.chunk)
-    of_chunk = partial(_train_chunk, recipe, plan, x, y, index, steps, seed, prepared, rates, watch)
+    recipe, plan = _planned(how, net, x, y)
+    x, y = x.astype(how.dtype), y.astype(how.dtype)
+    descent = _Descent(how, recipe, plan.chunk, x, y, index, seed, prepared, watch)
     with Workers() as workers:
-        parts = workers.map(of_chunk, begins, first_alone=True)
-    cut = lambda arrays: np.concatenate(arrays, axis=-1)[..., :members]
+        parts = workers.map(descent.from_member, range(0, how.members, plan.chunk), first_alone=True)
+    cut = lambda arrays: np.concatenate(arrays, axis=-1)[..., : how.members]
     length = max(len(part.watched) for part in parts)
     grown = [np.concatenate([p.watched, np.repeat(p.watched[-1:], length - len(p.watched), axis=0)]) for p in parts]
     return Trained(
-        jax.tree.map(lambda *leaves: np.concatenate(leaves)[:members], *[part.params for part in parts]),
+        jax.tree.map(lambda *leaves: np.concatenate(leaves)[: how.members], *[part.params for part in parts]),
         cut([part.epochs for part in parts]),
         cut([part.losses for part in parts]),
         cut([part.accuracies for part in parts]),
@@ -125,44 +224,57 @@ def train(
     )
 
 
-def _train_chunk(
-    recipe: Recipe,
-    plan: Plan,
-    x: np.ndarray,
-    y: np.ndarray,
-    index: np.ndarray | None,
-    steps: Steps,
-    seed: int,
-    prepared: Callable[[Params], Params],
-    rates: Callable[[Params, Sequence[int]], np.ndarray],
-    watch: Labelled | None,
-    begin: int,
-) -> Trained:
-    ids = range(begin, begin + plan.chunk)
-    with precision.scope(steps.dtype):
-        start = init_members(recipe, x.shape[1:], steps.dtype, seed, ids)
-        params = jax.tree.map(jnp.asarray, prepared(start.params))
-        rate = np.asarray(rates(params, ids), steps.dtype) / y.shape[1]
-        state, inputs, targets = start.optimizer_state, jnp.asarray(x), jnp.asarray(y)
-        stopped = np.full(plan.chunk, steps.epochs)
-        accuracy, losses = np.full(plan.chunk, np.nan), np.full(plan.chunk, np.nan)
-        watched: list[np.ndarray] = []
-        for epoch in range(steps.epochs):
-            state = _at_rates(state, jnp.asarray(np.where(stopped > epoch, rate, 0)))
-            params, state, history = run_epochs(
-                recipe, start.keys, params, state, Own(), inputs, targets, np.int32(epoch), np.int32(1)
-            )
-            losses = np.where(stopped > epoch, np.asarray(history[0], np.float64) / y.shape[1], losses)
-            if watch is not None:
-                watched.append(accuracies(recipe.net, params, *watch, steps.dtype))
-            if index is not None and (steps.stop_at is not None or epoch + 1 == steps.epochs):
-                accuracy = accuracies(recipe.net, params, x, index, steps.dtype)
-            if index is not None and steps.stop_at is not None:
-                stopped = np.where((stopped > epoch) & (accuracy >= steps.stop_at), epoch + 1, stopped)
-                if (stopped <= epoch + 1).all():
-                    break
-        arrays = jax.tree.map(np.asarray, params)
-    return Trained(arrays, stopped, losses, accuracy, np.reshape(watched, (len(watched), plan.chunk)))
+def _planned(how: GradientInference, net: FiniteNetwork, x: np.ndarray, y: np.ndarray) -> tuple[Recipe, Plan]:
+    """What is computed, and how many members and rows at a time."""
+    size = min(how.batch_size, len(x))
+    rule = _rule(how.momentum, how.weight_decay * y.shape[1], how.power)
+    recipe = Recipe(net, "mse", rule, 1.0, 0.0, Batches(len(x), size, size, shuffle=size < len(x)))
+    with precision.scope(how.dtype):
+        plan = make_plan(recipe, member_shapes(recipe, x.shape[1:], how.dtype), x, y, 1, None)
+    return replace(recipe, batches=replace(recipe.batches, rows=plan.rows)), plan
+
+
+@dataclass(frozen=True, eq=False)
+class _Descent:
+    """Training of `chunk` members at a time on the same data."""
+
+    how: GradientInference
+    recipe: Recipe
+    chunk: int
+    x: np.ndarray
+    y: np.ndarray
+    index: np.ndarray | None
+    seed: int
+    prepared: Callable[[Params], Params]
+    watch: Labelled | None
+
+    def from_member(self, begin: int) -> Trained:
+        """The members `begin` to `begin` + `chunk` − 1."""
+        how, recipe, y, index, dtype = self.how, self.recipe, self.y, self.index, self.how.dtype
+        with precision.scope(dtype):
+            start = init_members(recipe, self.x.shape[1:], dtype, self.seed, range(begin, begin + self.chunk))
+            params = jax.tree.map(jnp.asarray, self.prepared(start.params))
+            rate = np.asarray(how.learning_rates(recipe.net, params, self.x), how.dtype) / y.shape[1]
+            state, inputs, targets = start.optimizer_state, jnp.asarray(self.x), jnp.asarray(y)
+            stopped = np.full(self.chunk, how.epochs)
+            accuracy, losses = np.full(self.chunk, np.nan), np.full(self.chunk, np.nan)
+            watched: list[np.ndarray] = []
+            for epoch in range(how.epochs):
+                state = _at_rates(state, jnp.asarray(np.where(stopped > epoch, rate, 0)))
+                params, state, history = run_epochs(
+                    recipe, start.keys, params, state, Own(), inputs, targets, np.int32(epoch), np.int32(1)
+                )
+                losses = np.where(stopped > epoch, np.asarray(history[0], np.float64) / y.shape[1], losses)
+                if self.watch is not None:
+                    watched.append(accuracies(recipe.net, params, *self.watch, dtype))
+                if index is not None and (how.stop_at is not None or epoch + 1 == how.epochs):
+                    accuracy = accuracies(recipe.net, params, self.x, index, dtype)
+                if index is not None and how.stop_at is not None:
+                    stopped = np.where((stopped > epoch) & (accuracy >= how.stop_at), epoch + 1, stopped)
+                    if (stopped <= epoch + 1).all():
+                        break
+            arrays = jax.tree.map(np.asarray, params)
+        return Trained(arrays, stopped, losses, accuracy, np.reshape(watched, (len(watched), self.chunk)))
 
 
 def member_outputs(net: FiniteNetwork, params: Params, x: np.ndarray, dtype: str) -> np.ndarray:
@@ -183,7 +295,7 @@ def accuracies(net: FiniteNetwork, params: Params, x: np.ndarray, index: np.ndar
 class _Rate(NamedTuple):
     """A member's learning rate, as optimiser state."""
 
-    rate: Any
+    rate: jax.Array
 
 
 @lru_cache(maxsize=64)
@@ -197,7 +309,9 @@ def _penalty(decay: float, power: float) -> optax.GradientTransformation:
     """Adds the gradient of (λ/p) Σ |θ|^p, λ |θ|^(p−1) sign θ."""
     slope = lambda p: p if power == 2 else jnp.sign(p) * jnp.abs(p) ** (power - 1)
 
-    def update(gradient: Any, state: Any, params: Params = None) -> tuple[Any, Any]:
+    def update(
+        gradient: optax.Updates, state: optax.OptState, params: Params = None
+    ) -> tuple[optax.Updates, optax.OptState]:
         return jax.tree.map(lambda g, p: g + decay * slope(p), gradient, params), state
 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
@@ -207,12 +321,12 @@ def _own_rate() -> optax.GradientTransformation:
     def init(params: Params) -> _Rate:
         return _Rate(jnp.zeros((), jax.tree.leaves(params)[0].dtype))
 
-    def update(gradient: Any, state: _Rate, params: Params = None) -> tuple[Any, _Rate]:
+    def update(gradient: optax.Updates, state: _Rate, params: Params = None) -> tuple[optax.Updates, _Rate]:
         return jax.tree.map(lambda g: -state.rate * g, gradient), state
 
     return optax.GradientTransformation(init, update)
 
 
-def _at_rates(state: Any, rates: jax.Array) -> Any:
+def _at_rates(state: optax.OptState, rates: jax.Array) -> optax.OptState:
     """The members' optimiser state with these learning rates."""
     return (*state[:-1], _Rate(rates))

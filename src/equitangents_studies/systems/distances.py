@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def _differences(few: np.ndarray, many: np.ndarray) -> np.ndarray:
     return few - scale * many[:m] + many[:m].sum(axis=0) / math.sqrt(m * n) - many.mean(axis=0)
 
 
-def _outputs(name: str, value: Any, x: Any) -> np.ndarray:
+def _outputs(name: str, value: FittedSystem | Numbers, x: Numbers | None) -> np.ndarray:
     if isinstance(value, FittedSystem):
         if x is None:
             raise InvalidTypeError(f"x is None, and {name} is a fitted system; expected inputs")

@@ -23,8 +23,8 @@ import jax
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.extending import Grid, Params, Signal
-from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, LocallyConnected, Relu, Sequential
+from equitangents.extending import ArrayLike, Grid, Params, Signal
+from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
 from equitangents_studies.systems.architectures import kind_of
 from equitangents_studies.systems.coupling import positions_read
 
@@ -131,8 +131,8 @@ def _fill(held: Embedded, shape: tuple[int, ...]) -> Embedded:
     """Locally connected layers as dense ones on all positions' channels."""
     positions = math.prod(shape[:-1])
     channels = shape[-1]
-    layers: list[Any] = [Flatten()]
-    params: list[Any] = [()]
+    layers: list[Layer] = [Flatten()]
+    params: list[Params] = [()]
     for layer, p in zip(held.net.layers, held.params, strict=True):
         if isinstance(layer, Flatten):
             continue
@@ -156,8 +156,8 @@ def _position_channels(held: Embedded, shape: tuple[int, ...]) -> Embedded:
     """Locally connected layers as convolutions with channels for every position."""
     positions = math.prod(shape[:-1])
     channels, wide = shape[-1], 1  # `wide` is how many times the channels the convolution's input has
-    layers: list[Any] = []
-    params: list[Any] = []
+    layers: list[Layer] = []
+    params: list[Params] = []
     for layer, p in zip(held.net.layers, held.params, strict=True):
         if isinstance(layer, LocallyConnected):
             _check_plain(layer)
@@ -182,7 +182,7 @@ def _position_channels(held: Embedded, shape: tuple[int, ...]) -> Embedded:
     return Embedded(Sequential(*layers), tuple(params))
 
 
-def _flat_bias(p: dict[str, Any]) -> dict[str, Any]:
+def _flat_bias(p: Params) -> dict[str, ArrayLike]:
     return {"b": p["b"].reshape(-1)} if "b" in p else {}
 
 
@@ -196,5 +196,5 @@ def _check_plain(layer: Conv | LocallyConnected) -> None:
         raise NetworkError(f"{layer!r} cannot be embedded; expected stride 1 and circular padding")
 
 
-def _as(reference: Any, value: np.ndarray) -> np.ndarray:
+def _as(reference: ArrayLike, value: np.ndarray) -> np.ndarray:
     return np.asarray(value, np.dtype(reference.dtype))

@@ -1,4 +1,6 @@
-"""How many samples a symmetry is worth: the same errors with it and without, measured and predicted.
+"""Groups that are no symmetry of the data although they are as large as one: conjugates by a random permutation.
+
+How many samples a symmetry is worth: the same errors with it and without, measured and predicted.
 
 The kernels of the plain network, of the one invariant under a group, under a subgroup, and under a group that is no
 symmetry of the data get the same nested training sets; `factor` is by how many times the plain one needs more samples.
@@ -13,19 +15,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from equitangents.actions import Action
-from equitangents.errors import InvalidArgumentError
-from equitangents.extending import ActionLike, Elements, Numbers, Targets, check_whole, notebook, renamed
+from equitangents.actions import Action, from_function
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.extending import ActionLike, ArrayLike, Elements, Numbers, Targets, check_whole, notebook, renamed
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate
+from equitangents_studies.systems.conventions import Step, check_confidence, check_ridge, model_name, steps
 from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
-from equitangents_studies.systems.curves import PREDICTIONS, ErrorName, LearningCurve, kernel_curve, model_name
-from equitangents_studies.systems.grams import KernelName, PoolKernel, check_ridge, symmetric_kernel
-from equitangents_studies.systems.group_grams import finite_action, group_grams
-from equitangents_studies.systems.matched_errors import (
-    apart,
+from equitangents_studies.systems.curves import ErrorName, LearningCurve, curve_of, kernel_curve
+from equitangents_studies.systems.factors import (
     bound,
     ends_of,
     jackknifed,
@@ -33,9 +33,49 @@ from equitangents_studies.systems.matched_errors import (
     measured_factor,
     number_of,
 )
-from equitangents_studies.systems.predictions_checked import Missed
-from equitangents_studies.systems.progress import Step, steps
-from equitangents_studies.systems.wrong_groups import scrambled
+from equitangents_studies.systems.grams import KernelName, PoolKernel, finite_action, group_grams, symmetric_kernel
+from equitangents_studies.systems.predictions import PREDICTIONS, Missed
+
+
+def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
+    """ρ′(g) = π⁻¹ ρ(g) π on signals (N, *shape), with a random permutation π of the positions.
+
+    Channels stay together; of vectors (N, features) the features are permuted. To an MLP this group looks as the right
+    one does; the data know nothing of it.
+
+    >>> from equitangents.actions import image_rotations
+    >>> scrambled(image_rotations(4), (8, 8, 1))
+    <action turns by 90° of images, positions scrambled of C4>
+    """
+    places = shape[:-1] if len(shape) > 1 else shape
+    pi = np.random.default_rng(check_whole("seed", seed, 0)).permutation(int(np.prod(places)))
+    back = np.argsort(pi)
+
+    def permuted(x: np.ndarray, order: np.ndarray) -> np.ndarray:
+        flat = x.reshape(len(x), len(pi), -1)
+        return flat[:, order].reshape(x.shape)
+
+    def moved(g: int, x: ArrayLike) -> np.ndarray:
+        if x.shape[1:] != shape:
+            raise ShapeError(f"x has shape {x.shape}; positions were scrambled for (N, {', '.join(map(str, shape))})")
+        return permuted(np.asarray(action(g, permuted(np.asarray(x), pi))), back)
+
+    return from_function(action.group, moved, exact=action.exact, name=f"{action.name}, positions scrambled")
+
+
+def moved_at_random(action: Action, x: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Every input moved by a random element of its own, so that the group is a symmetry of the data.
+
+    >>> from equitangents.actions import image_rotations
+    >>> moved_at_random(image_rotations(4), np.zeros((3, 8, 8, 1))).shape
+    (3, 8, 8, 1)
+    """
+    drawn = np.random.default_rng(check_whole("seed", seed, 0)).integers(action.group.order, size=len(x))
+    moved = np.array(x)
+    for g in np.unique(drawn):
+        moved[drawn == g] = np.asarray(action(int(g), x[drawn == g]))
+    return moved
+
 
 _PARTS = 10  # of the pool, each left out in turn for the interval of what is predicted
 _LEAST = 10
@@ -210,8 +250,7 @@ def exchange_rate(
         raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum' or 'inputs'")
     if error == "classification" and given.classes is None:
         raise InvalidArgumentError("error is 'classification', and the targets are numbers")
-    if not 0 < confidence < 1:
-        raise InvalidArgumentError(f"confidence is {confidence!r}; it must be between 0 and 1")
+    check_confidence(confidence)
     part = _subgroup(action, subgroup)
     other = scrambled(action, given.x.shape[1:], seed) if wrong is None else finite_action(wrong, given.x)
     with steps("Exchange rates", progress) as step:
@@ -232,7 +271,7 @@ def exchange_rate(
             matrices = PoolKernel(K)
             errors, predicted = kernel_curve(matrices, given, splits, n, check_ridge(ridge), predict)
             name = f"{model_name(net)}, {kind}"
-            curves[kind] = _curve(name, n, errors, predicted, predict, given, seed, confidence)
+            curves[kind] = curve_of(name, given, n, errors, predicted, predict, seed, confidence)
             left_out[kind] = _without_parts(matrices, given, n, ridge, predict, seed)
             step(2 + done / len(kernels), 3)
     rows = []
@@ -269,8 +308,8 @@ def _exchange(
         measured,
         predicted,
         (
-            bound(n, a.mean(axis=1), b.mean(axis=1)) if apart(a.mean(axis=1), b.mean(axis=1)) else None,
-            bound(n, plain.predicted, other.predicted) if apart(plain.predicted, other.predicted) else None,
+            bound(n, a.mean(axis=1), b.mean(axis=1)),
+            bound(n, plain.predicted, other.predicted),
         ),
         plain.missed or other.missed,
     )
@@ -291,23 +330,7 @@ def _without_parts(
     return np.array(found)
 
 
-def _curve(
-    name: str,
-    sizes: np.ndarray,
-    errors: np.ndarray,
-    predicted: np.ndarray | None,
-    prediction: str,
-    data: CurveData,
-    seed: int,
-    level: float,
-) -> LearningCurve:
-    classification = None if data.classes is None else errors[0]
-    return LearningCurve(
-        name, sizes, classification, errors[1], predicted, prediction, data.pool, data.test_inputs, seed, level
-    )
-
-
-def _subgroup(action: Action, given: Any) -> list[int] | None:
+def _subgroup(action: Action, given: Elements | None) -> list[int] | None:
     """Elements of a proper subgroup, or None where the identity is the only one."""
     group = action.group
     if given is not None:

@@ -1,18 +1,118 @@
-"""How many times the samples of one learning curve another one needs, and whether that is decided."""
+"""How many times as many samples one learning curve needs as another for the same errors, and in which words.
+
+log f = mean over errors E that both curves reach of log n₀(E) − log n₁(E), with sizes interpolated on logarithms; or
+that difference at one error, the smallest that both reach: what the better curve saves of the largest training set.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 
-from equitangents.report import plain_number
-from equitangents.statistics import Estimate, paired_mean
+from equitangents.report import format_number, plain_number, with_interval
+from equitangents.statistics import Estimate, no_interval, paired_mean
 from equitangents_studies.systems.curves import ErrorName, LearningCurve
-from equitangents_studies.systems.matched_errors import log_factor_at_end, measured_factor
+from equitangents_studies.systems.data_groups import LARGEST, data_group
+
+_EQUAL = 1e-6  # below which the logarithm of a factor is rounding
+_LEVELS = 33  # errors at which curves are compared
+_WIDE = 100  # times: ends of an interval so far apart say nothing
+
+
+def log_factor(
+    sizes: Float[np.ndarray, " sizes"], first: Float[np.ndarray, " sizes"], second: Float[np.ndarray, " sizes"]
+) -> float:
+    """log f: the first curve needs f times the samples of the second. NaN where no error is on both curves.
+
+    A curve that rises in places is taken to fall there not at all.
+
+    >>> n = np.array([10.0, 20, 40, 80])
+    >>> round(float(np.exp(log_factor(n, 1 / n, 1 / (3 * n)))), 6)
+    3.0
+    """
+    if not ((first > 0).all() and (second > 0).all()):
+        return float("nan")
+    a, b = (np.minimum.accumulate(np.log(errors)) for errors in (first, second))
+    low, high = max(a[-1], b[-1]), min(a[0], b[0])
+    if not low < high:
+        return float("nan")
+    levels = low + (high - low) * (np.arange(_LEVELS) + 0.5) / _LEVELS
+    at = [np.interp(-levels, -_strict(curve), np.log(sizes)) for curve in (a, b)]
+    return float(np.mean(at[0] - at[1]))
+
+
+def bound(
+    sizes: Float[np.ndarray, " sizes"], first: Float[np.ndarray, " sizes"], second: Float[np.ndarray, " sizes"]
+) -> float | None:
+    """What f exceeds where no error lies on both curves; negative: 1/f exceeds it; None where some error does."""
+    span = float(sizes[-1] / sizes[0])
+    if first.min() >= second.max():
+        return span
+    return -span if second.min() >= first.max() else None
+
+
+def log_factor_at_end(
+    sizes: Float[np.ndarray, " sizes"], first: Float[np.ndarray, " sizes"], second: Float[np.ndarray, " sizes"]
+) -> float:
+    """log f at the smallest error that both curves reach, the worse one with its largest training set.
+
+    Where the better curve is below that error from the start, its smallest training set is taken. NaN where an error
+    is not positive.
+
+    >>> n = np.array([10.0, 20, 40, 80])
+    >>> round(float(np.exp(log_factor_at_end(n, 1 / n, 1 / (3 * n)))), 6)
+    3.0
+    """
+    if not ((first > 0).all() and (second > 0).all()):
+        return float("nan")
+    a, b = (np.minimum.accumulate(np.log(errors)) for errors in (first, second))
+    sign, better, level = (1, b, a[-1]) if a[-1] >= b[-1] else (-1, a, b[-1])
+    needed = np.interp(-level, -_strict(better), np.log(sizes))
+    log = float(np.log(sizes[-1]) - needed)
+    return sign * log if log > _EQUAL else 0.0
+
+
+def jackknifed(log: float, without: Float[np.ndarray, " parts"], level: float) -> Estimate:
+    """exp of `log` with Student's interval of the pseudo-values; `without` each sample, or part of them, in turn."""
+    if len(without) < 2 or not (math.isfinite(log) and np.isfinite(without).all()):
+        return no_interval(math.exp(log), level)
+    spread = paired_mean((len(without) - 1) * (without.mean() - without), level)
+    return Estimate(math.exp(log), math.exp(log + spread.low), math.exp(log + spread.high), level)
+
+
+def measured_factor(
+    sizes: Float[np.ndarray, " sizes"],
+    first: Float[np.ndarray, "sizes repetitions"],
+    second: Float[np.ndarray, "sizes repetitions"],
+    level: float,
+    log: Callable[..., float] = log_factor,
+) -> Estimate:
+    """f of the mean errors of curves that share their training sets, with its jackknife interval over repetitions."""
+    rows = np.arange(first.shape[1])
+    of = lambda kept: log(sizes, first[:, kept].mean(axis=1), second[:, kept].mean(axis=1))
+    return jackknifed(of(rows), np.array([of(rows != r) for r in rows]), level)
+
+
+def number_of(e: Estimate) -> str:
+    """A factor, on the side of 1 on which it is."""
+    return format_number(e.value, e.interval, (1.0, math.inf))
+
+
+def ends_of(e: Estimate) -> str:
+    """Both ends, on the side of 1 on which they are."""
+    low, high = (format_number(end, e.interval, (1.0, math.inf)) for end in e.interval)
+    return f"{low} to {high}"
+
+
+def _strict(falling: np.ndarray) -> np.ndarray:
+    """Falling everywhere, by steps too small to matter, so that it has an inverse."""
+    return falling - 1e-12 * np.arange(len(falling))
+
 
 AS_THEY_ARE = "I"
 Key = tuple[str, str]
@@ -93,3 +193,99 @@ def _bound(span: float, a: np.ndarray, b: np.ndarray, level: float) -> float | N
     if paired_mean(a[-1] - b[0], level).low > 0:
         return span
     return -span if paired_mean(b[-1] - a[0], level).low > 0 else None
+
+
+def saved(f: Factor, n: int) -> str:
+    """Samples that the second architecture saves over the first, of n in the largest training set."""
+    a, b, times = f.first[0], f.second[0], f.times
+    if f.verdict == "undecided":
+        return f"Whether {b} saves samples over {a} is not decided{_why(f)}."
+    if f.verdict == "more":
+        return f"{b} saves no samples: it needs {_more(f)} {a}{_how_many(f)}."
+    if f.bound is not None and f.bound > 0:
+        return f"{b} saves more than {100 * (1 - 1 / f.bound):.3g} % of the samples that {a} needs."
+    if times is None:
+        return f"{b} saves samples over {a}{_how_many(f)}."
+    share, sizes = (
+        [100 * (1 - 1 / v) for v in (times.value, *times.interval)],
+        [n / v for v in (times.value, *times.interval)],
+    )
+    return (
+        f"{b} saves {share[0]:.0f} % ({share[1]:.0f} to {share[2]:.0f} %) of the samples that {a} needs: about "
+        f"{sizes[0]:,.0f} ({sizes[2]:,.0f} to {sizes[1]:,.0f}) training inputs do what {a} does with {n:,}."
+    )
+
+
+def which_symmetry(f: Factor, shape: tuple[int, ...]) -> str:
+    """Whether what the first architecture is symmetric under, and the second is not, hurts."""
+    a, b = f.first[0], f.second[0]
+    larger, smaller = (data_group(LARGEST[name[:3]], shape) for name in (a, b))
+    worse, better = (a, b) if f.verdict == "fewer" else (b, a)
+    needs = f"{worse} needs {_more(f)} {better} for the same error{_how_many(f)}"
+    if larger == smaller:
+        which = f"{a} and {b} have the same symmetry, {larger.name}"
+        if f.verdict == "undecided":
+            return f"{which}; which of them needs fewer samples is not decided{_why(f)}."
+        return f"{which}; {needs}."
+    which = f"{a} cannot tell data moved by {larger.name} from those not moved, {b} only by {smaller.name}"
+    if f.verdict == "undecided":
+        return f"{which}; whether that symmetry of {a} hurts on these data is not decided{_why(f)}."
+    return f"{which}; that symmetry of {a} {'hurts' if f.verdict == 'fewer' else 'helps'}: {needs}."
+
+
+def moved_data(f: Factor) -> str:
+    """What it costs an architecture that a group, which it notices, moved the data."""
+    name, group = f.first
+    if f.verdict == "undecided":
+        return f"Whether {name} needs more samples of data moved by {group} is not decided{_why(f)}."
+    worse, better = ("moved", "not moved") if f.verdict == "fewer" else ("not moved", "moved")
+    follows = f"what {group} destroys helps {name}" if f.verdict == "fewer" else f"what {group} destroys hurts {name}"
+    return f"Of data {worse} by {group}, {name} needs {_more(f)} those {better}{_how_many(f)}: {follows}."
+
+
+def cell(f: Factor) -> str:
+    """A factor in a table."""
+    if f.bound is not None:
+        return f"more than {f.bound:.3g}" if f.bound > 0 else f"less than {-1 / f.bound:.3g}"
+    e = f.estimate
+    if math.isnan(e.value):
+        return "none: errors are 0"
+    if f.cut:
+        return cut_off(f)
+    return f"{number_of(e)} ({ends_of(e)})" if e.has_interval else with_interval(e.value, e.interval)
+
+
+def _why(f: Factor) -> str:
+    """Why no number is decided."""
+    e = f.estimate
+    if f.bound is not None:
+        return ": one curve ends above where the other begins"
+    if math.isnan(e.value):
+        return ": some error is 0"
+    if f.cut:
+        return f": the factor is {cut_off(f)}"
+    if not e.has_interval:
+        return f": the factor is {e.value:.3g}, without an interval"
+    if not e.high < _WIDE * e.low:
+        return f": the factor is {e.value:.2g}, and its interval wider than a factor of {_WIDE}"
+    equal = e.low > 1 or e.high < 1
+    also = ", but the errors with the largest training sets may be equal" if equal and f.verdict == "undecided" else ""
+    return f": the factor is {_factor(e)}{also}"
+
+
+def _more(f: Factor) -> str:
+    """By how much the worse needs more."""
+    if f.times is not None:
+        return f"{_factor(f.times)} times the samples of"
+    if f.bound is not None and (f.bound > 0) == (f.verdict == "fewer"):
+        return f"more than {abs(f.bound):.3g} times the samples of"
+    return "more samples than"
+
+
+def _how_many(f: Factor) -> str:
+    """What is not known of a difference that is decided."""
+    return "" if _more(f) != "more samples than" else f" (how many is not decided{_why(f)})"
+
+
+def _factor(e: Estimate) -> str:
+    return f"{number_of(e)} ({ends_of(e)})"

@@ -13,14 +13,12 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.errors import InvalidArgumentError
 from equitangents.extending import ActionLike, Numbers, check_array, notebook
 from equitangents.groups import Group
 from equitangents.inference import FourierIrrep, GroupFourier, fourier_irreps
 from equitangents.kernels import KernelFunction
-from equitangents_studies.systems.grams import KernelName
-from equitangents_studies.systems.group_grams import GroupGrams, finite_action, group_grams
-from equitangents_studies.systems.progress import Step, steps
+from equitangents_studies.systems.conventions import Step, check_positive, steps
+from equitangents_studies.systems.grams import GroupGrams, KernelName, finite_action, group_grams
 
 _MIDDLE = (0.05, 0.5)  # ranks between which eigenvalues are fitted by a power law, as shares of all
 _POSITIVE = 1e-7, 1e-13  # of the largest eigenvalue: smaller ones are rounding, in float32 and float64
@@ -81,8 +79,7 @@ class KernelSpectrum:
 
     def samples_saved(self, kappa: float) -> float:
         """The plain kernel's effective dimension over the invariant one's, at κ."""
-        if not (isinstance(kappa, int | float | np.floating) and 0 < kappa < float("inf")):
-            raise InvalidArgumentError(f"kappa is {kappa!r}; expected a positive number")
+        check_positive("kappa", kappa)
         return self.effective_dimension(kappa, "plain") / self.effective_dimension(kappa, "invariant")
 
     @property
@@ -142,7 +139,7 @@ def spectrum(
     >>> [(c.name, c.multiplicity, len(c.eigenvalues)) for c in found.components]
     [('trivial', 1, 5), ('irrep 2', 2, 5), ('irrep 3', 1, 5)]
     """
-    from equitangents_studies.systems.curves import model_name
+    from equitangents_studies.systems.conventions import model_name
 
     x = np.asarray(check_array("x", x, min_rank=2))
     action = finite_action(group, x)

@@ -14,18 +14,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.extending import ArrayLike, DType, check_whole, precision, standard_normal
+from equitangents.extending import ArrayLike, DType, Params, check_whole, precision, standard_normal
 from equitangents.nn import Conv, Dense, GlobalAvgPool, Relu, Residual, Sequential
 from equitangents_studies.systems.data_groups import DataGroup
-from equitangents_studies.systems.parametrisations import like
-from equitangents_studies.systems.transformations import ChannelRotations, Transformation
+from equitangents_studies.systems.transformations import ChannelRotations, Transformation, like
 
 _TOKEN_AXIS = {"mix_in": -2, "mix_out": -1, "places": -2}  # of the parameters that have one
 
@@ -49,7 +48,7 @@ class PatchNetwork:
     width: int = 16
     outputs: int = 1
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> dict[str, Any]:
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Standard normal parameters by name; those of block i are in `blocks[i]`."""
         tokens, width = math.prod(self._grid(input_shape)), self.width
         shapes = {"embed": (self.patch**2 * input_shape[-1], width), "readout": (width, self.outputs)}
@@ -65,7 +64,7 @@ class PatchNetwork:
             drawn = lambda of: {name: draw(shape) for name, shape in of.items()}
             return drawn(shapes) | {"blocks": tuple(drawn(block) for _ in range(self.depth))}
 
-    def apply(self, params: dict[str, Any], x: ArrayLike) -> jax.Array:
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
         """Outputs of the network, (N, outputs)."""
         dtype = params["embed"].dtype
         with precision.scope(dtype):
@@ -83,7 +82,7 @@ class PatchNetwork:
             return None
         return f"{self.kind} reads all patches of {self.patch} × {self.patch} pixels by the same weights"
 
-    def coupled(self, params: dict[str, Any], tau: Transformation) -> dict[str, Any]:
+    def coupled(self, params: Params, tau: Transformation) -> Params:
         """Parameters, stacked over members or not, that make of τx what `params` make of x."""
         if tau.group.reach == "same":
             w = np.asarray(params["embed"], np.float64)
@@ -104,10 +103,10 @@ class PatchNetwork:
         full = np.broadcast_to(image[None, :, :, None], (1, *tau.shape))
         return np.asarray(self._cut(tau.moved(full)))[0, :, 0].astype(int)
 
-    def _mixed(self, block: dict[str, Any], t: Any) -> Any:
+    def _mixed(self, block: Params, t: jax.Array) -> jax.Array:
         return _times(jax.nn.relu(_times(t.swapaxes(1, 2), block["mix_in"])), block["mix_out"]).swapaxes(1, 2)
 
-    def _attended(self, block: dict[str, Any], t: Any) -> Any:
+    def _attended(self, block: Params, t: jax.Array) -> jax.Array:
         query, keys, value = (_times(t, block[name]) for name in ("query", "keys", "value"))
         weights = jax.nn.softmax(query @ keys.swapaxes(1, 2) / math.sqrt(self.width), axis=-1)
         return _times(weights @ value, block["join"])
@@ -117,7 +116,7 @@ class PatchNetwork:
             raise ShapeError(f"inputs have shape {shape}; expected (H, W, c), H and W multiples of {self.patch}")
         return shape[0] // self.patch, shape[1] // self.patch
 
-    def _cut(self, x: Any) -> Any:
+    def _cut(self, x: jax.Array) -> jax.Array:
         """(N, patches, p·p·c)."""
         rows, across = self._grid(x.shape[1:])
         p, c = self.patch, x.shape[-1]
@@ -145,6 +144,6 @@ def patch_network(
     return PatchNetwork(name, patch, depth, width, outputs)
 
 
-def _times(x: Any, w: Any) -> Any:
+def _times(x: jax.Array, w: jax.Array) -> jax.Array:
     """x W/√fan-in."""
     return x @ w / math.sqrt(w.shape[-2])

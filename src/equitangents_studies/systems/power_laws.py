@@ -17,8 +17,8 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeErr
 from equitangents.extending import Numbers, check_array, check_whole, is_whole, notebook, renamed
 from equitangents.report import FAILS, HOLDS, UNDECIDED, Decision, format_number, with_interval
 from equitangents.statistics import Estimate, no_interval, shared_level
-from equitangents_studies.systems.broken_lines import BrokenLines, fit_broken_lines
-from equitangents_studies.systems.curve_noise import Noise, measured_points
+from equitangents_studies.systems.broken_lines import BrokenLines, Noise, fit_broken_lines, measured_points
+from equitangents_studies.systems.conventions import check_confidence, check_positive
 
 MOST_SEGMENTS = 4
 _TRIED = 3  # segments up to which "auto" chooses
@@ -103,8 +103,7 @@ class PowerLaw:
 
     def at(self, size: float) -> Estimate:
         """The error at any size, with its interval; beyond the data the last power law is taken to go on."""
-        if not (isinstance(size, int | float | np.number) and 0 < size < math.inf):
-            raise InvalidArgumentError(f"size is {size!r}; expected a positive number")
+        check_positive("size", size)
         of = self._lines.level(math.log(size))
         t = self._noise.steps(self.level, self.segments)  # the height, and where the cusps are
         low, high = self._lines.interval(of, self._noise.variance, t, self._noise.shared)
@@ -117,8 +116,7 @@ class PowerLaw:
 
     def size_for(self, error: float) -> float:
         """The size at which the fitted curve falls to `error`; infinite where it never does."""
-        if not (isinstance(error, int | float | np.number) and 0 < error < math.inf):
-            raise InvalidArgumentError(f"error is {error!r}; expected a positive number")
+        check_positive("error", error)
         knots = self._lines.knots[self._lines.best]
         heights = [self._lines.value(self._lines.level(c)) for c in knots]
         below = [i for i, height in enumerate(heights) if height <= math.log(error)]
@@ -197,8 +195,7 @@ def fit_power_law(
     n = np.asarray(check_array("sizes", sizes, rank=1), np.float64)
     if not (len(n) >= 2 and (n > 0).all() and (np.diff(n) > 0).all()):
         raise InvalidArgumentError(f"sizes is {n.tolist()}; expected two or more positive sizes, increasing")
-    if not 0 < confidence < 1:
-        raise InvalidArgumentError(f"confidence is {confidence!r}; it must be between 0 and 1")
+    check_confidence(confidence)
     values = np.asarray(check_array("errors", errors, rank=(1, 2)), np.float64)
     if len(values) != len(n):
         raise ShapeError(f"errors has shape {values.shape}; expected one row for each of the {len(n)} sizes")

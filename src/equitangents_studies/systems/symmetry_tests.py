@@ -12,18 +12,19 @@ Source: Xiao & Pennington 2022, arXiv 2207.04612, section 4.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.extending import Numbers, check_array, check_whole
 from equitangents.statistics import Estimate, binomial_ends
+from equitangents_studies.systems.conventions import check_choice
 from equitangents_studies.systems.coupling import why_uncoupled
 from equitangents_studies.systems.data_groups import DataGroup
-from equitangents_studies.systems.generated import textures
-from equitangents_studies.systems.inferences import GradientInference, KernelInference
-from equitangents_studies.systems.parametrisations import check_choice
+from equitangents_studies.systems.descent import GradientInference
+from equitangents_studies.systems.generated import Sample, sample_data
+from equitangents_studies.systems.inferences import KernelInference
 from equitangents_studies.systems.system import System, fit_moved
 from equitangents_studies.systems.transformations import Transformation, transformation
 from equitangents_studies.systems.two_sample import detectable_shift, energy_test
@@ -73,21 +74,6 @@ class SymmetryResult:
 
     def __str__(self) -> str:
         return self.sentence
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Training inputs x (N, …), labels or targets y, and test inputs."""
-
-    x: np.ndarray
-    y: np.ndarray
-    x_test: np.ndarray
-
-
-def sample_data(shape: tuple[int, ...] = (8, 8, 3), classes: int = 3, *, seed: int = 0) -> Sample:
-    """60 training and 20 test inputs of tinted `textures`, which a wrong group tears apart."""
-    x, labels = textures(80, shape, classes, tint=0.8, seed=seed)
-    return Sample(x[:60], labels[:60], x[60:])
 
 
 def algorithmic_symmetry(
@@ -306,7 +292,7 @@ def _relative(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.max(np.abs(np.asarray(a, np.float64) - b)) / np.max(np.abs(b)))
 
 
-def _data(x: Any, y: Any, x_test: Any) -> Sample:
+def _data(x: Numbers | None, y: Numbers | None, x_test: Numbers | None) -> Sample:
     if x is None:
         if y is not None or x_test is not None:
             raise InvalidArgumentError("y or x_test is given without x; expected all data or none")

@@ -7,6 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
+from equitangents.ensembles import InfiniteEnsemble
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.extending import (
     FiniteNetwork,
@@ -19,15 +20,9 @@ from equitangents.extending import (
 )
 from equitangents.kernels import KernelFunction
 from equitangents_studies.systems.architectures import architecture, kind_of, with_outputs
-from equitangents_studies.systems.descent import Labelled, Trained
-from equitangents_studies.systems.inferences import (
-    GradientInference,
-    Inference,
-    KernelInference,
-    Model,
-    NetworkModel,
-    inference,
-)
+from equitangents_studies.systems.curve_data import centred_classes
+from equitangents_studies.systems.descent import GradientInference, Labelled, NetworkModel, Trained
+from equitangents_studies.systems.inferences import Inference, KernelInference, inference
 from equitangents_studies.systems.transformations import Transformation, transformation
 
 
@@ -107,16 +102,10 @@ def fit_moved(
     net = with_outputs(system.architecture, targets.shape[1])
     check_network(getattr(net, "net", net), x)
     move = system.transformation(x.shape[1:])
-    moved = move(x)
-    if isinstance(system.inference, KernelInference):
-        if watch is not None:
-            raise InvalidArgumentError("watch is given, and a kernel has no epochs; expected None")
-        model: Model = system.inference.fit(net, moved, targets, index, seed=system.seed)
-        return FittedSystem(system, move, classes, model)
     noted = None
     if watch is not None:
         noted = Labelled(np.asarray(move(watch[0])), _numbers(classes, watch[1]))
-    model = system.inference.fit(net, moved, targets, index, seed=system.seed, coupling=tau, watch=noted)
+    model = system.inference.fit(net, move(x), targets, index, seed=system.seed, coupling=tau, watch=noted)
     return FittedSystem(system, move, classes, model)
 
 
@@ -135,7 +124,7 @@ class FittedSystem:
     system: System
     transformation: Transformation
     classes: np.ndarray | None
-    model: Model
+    model: InfiniteEnsemble | NetworkModel
 
     def predict(self, x: Numbers) -> np.ndarray:
         """Outputs (N, K): the mean over members, or over infinitely many networks."""
@@ -143,6 +132,8 @@ class FittedSystem:
 
     def predict_members(self, x: Numbers) -> np.ndarray:
         """Every member's outputs, (members, N, K), of finite networks."""
+        if isinstance(self.model, InfiniteEnsemble):
+            raise InvalidArgumentError("a model of infinite width has no members to list; predict gives their mean")
         return self.model.predict_members(self.transformation(x))
 
     def classify(self, x: Numbers) -> np.ndarray:
@@ -166,7 +157,7 @@ class FittedSystem:
     @property
     def trained(self) -> Trained:
         """What became of the members in training: epochs, losses, accuracies."""
-        if not isinstance(self.model, NetworkModel):
+        if isinstance(self.model, InfiniteEnsemble):
             raise InvalidArgumentError("a kernel is not trained in epochs")
         return self.model.trained
 
@@ -179,7 +170,7 @@ def _network(value: Any) -> Any:
     raise InvalidTypeError(f"architecture is {value!r}; expected a name such as 'VEC', or a network")
 
 
-def _inference(value: Any) -> Inference:
+def _inference(value: object) -> Inference:
     if isinstance(value, str):
         return inference(value)
     if isinstance(value, KernelInference | GradientInference):
@@ -187,7 +178,7 @@ def _inference(value: Any) -> Inference:
     raise InvalidTypeError(f"inference is {value!r}; expected 'NTK', 'NNGP', 'NN' or 'NN+', or what inference() gives")
 
 
-def _targets(y: Any, samples: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+def _targets(y: Targets, samples: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """(targets (N, K), the classes, each sample's class); numbers have no classes."""
     labels = np.asarray(y)
     if labels.dtype.kind == "f":
@@ -200,10 +191,10 @@ def _targets(y: Any, samples: int) -> tuple[np.ndarray, np.ndarray | None, np.nd
     classes, index = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise InvalidArgumentError(f"y holds one class, {classes[0].item()!r}; expected at least two")
-    return np.eye(len(classes))[index] - 1 / len(classes), classes, index
+    return centred_classes(index, len(classes)), classes, index
 
 
-def _numbers(classes: np.ndarray | None, y: Any) -> np.ndarray:
+def _numbers(classes: np.ndarray | None, y: Targets) -> np.ndarray:
     """The number of each label among the classes; −1 for labels that were not in training."""
     if classes is None:
         raise InvalidArgumentError("the system was fitted to numbers; a score needs labels as y")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -88,21 +87,23 @@ def _top(diagonal: np.ndarray, beside: np.ndarray, dtype: np.dtype) -> Eigenvalu
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _lanczos(net: FiniteNetwork, steps: int, params: Params, x: Any, start: Any, mask: Any) -> Any:
+def _lanczos(
+    net: FiniteNetwork, steps: int, params: Params, x: jax.Array, start: jax.Array, mask: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """(diagonal, what stands beside it) of the tridiagonal matrix; all earlier directions are taken out twice."""
 
-    def pulled(total: Any, block: Any) -> Any:
+    def pulled(total: Params, block: tuple[jax.Array, jax.Array]) -> tuple[Params, None]:
         inputs, v = block
         gradient = jax.vjp(lambda p: net.apply(p, inputs), params)[1](v)[0]
         return jax.tree.map(jnp.add, total, gradient), None
 
-    def product(v: Any) -> Any:
+    def product(v: jax.Array) -> jax.Array:
         zero = jax.tree.map(jnp.zeros_like, params)
         gradient, _ = jax.lax.scan(pulled, zero, (x, v.reshape(start.shape)))
         push = lambda inputs: jax.jvp(lambda p: net.apply(p, inputs), (params,), (gradient,))[1]
         return (jax.lax.map(push, x) * mask).ravel()
 
-    def step(basis: Any, k: Any) -> Any:
+    def step(basis: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         w = product(basis[k])
         alpha = basis[k] @ w
         for _ in range(2):

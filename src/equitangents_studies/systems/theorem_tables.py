@@ -18,23 +18,12 @@ import numpy as np
 
 from equitangents.extending import Numbers, check_array
 from equitangents_studies.systems.architectures import ARCHITECTURES, architecture
-from equitangents_studies.systems.data_groups import NAMES, data_group
-from equitangents_studies.systems.inferences import GradientInference, KernelInference
-from equitangents_studies.systems.symmetry_tests import SymmetryResult, algorithmic_symmetry, sample_data
+from equitangents_studies.systems.data_groups import NAMES, expected_symmetry
+from equitangents_studies.systems.descent import GradientInference
+from equitangents_studies.systems.generated import sample_data
+from equitangents_studies.systems.inferences import KernelInference
+from equitangents_studies.systems.symmetry_tests import SymmetryResult, algorithmic_symmetry
 from equitangents_studies.systems.system import System
-
-LARGEST = {"FCN": "O(3d)", "LCN": "O(3)^d", "VEC": "O(3)^d", "GAP": "O(3)xI", "LAP": "O(3)xI"}
-"""The largest of the groups under which each architecture's algorithm is symmetric at infinite width."""
-
-
-def expected_symmetry(name: str, group: str, shape: tuple[int, ...], *, finite: bool) -> bool:
-    """Whether Theorem 4.1 says that the architecture's algorithm is symmetric under the group.
-
-    >>> [expected_symmetry("VEC", "O(3)^d", (8, 8, 3), finite=finite) for finite in (False, True)]
-    [True, False]
-    """
-    largest = "O(3)xI" if finite and name == "VEC" else LARGEST[name[:3]]
-    return data_group(largest, shape).holds(data_group(group, shape))
 
 
 @final

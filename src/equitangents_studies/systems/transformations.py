@@ -1,6 +1,15 @@
-"""Transformations of data: one random element of a group, applied to every signal alike.
+"""Haar-distributed orthogonal matrices: Q of the decomposition QR of a Gaussian matrix, R with a positive diagonal.
+
+Transformations of data: one random element of a group, applied to every signal alike.
 
 x ↦ τx with τ orthogonal, seeded and invertible: |τx| = |x|, τ⁻¹(τx) = x.
+
+
+Paths of transformations from the identity: t ↦ exp(−tA), A antisymmetric.
+
+A has independent Gaussian entries above its diagonal, of variance 1/(n − 1), n its size: so E|Ax|² = |x|², and t is the
+length that a signal has gone, in units of its norm. The path stays in the part of the group that is connected with the
+identity, the rotations; reflections are not on it.
 """
 
 from __future__ import annotations
@@ -13,11 +22,37 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
+import scipy.linalg.lapack
+from jaxtyping import Float
 
-from equitangents.errors import ShapeError
-from equitangents.extending import ArrayLike, Numbers, check_array, check_fits, check_whole
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.extending import ArrayLike, Numbers, check_array, check_fits, check_whole, precision
 from equitangents_studies.systems.data_groups import DataGroup, data_group
-from equitangents_studies.systems.haar import haar, haar_each
+
+
+def haar(rng: np.random.Generator, size: int) -> Float[np.ndarray, "size size"]:
+    """One matrix of O(size), made in the memory of one matrix.
+
+    Without the signs of R's diagonal, Q would have the distribution of the algorithm that makes it. Source: Mezzadri
+    2007, How to generate random matrices from the classical compact groups.
+    """
+    matrix = rng.standard_normal((size, size)).T  # LAPACK's order, so that it can overwrite
+    packed, scales, _, failed = scipy.linalg.lapack.dgeqrf(matrix, overwrite_a=1)
+    assert failed == 0, failed
+    signs = np.where(np.diagonal(packed) < 0, -1.0, 1.0)
+    matrix, _, failed = scipy.linalg.lapack.dorgqr(packed, scales, overwrite_a=1)
+    assert failed == 0, failed
+    matrix *= signs
+    return matrix
+
+
+def haar_each(rng: np.random.Generator, count: int, size: int) -> Float[np.ndarray, "count size size"]:
+    """`count` independent matrices of O(size)."""
+    matrices, triangles = np.linalg.qr(rng.standard_normal((count, size, size)))
+    signs = np.where(np.diagonal(triangles, axis1=1, axis2=2) < 0, -1.0, 1.0)
+    return matrices * signs[:, None, :]
+
 
 _ROWS = 256  # signals moved at once, in float64
 
@@ -147,6 +182,15 @@ class FullRotation(Transformation):
         return (x.reshape(len(x), -1) @ self.full.T).reshape(x.shape)
 
 
+def like(reference: ArrayLike, value: np.ndarray) -> ArrayLike:
+    """`value` as an array of the type and precision of `reference`."""
+    array = np.asarray(value, np.dtype(reference.dtype))
+    if not isinstance(reference, jax.Array):
+        return array
+    with precision.scope(array.dtype):
+        return jax.numpy.asarray(array)
+
+
 def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Transformation:
     """A random element of `group` on signals of `shape` = (*positions, channels), a function of the seed alone.
 
@@ -214,3 +258,46 @@ def rotate(x: Numbers, group: str, seed: int = 0, *, inverse: bool = False) -> A
     signals = check_array("x", x, min_rank=2, allow_empty=True)
     tau = transformation(group, signals.shape[1:], seed=seed)
     return tau.inverse(signals) if inverse else tau(signals)
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """`path(t)` is the transformation exp(−tA); `path(0)` is the identity.
+
+    `generators`: A, (1, c, c) or (d, c, c) on channels, (1, cd, cd) on all coordinates.
+    """
+
+    group: DataGroup
+    shape: tuple[int, ...]
+    generators: np.ndarray
+
+    def __call__(self, t: float) -> Transformation:
+        """The transformation at t."""
+        if not np.isfinite(t):
+            raise InvalidArgumentError(f"t is {t!r}; expected a finite number")
+        matrices = scipy.linalg.expm(-float(t) * self.generators)
+        if self.group.reach == "all":
+            return FullRotation(self.group, self.shape, matrices[0])
+        return ChannelRotations(self.group, self.shape, matrices)
+
+
+def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Path:
+    """A random path from the identity into `group`, one of "O(3)xI", "O(3)^d" and "O(3d)", on signals of `shape`.
+
+    >>> import numpy as np
+    >>> into = path("O(3)^d", (4, 4, 3), seed=0)
+    >>> x = np.random.default_rng(0).normal(size=(5, 4, 4, 3))
+    >>> bool(np.allclose(into(0.0)(x), x)), into(0.5).orthogonality_error < 1e-13
+    (True, True)
+
+    Source: Xiao & Pennington 2022, arXiv 2207.04612, figure S1; the scale of A is this library's.
+    """
+    if not shape or min(shape) < 1:
+        raise ShapeError(f"shape is {shape}; expected (*positions, channels), each at least 1")
+    kind = data_group(group, shape)
+    if kind.letter != "O" or kind.size < 2:
+        raise InvalidArgumentError(f"group is {group!r}, which is finite here: no path leads away from the identity")
+    rng = np.random.default_rng(check_whole("seed", seed, 0))
+    count = kind.positions if kind.reach == "own" else 1
+    entries = np.triu(rng.standard_normal((count, kind.size, kind.size)), 1) / np.sqrt(kind.size - 1)
+    return Path(kind, tuple(shape), entries - entries.swapaxes(1, 2))

@@ -8,13 +8,21 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
-from equitangents.report import Figure, Section, Widget, figures, format_number, palette, time_slider
+from equitangents.report import Figure, Widget, figures, format_number, palette, time_slider
 from equitangents.statistics import Estimate, bootstrap, surviving_share
 from equitangents_studies.framework.claims import after
-from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
-from equitangents_studies.toy.results import Results, Trained, largest_change, mean_size, member_sizes, violations
-from equitangents_studies.toy.settings import REGIONS, Settings
-from equitangents_studies.toy.study import plane_rotations
+from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, section
+from equitangents_studies.toy.study import (
+    REGIONS,
+    Results,
+    Settings,
+    Trained,
+    largest_change,
+    mean_size,
+    member_sizes,
+    plane_rotations,
+    violations,
+)
 
 _COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
 _TITLES = ("On the training disc", "Beyond the training disc")
@@ -26,33 +34,28 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     tables = {"violation": violation_table(results), "ensemble_size": sizes.table("relative_change")}
     turn = f"{360 / settings.rotations:.4g}°"
     sections = [
-        Section(
+        section(
             "Members and their mean",
-            [
-                f"An ensemble of {settings.members} networks learns a function that does not change under turns by "
-                f"{turn}, from {settings.train_points} points on the disc of radius 1, each shown to the networks in "
-                f"all {settings.rotations} orientations. The networks are shown on the whole square, most of which no "
-                "training point reaches."
-            ],
-            [_snapshots(settings, results, folder)],
+            f"An ensemble of {settings.members} networks learns a function that does not change under turns by "
+            f"{turn}, from {settings.train_points} points on the disc of radius 1, each shown to the networks in "
+            f"all {settings.rotations} orientations. The networks are shown on the whole square, most of which no "
+            "training point reaches.",
+            _snapshots(settings, results, folder),
         ),
-        Section(
+        section(
             "Through training time",
-            [
-                "The report of a run shows every time by a slider, beside an ensemble that saw each point in one "
-                "orientation only. Below every map stands how much a turn changes it."
-            ],
-            [_slider(settings, results)],
+            "The report of a run shows every time by a slider, beside an ensemble that saw each point in one "
+            "orientation only. Below every map stands how much a turn changes it.",
+            _slider(settings, results),
         ),
-        Section(
+        section(
             "How much a turn changes the prediction",
-            [
-                "The change is the root mean square of f(gx) − f(x) over inputs x and turns g, divided by the standard "
-                "deviation of the true function. Theory gives that of a single infinitely wide network from the "
-                "covariance of the ensemble. Averaging M independent networks divides it by √M if their expectation is "
-                "invariant, and by less if it is not: the table of claims says which of the two was found."
-            ],
-            [_over_time(settings, results, folder), _over_members(settings, results, sizes, folder)],
+            "The change is the root mean square of f(gx) − f(x) over inputs x and turns g, divided by the standard "
+            "deviation of the true function. Theory gives that of a single infinitely wide network from the "
+            "covariance of the ensemble. Averaging M independent networks divides it by √M if their expectation is "
+            "invariant, and by less if it is not: the table of claims says which of the two was found.",
+            _over_time(settings, results, folder),
+            _over_members(settings, results, sizes, folder),
         ),
     ]
     facts = {
@@ -182,7 +185,7 @@ def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figur
         "extent": (-p, p, -p, p),
         "interpolation": "bilinear",
     }
-    with panels(
+    with drawing.panels(
         folder,
         "snapshots",
         titles=titles + [""] * across * (len(rows) - 1),
@@ -220,7 +223,7 @@ def _bare(axes: Axes) -> None:
 
 
 def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with panels(
+    with drawing.panels(
         folder,
         "violation-over-time",
         titles=_TITLES,
@@ -245,7 +248,6 @@ def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figur
             axes.set_yscale("log")
             drawing.steps(axes, int(results.times[-1]))
             figures.plain_log(axes, "y")
-        drawn.legend()
     return drawn.figure
 
 
@@ -253,7 +255,7 @@ def _over_members(settings: Settings, results: Results, sizes: Records, folder: 
     surviving = surviving_share(violations(results.augmented, 0)[-1].reshape(settings.members, -1)).times(100)
     share, low, high = (format_number(v, surviving.interval) for v in (surviving.value, *surviving.interval))
     known = f"95 % interval over members {low} to {high} %" if surviving.has_interval else "no interval: few members"
-    with panels(
+    with drawing.panels(
         folder,
         "violation-over-members",
         titles=_TITLES,
@@ -274,5 +276,4 @@ def _over_members(settings: Settings, results: Results, sizes: Records, folder: 
                 axes.fill_between(at.column("members"), *at.interval, color=colour, alpha=0.25)
                 drawing.power(axes, at.column("members"), at.values[0], -0.5)
             drawing.logarithmic(axes, base=2)
-        drawn.legend()
     return drawn.figure

@@ -2,11 +2,18 @@
 
 f(r, φ) = cos(nφ) r²/(r² + 0.35) is invariant under turns by 360°/n. Claimed: no member of an augmented ensemble is
 invariant, the ensemble's mean is, at every training time, on the training disc and beyond it.
+
+Predictions of both ensembles at every time, and how much a turn changes them.
+
+A violation is f(gx) − f(x) for g ≠ e; sizes are root mean squares, in units of the true function's standard deviation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +21,135 @@ from jaxtyping import Float
 
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.statistics import Estimate, exactly, shared_level, surviving_share, t_interval
 from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import expected_squares, largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import ensemble_stage
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
-from equitangents_studies.toy.claims import claims
-from equitangents_studies.toy.results import Results, Trained
-from equitangents_studies.toy.settings import PRESETS, Settings, check_settings, training_times
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+
+REGIONS = ("on the training disc", "beyond the training disc")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`steps` are the times of the claims; `rotations` is n; `plain_members` train without augmentation, to compare;
+    points are drawn in a disc of radius 1 and a ring to `plane`, the half width of the square that is shown; `rate` is
+    a fraction of the largest stable learning rate.
+    """
+
+    rotations: int = 4
+    members: int = 400
+    plain_members: int = 100
+    width: int = 64
+    hidden_layers: int = 2
+    train_points: int = 24
+    orbit_points: int = 48
+    plane: float = 1.5
+    pixels: int = 41
+    steps: tuple[int, ...] = (0, 1, 2, 3, 2000)
+    frames: int = 18
+    rate: float = 0.5
+    W_std: float = 1.5
+    b_std: float = 0.3
+    seed: int = 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="members=500 plain_members=200 width=128 orbit_points=96",
+    paper="members=1000 plain_members=1000 width=512 orbit_points=128 pixels=81 frames=30",
+)
+
+
+def training_times(settings: Settings) -> np.ndarray:
+    """The claims' steps, and about `frames` steps in all, evenly spaced on a logarithmic scale."""
+    last = max(settings.steps)
+    spaced = np.round(np.geomspace(1, max(last, 2), settings.frames)).astype(int)
+    return np.array(sorted({0, *settings.steps, *(int(t) for t in spaced if t <= last)}))
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Sizes that statistics need; the study reads no data."""
+    at_least(settings, rotations=2, members=3, plain_members=3)
+    check(settings.plane > 1, "plane", settings.plane, "larger than 1, the radius of the training disc")
+
+
+_GROUPS = 10  # disjoint parts of the ensemble, over which the interval of its mean's change is
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Predictions of one ensemble, with or without augmentation, at every time: orbits by region (T, M, |G|, N), those
+    of infinite width (T, |G|, N), and what the page shows on the square and along a circle.
+    """
+
+    orbits: tuple[np.ndarray, np.ndarray]
+    infinite_orbits: tuple[np.ndarray, np.ndarray]
+    maps: dict[str, np.ndarray]
+    circles: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Both ensembles at every time of `times`; `expected_violation` (T,) of the augmented one, one entry per region, is
+    closed-form.
+    """
+
+    times: np.ndarray
+    learning_rate: float
+    train_x: np.ndarray
+    augmented: Trained
+    plain: Trained
+    expected_violation: tuple[np.ndarray, np.ndarray]
+    truth: dict[str, np.ndarray]
+    scale: float
+
+    def at(self, step: int) -> int:
+        """The index of a training step."""
+        return int(np.flatnonzero(self.times == step)[0])
+
+
+def violations(trained: Trained, region: int) -> np.ndarray:
+    """f(gx) − f(x) for g ≠ e, element 0: (T, M, |G| − 1, N)."""
+    y = trained.orbits[region].astype(np.float64)
+    return y[:, :, 1:] - y[:, :, :1]
+
+
+def member_sizes(results: Results, region: int, step: int) -> np.ndarray:
+    """Violation of every member, (M,)."""
+    return np.sqrt((violations(results.augmented, region)[results.at(step)] ** 2).mean(axis=(1, 2))) / results.scale
+
+
+def mean_size(results: Results, region: int, step: int) -> float:
+    """Violation of the mean of all members."""
+    d = violations(results.augmented, region)[results.at(step)].mean(axis=0)
+    return float(np.sqrt((d**2).mean()) / results.scale)
+
+
+def parts(results: Results, region: int, step: int) -> np.ndarray:
+    """Violation of the mean of each of ten disjoint parts of the ensemble, over the root mean square of members'."""
+    d = violations(results.augmented, region)[results.at(step)]
+    size = len(d) // _GROUPS
+    means = (
+        d[: _GROUPS * size].reshape(_GROUPS, size, *d.shape[1:]).mean(axis=1) if size else np.full((1, 1, 1), np.nan)
+    )
+    return np.sqrt((means**2).mean(axis=(1, 2)) / (d**2).mean())
+
+
+def surviving(results: Results, region: int, step: int, level: float) -> Estimate:
+    """Share of the members' mean square violation that averaging ever more of them would leave, in percent."""
+    d = violations(results.augmented, region)[results.at(step)]
+    return surviving_share(d.reshape(len(d), -1), confidence=level).times(100)
+
+
+def largest_change(results: Results, trained: Trained, region: int, step: int) -> Estimate:
+    """The largest violation of the closed-form mean."""
+    orbits = trained.infinite_orbits[region][results.at(step)]
+    return exactly(np.abs(orbits - orbits[:1]).max() / results.scale)
+
 
 SHOWN_MEMBERS = 12
 
@@ -154,6 +281,97 @@ def _kept(action: actions.Action, recorded: Arrays) -> Arrays:
 def _as_map(settings: Settings, values: np.ndarray) -> np.ndarray:
     """Values on the square as an image."""
     return values.reshape(*values.shape[:-1], settings.pixels, settings.pixels)
+
+
+WORK = "arXiv 2403.03103"
+_THEOREM = "theorem of emergent equivariance"
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """The four claims of the source and a control."""
+    both = tuple(range(len(REGIONS)))
+    level = shared_level(len(both) * len(settings.steps))
+    words = lambda region, step: f"{after(step)}, {REGIONS[region]}"
+    each = lambda number: Records.over(number, words, region=both, step=settings.steps)
+
+    def averaged(values: Callable[[Results, int, int], np.ndarray]) -> np.ndarray:
+        return np.mean([values(results, region, step) for region in both for step in settings.steps], axis=0)
+
+    single = t_interval(averaged(member_sizes))
+    together = settings.members // 10
+    return [
+        claim(
+            "Single members are not invariant",
+            each(lambda region, step: t_interval(member_sizes(results, region, step))),
+            aggregate=("the mean over steps and regions", single),
+            measure="Root mean square change of a member when its input is turned, relative to the standard deviation "
+            "of the true function; mean over members.",
+            covers=("members", settings.members),
+            at_least=0.01,
+            by=theirs(f"{WORK}; the bound is our choice", "slides, members at steps 0, 1, 2, 3 and 2000"),
+            holds="Augmentation alone does not make a network invariant: a turn changes one network’s answer by "
+            f"{100 * single.value:.0f} % of the true function’s standard deviation.",
+            fails="A single augmented network can be nearly invariant here; test it before training many.",
+        ),
+        claim(
+            "The ensemble mean is invariant, at initialisation and at every later step",
+            each(lambda region, step: surviving(results, region, step, level)),
+            measure="Share of the members’ mean square change that averaging over ever more members would leave "
+            "(unbiased, so it may come out negative).",
+            covers=("members", settings.members),
+            at_most=2,
+            unit="%",
+            by=theirs(f"{WORK}; the bound is our choice", _THEOREM + "; slides", "0 %"),
+            holds="Average: M networks leave about 1/√M of one network’s change, on the data and away from them, "
+            "whenever training is stopped.",
+            fails="Averaging leaves a violation that more members do not remove: train wider networks, or use "
+            "an equivariant architecture.",
+            undecided="There are too few members to tell whether averaging removes the violation: train more "
+            "before relying on it.",
+        ),
+        claim(
+            "At infinite width the mean is exactly invariant",
+            each(lambda region, step: largest_change(results, results.augmented, region, step)),
+            measure="Largest change of the closed-form mean when its input is turned, relative to the standard "
+            "deviation of the true function.",
+            covers=EXACT,
+            at_most=1e-8,
+            by=theirs(WORK, _THEOREM, "0"),
+            holds="Where its kernel matrix is affordable, the closed form gives the invariant mean without "
+            "training a network.",
+            fails="The closed form of these networks is not invariant to rounding: do not take it for the limit.",
+        ),
+        claim(
+            "Without augmentation the mean at infinite width is not invariant",
+            Records.over(
+                lambda region, step: largest_change(results, results.plain, region, step),
+                words,
+                region=both,
+                step=(max(settings.steps),),
+            ),
+            measure="The same of an ensemble that saw every training point in one orientation only, after the last "
+            "step.",
+            covers=EXACT,
+            at_least=0.01,
+            by=ours("our control"),
+            holds="The symmetry comes from the augmentation: averaging networks trained without it does not help.",
+            fails="The mean is invariant without augmentation too, so this task does not need it.",
+        ),
+        claim(
+            f"The mean of {together} members changes at most half as much under a turn as they do",
+            each(lambda region, step: t_interval(parts(results, region, step))),
+            aggregate=("the mean over steps and regions", t_interval(averaged(parts))),
+            measure=f"Root mean square change of the mean of {together} members over that of single members; mean "
+            "over ten disjoint parts of the ensemble. An invariant expectation leaves 1/√"
+            f"{together} = {together**-0.5 if together else np.nan:.3f}.",
+            covers=("parts of the ensemble", 10),
+            at_most=0.5,
+            by=theirs(f"{WORK}; the bound is our choice", "slides, members and mean at steps 0, 1, 2, 3 and 2000"),
+            holds=f"Even {together} networks, averaged, are much nearer to invariance than one of them.",
+            fails=f"Averaging {together} networks does not bring them much nearer to invariance: take another method.",
+            undecided=f"Whether averaging {together} networks halves the change is not decided: train more of them.",
+        ),
+    ]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

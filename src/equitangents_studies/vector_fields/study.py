@@ -3,6 +3,12 @@
 Vortices that a uniform stream carries along are exact solutions of the Navier–Stokes equations; learnt is how
 velocities change in a given time. Kernels on pairs of grid points: of a CNN that ends on positions, with C4 built in
 (vectors turn with the grid), with C2 alone, and with a wrong group that turns the grid and leaves the vectors.
+
+Exact solutions of the Navier–Stokes equations on a torus: vortices that a uniform stream carries along.
+
+Let v = ∇⊥ψ, ψ a sum of waves that all have the length |k|² = q. Then (v·∇)v is a gradient, and
+u(x, t) = U + e^{−νqt} v(x − Ut) solves ∂u/∂t + (u·∇)u = −∇p + νΔu, ∇·u = 0 (Taylor 1923, in a moving frame).
+Turns and reflections of the plane carry solutions to solutions, and so does the map from u(·, 0) to u(·, T).
 """
 
 from __future__ import annotations
@@ -11,12 +17,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents import actions, nn
-from equitangents_studies.common.moving_outputs.claims import saving_claims, time_claims, trained_claim
-from equitangents_studies.common.moving_outputs.growing_sets import Score, Sets
+from equitangents.report import Figure, palette
+from equitangents_studies.common.moving_outputs import page as shared
+from equitangents_studies.common.moving_outputs.claims import headline, saving_claims, time_claims, trained_claim
+from equitangents_studies.common.moving_outputs.growing_sets import SHOWN, Score, Sets
 from equitangents_studies.common.moving_outputs.kernels import Symmetry, ends_on_positions
 from equitangents_studies.common.moving_outputs.results import (
     PLAIN,
@@ -31,8 +41,61 @@ from equitangents_studies.common.moving_outputs.results import (
 from equitangents_studies.common.moving_outputs.trained import Training
 from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import Claim
-from equitangents_studies.framework.study import RunFolder, Study, at_least, check
-from equitangents_studies.vector_fields.flows import flows, waves
+from equitangents_studies.framework.page import Presentation, drawing, section
+from equitangents_studies.framework.study import RunFolder, Study, at_least, check, presets
+
+VISCOSITY = 0.3
+
+
+class Flows(NamedTuple):
+    """Velocities (N, H, W, 2), components along rows and columns: `before`, and `after` the time asked for."""
+
+    before: Float[np.ndarray, "n height width 2"]
+    after: Float[np.ndarray, "n height width 2"]
+
+
+def waves(q: int) -> Float[np.ndarray, "waves 2"]:
+    """The wave vectors with |k|² = q, one of each pair ±k.
+
+    >>> waves(5).astype(int).tolist()
+    [[1, -2], [1, 2], [2, -1], [2, 1]]
+    """
+    most = int(q**0.5)
+    every = [(a, b) for a in range(most + 1) for b in range(-most, most + 1) if a * a + b * b == q]
+    return np.array([k for k in every if k[0] > 0 or k[1] > 0], float).reshape(-1, 2)
+
+
+def flows(count: int, pixels: int, q: int, time: float, stream: float, seed: tuple[int, ...]) -> Flows:
+    """`count` flows on a torus of side 2π, on a grid of `pixels` × `pixels`.
+
+    Amplitudes of waves are Gaussian, so that a vortex turns at about unit speed; streams are uniform over the disc of
+    radius `stream`.
+    """
+    rng = np.random.default_rng(seed)
+    k = waves(q)
+    amplitudes = rng.standard_normal((count, len(k))) / np.sqrt(len(k) / 2)
+    phases = rng.uniform(0, 2 * np.pi, (count, len(k)))
+    angle, speed = rng.uniform(0, 2 * np.pi, count), stream * np.sqrt(rng.uniform(0, 1, count))
+    U = speed[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    return Flows(velocity(U, k, amplitudes, phases, pixels, 0.0), velocity(U, k, amplitudes, phases, pixels, time))
+
+
+def velocity(
+    U: Float[np.ndarray, "n 2"],
+    k: Float[np.ndarray, "waves 2"],
+    amplitudes: Float[np.ndarray, "n waves"],
+    phases: Float[np.ndarray, "n waves"],
+    pixels: int,
+    time: float,
+) -> Float[np.ndarray, "n pixels pixels 2"]:
+    """u(x, time) on the grid, for streams U and waves k."""
+    x = np.indices((pixels, pixels)) * 2 * np.pi / pixels
+    angle = np.einsum("wa,aij->wij", k, x)[None] + (phases - time * U @ k.T)[:, :, None, None]
+    q = float((k[0] ** 2).sum())
+    across = np.stack([k[:, 1], -k[:, 0]], axis=-1) / np.sqrt(q)  # perpendicular to k: free of divergence
+    v = np.einsum("nwij,wa->nija", amplitudes[:, :, None, None] * np.cos(angle), across)
+    found: np.ndarray = U[:, None, None] + np.exp(-VISCOSITY * q * time) * v
+    return found
 
 
 @dataclass(frozen=True)
@@ -61,17 +124,13 @@ class Settings:
     seed: int = 0
 
 
-PRESETS = {
-    "quick": Settings(),
-    "desk": Settings(
-        pixels=12, sizes=(1, 2, 4, 8, 16, 32), test=24, draws=20, hidden_layers=3, few=3, channels=16, trained=8,
-        members=192, steps=(1, 10, 100, 300),
-    ),
-    "paper": Settings(
-        pixels=16, sizes=(1, 2, 4, 8, 16, 32, 64), test=50, draws=20, hidden_layers=4, few=4, channels=64, trained=16,
-        members=100, steps=(1, 10, 100, 1000),
-    ),
-}  # fmt: skip
+PRESETS = presets(
+    Settings(),
+    desk="pixels=12 sizes=1,2,4,8,16,32 test=24 draws=20 hidden_layers=3 few=3 channels=16 trained=8 members=192 "
+    "steps=1,10,100,300",
+    paper="pixels=16 sizes=1,2,4,8,16,32,64 test=50 draws=20 hidden_layers=4 few=4 channels=64 trained=16 "
+    "members=100 steps=1,10,100,1000",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +234,86 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         *time_claims(one, "flows"),
         *trained_claim(results.learning, "flows"),
     ]
+
+
+_TITLES = {"squared": "Relative squared error", "divergence": "Divergence of predictions"}
+_MOST_ARROWS = 10  # along an axis
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    s, learning = settings, results.learning
+    said = (
+        f"Vortices are sums of waves with |k|² = {s.waves}, with random amplitudes and phases; a uniform stream of "
+        f"speed up to {s.stream:g} carries them along. They solve the Navier–Stokes equations exactly, with viscosity "
+        f"{VISCOSITY:g} on a torus of side 2π. Inputs are the velocities, targets their change in a time of "
+        f"{s.time:g}, which is free of divergence; the speed of the stream enters the target in a nonlinear way."
+    )
+    kernels = (
+        f"The network is a CNN of {s.hidden_layers} hidden layers, 3×3 windows, ReLU, that ends on every grid point. "
+        "With a group built in its kernel is the mean over turned copies of one flow, Θ(x, ρ(g)x′) ρ(g), where ρ(g) "
+        "turns grid and vectors. The wrong group turns the grid of the targets and leaves their vectors."
+    )
+    divergence = "Divergence: root mean square, relative to that of all derivatives of the predicted field; 0 is right."
+    few = (
+        f"Trained are {s.few} flows in all orientations with the plain kernel, the same flows with the equivariant "
+        "kernel, and with the plain kernel alone. Off the data means noise."
+    )
+    sections, tables = shared.fields_page(folder, learning, _TITLES, "flows", "flows", [said, kernels, divergence], few)
+    sections.append(section("Flows", _flows(settings, results, folder)))
+    facts = {
+        "Flows": f"{s.pixels}×{s.pixels} grid points, two components",
+        "Targets": f"up to {2 * s.sizes[-1] * s.pixels**2:,} numbers to train on",
+    }
+    found = headline({"": learning}, "flows", "vectors turn with the grid")
+    return Presentation(tables, sections, facts, *found)
+
+
+def _flows(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    learning = results.learning
+    middle = (len(learning.sizes) - 1) // 2
+    _, _, x, y = draw(settings, 0)
+    fields = (
+        ("velocity", x, palette.INK),
+        ("its change", y, palette.GREEN),
+        ("plain", learning.shown[PLAIN][middle], palette.VERMILLION),
+        ("C4 built in", learning.shown[RIGHT][middle], palette.BLUE),
+    )
+    count, every = min(SHOWN, len(x), 3), -(-x.shape[1] // _MOST_ARROWS)
+    left_out = f" One grid point in {every**2} is shown." if every > 1 else ""
+    with drawing.panels(
+        folder,
+        "flows",
+        titles=[name for name, *_ in fields] + [""] * (len(fields) * (count - 1)),
+        rows=count,
+        size=(8.6, 2.3 * count),
+        caption="Flows not trained on, how they change, and what the plain and the C4 kernel predict after "
+        f"{learning.sizes[middle]} training flows; first draw. Changes have one scale in each row.{left_out}",
+        alt="Velocities, their changes and predictions",
+    ) as drawn:
+        for j in range(count):
+            largest = float(np.sqrt((y[j] ** 2).sum(axis=-1).max()))
+            speed = float(np.sqrt((x[j] ** 2).sum(axis=-1).max()))
+            for i, (_, shown, colour) in enumerate(fields):
+                axes, field = drawn[j * len(fields) + i], np.asarray(shown[j])[::every, ::every]
+                scale = speed if i == 0 else largest
+                # columns to the right, rows downwards
+                axes.quiver(
+                    field[..., 1],
+                    -field[..., 0],
+                    color=colour.light,
+                    angles="uv",
+                    scale_units="xy",
+                    scale=scale,
+                    pivot="mid",
+                )
+                axes.set_xlim(-1, field.shape[1])
+                axes.set_ylim(-1, field.shape[0])
+                axes.set_aspect("equal")
+                axes.invert_yaxis()
+                axes.set_xticks([])
+                axes.set_yticks([])
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(

@@ -6,7 +6,7 @@ import json
 
 from equitangents import studies
 from equitangents.report import Section, Table
-from equitangents_studies.framework.panels import panels
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.study import Presentation
 from studies.small import Small
 
@@ -18,7 +18,7 @@ class Drawn(Small):
     """With a figure and a table in its report."""
 
     def present(self, settings, y, folder):
-        with panels(folder, "draws", caption="Draws * of y.", alt="Numbers in their order") as drawn:
+        with drawing.panels(folder, "draws", caption="Draws * of y.", alt="Numbers in their order") as drawn:
             drawn[0].plot(y)
         table = Table("Of 4.", ["", "OSP"], [["ensemble | mean", "3.9"]])
         sections = [Section("Numbers < 4", ["Drawn for $1."], [drawn.figure, table])]

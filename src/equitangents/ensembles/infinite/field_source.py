@@ -22,7 +22,7 @@ from equitangents.ensembles.fields.turning import TurningField, turning_symmetry
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.trained_kernel import TrainedKernel
-from equitangents.inference.memory import dense_solve_bytes
+from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")

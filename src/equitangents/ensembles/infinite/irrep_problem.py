@@ -26,9 +26,9 @@ from equitangents.ensembles.infinite.spectral_report import spectral_report
 from equitangents.ensembles.infinite.trained_kernel import Field, kernel_diagonal
 from equitangents.groups import Group
 from equitangents.inference.data_orbits import DataOrbits
+from equitangents.inference.draws import sample_on_orbits
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.irrep_process import Augmented, IrrepProcess, IrrepProjection, holds_labels
-from equitangents.inference.orbit_samples import sample_on_orbits
 from equitangents.inference.spectrum import Spectrum
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory

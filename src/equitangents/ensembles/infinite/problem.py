@@ -24,7 +24,7 @@ from equitangents.ensembles.infinite.training_matrices import TrainingMatrices, 
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
 from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.memory import dense_solve_bytes
+from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from equitangents.actions import Action
-from equitangents.inference.gaussian import sample_gaussian
+from equitangents.inference.draws import sample_gaussian
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.memory import check_memory
 from equitangents.solvers.solution import Report

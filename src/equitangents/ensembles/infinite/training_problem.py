@@ -29,9 +29,9 @@ from equitangents.ensembles.infinite.trained_kernel import TrainedKernel
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
 from equitangents.inference import augment_targets
-from equitangents.inference.gaussian import sample_gaussian
+from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
-from equitangents.inference.memory import dense_solve_bytes
+from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
 from equitangents.kernels.random_features import FeatureMap

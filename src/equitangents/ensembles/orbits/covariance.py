@@ -20,8 +20,7 @@ from equitangents.actions.named import ActionLike
 from equitangents.ensembles.fields.rows import field_rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group_maps import OrbitMap
-from equitangents.inference.draws import as_key
-from equitangents.inference.gaussian import sample_gaussian
+from equitangents.inference.draws import as_key, sample_gaussian
 from equitangents.memory import check_memory
 from equitangents.validation import check_array, check_whole
 

@@ -83,7 +83,6 @@ FITS: dict[str, Fits] = {
     "actions.subset:ActionSubset": lambda a: len(a.elements) == len(a.weights) > 0,
     "actions.vectors:LastAxisPermutation": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
     "actions.vectors:LinearAction": lambda a: _is(a._matrices, (a.group.order, *a._matrices.shape[-1:] * 2)),
-    "scale.place:ObjectPath": lambda p: re.fullmatch(r"(s3|gs|az)://[\w.-]+", p.root) is not None,
     "ensembles.fields.points:FieldPoints": lambda p: p.image.shape == p.position.shape
     and _indices(p.image, len(p.signals)) and _indices(p.position, p.count),
     "ensembles.infinite.classifier:InfiniteEnsembleClassifier": lambda e: _ensemble(e) and e.classes_.ndim == 1
@@ -111,6 +110,7 @@ FITS: dict[str, Fits] = {
     "solvers.matrices:KernelMatrix": lambda m: len(m.x) == m.size > 0 < m.tile,
     "solvers.matrices:ScaledMatrix": lambda m: _is(m.scale, (m.size,)) and m.matrix.size == m.size,
     "solvers.solution:Solution": lambda s: s.coefficients.ndim == 2,
+    "tiles.place:ObjectPath": lambda p: re.fullmatch(r"(s3|gs|az)://[\w.-]+", p.root) is not None,
 }  # fmt: skip
 """Of some kinds: whether an object is one, seen by its shapes."""
 

@@ -130,9 +130,9 @@ _TABLE = {
         "zonal_window:ZonalWindow": "coefficients (real)",
     },
     "stax": {
-        "closed_forms:Gabor": "",
-        "closed_forms:Raised": "phi Nonlinearity; offset real",
-        "closed_forms:Wave": "phase real",
+        "own_layers:Gabor": "",
+        "own_layers:Raised": "phi Nonlinearity; offset real",
+        "own_layers:Wave": "phase real",
     },
     "steerable": {
         "features:Features": "group text; entries ((int|steerable.irrep:Irrep))",
@@ -185,6 +185,8 @@ _TABLE = {
         "data_orbits:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
         "dynamics:Descent": "learning_rate real; samples int",
         "dynamics:Flow": "learning_rate real; samples int",
+        "dynamics:HeavyBall": "learning_rate real; samples int; momentum real",
+        "dynamics:Momentum": "momentum real",
         "gaussian:PriorInBasis": "vectors numbers; _matrix numbers; _is_carried bool; _rows int",
         "gaussian:TrainedProcess": "spectrum Spectrum; dynamics Dynamics; scale none|floats; targets numbers; "
         "_prior none|PriorInBasis",
@@ -195,8 +197,6 @@ _TABLE = {
         "irrep_process:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool; "
         "embedding? none|numbers",
         "irrep_process:IrrepProcess": "shared Augmented; bound real; consistent bool; blocks (IrrepBlock)",
-        "momentum:HeavyBall": "learning_rate real; samples int; momentum real",
-        "momentum:Momentum": "momentum real",
         "spectrum:Spectrum": "eigenvalues floats; vectors numbers; ridge real; ridge_unit real; resolution real; "
         "smallest real; scale real; name text",
     },
@@ -291,10 +291,13 @@ RENAMED = {
         "ensembles.infinite.solvers:Training": "ensembles.infinite.training_problem:Training",
         "ensembles.infinite.point_training:PointTraining": "ensembles.infinite.training_problem:Training",
         "ensembles.infinite.point_training:FieldSource": "ensembles.infinite.field_source:FieldSource",
+        "inference.momentum:HeavyBall": "inference.dynamics:HeavyBall",
+        "inference.momentum:Momentum": "inference.dynamics:Momentum",
         "scale.chunks:Chunks": "tiles.chunks:Chunks",
         "scale.place:ObjectPath": "tiles.place:ObjectPath",
         "scale.tiles:Work": "scale.work:Work",
         "solvers.in_time:Lanczos": "solvers.finite_time:Lanczos",
+        **{f"stax.closed_forms:{name}": f"stax.own_layers:{name}" for name in ("Gabor", "Raised", "Wave")},
     }.items()
 }
 """What older files call kinds that have moved since."""

@@ -9,8 +9,8 @@ import numpy as np
 from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly, shared_level
 from equitangents_studies.common.moving_outputs.results import RIGHT, SETS, WRONG, Learning, every_time
-from equitangents_studies.framework.claims import EXACT, Claim, after, claim
-from equitangents_studies.systems.matched_errors import ends_of, number_of
+from equitangents_studies.framework.claims import EXACT, Claim, after, claim, ours, theirs
+from equitangents_studies.systems.factors import ends_of, number_of
 
 OURS = "our question"
 THEIRS = "arXiv 2406.06504"
@@ -41,8 +41,7 @@ def saving_claims(learnings: Mapping[str, Learning], noun: str, moved: str) -> l
             measure=how,
             covers=covers,
             at_least=1,
-            origin="ours",
-            source=OURS,
+            by=ours(OURS),
             holds=f"Build the group in where {moved}. The plain kernel needs more {noun} by these factors: {said}.",
             fails=f"The group saves no {noun} somewhere; check that it is a symmetry of these data. Factors: {said}.",
             undecided=f"More draws, or other sizes than up to {largest}, would tell whether all are above 1. Factors: "
@@ -54,8 +53,7 @@ def saving_claims(learnings: Mapping[str, Learning], noun: str, moved: str) -> l
             measure="Squared error with the wrong group built in over that of the plain kernel.",
             covers=covers,
             at_least=1,
-            origin="ours",
-            source=OURS,
+            by=ours(OURS),
             holds="It is the right symmetry that helps, not averaging over a group. Errors grow by these factors: "
             f"{errors}.",
             fails=f"Averaging over a group that is no symmetry of the data helps somewhere. Factors: {errors}.",
@@ -98,10 +96,7 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
             "the copies are trained on explicitly.",
             covers=EXACT,
             at_most=ROUNDING,
-            origin="source",
-            source=THEIRS,
-            place=REVIEW,
-            stated="equal",
+            by=theirs(THEIRS, REVIEW, "equal"),
             holds="Take whichever is at hand, augmentation or architecture: the means are one and the same.",
             fails="Augmentation and the equivariant kernel differ here: their curves must be read apart.",
         ),
@@ -112,10 +107,7 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
             f"largest over times ({times}).",
             covers=EXACT,
             at_most=ROUNDING,
-            origin="source",
-            source=THEIRS,
-            place=REVIEW,
-            stated="0",
+            by=theirs(THEIRS, REVIEW, "0"),
             holds=f"Outputs move with their inputs as they should, also for {noun} unlike those of training.",
             fails="The outputs do not move as the inputs do: the network’s windows or the action are not exact.",
         ),
@@ -125,8 +117,7 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
             measure=f"The same of the plain ensemble; the smallest over times ({times}).",
             covers=EXACT,
             at_least=_SEEN,
-            origin="ours",
-            source="our control; the bound is our choice",
+            by=ours("our control; the bound is our choice"),
             holds=f"The symmetry is not learnt by itself: the error is at least {least} of the output.",
             fails=f"The plain ensemble comes to move its outputs somewhere (down to {least}): it may need no group.",
         ),
@@ -159,10 +150,7 @@ def trained_claim(learning: Learning, noun: str) -> list[Claim]:
             covers="members",
             at_most=_LEFT,
             unit="%",
-            origin="source",
-            source=EMERGENT,
-            place=f"abstract of {EMERGENT}",
-            stated="equivariant in the mean at any width",
+            by=theirs(EMERGENT, f"abstract of {EMERGENT}", "equivariant in the mean at any width"),
             holds=f"Average networks: {said}.",
             fails=f"Averaging leaves an error somewhere; look at windows and padding: {said}.",
             undecided=f"More networks would tell whether averaging leaves an error: {said}.",

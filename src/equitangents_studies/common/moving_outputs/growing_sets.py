@@ -23,7 +23,7 @@ from equitangents_studies.common.moving_outputs.kernels import (
     moved_kernels,
     moved_targets,
 )
-from equitangents_studies.systems.matched_errors import log_factor_at_end
+from equitangents_studies.systems.factors import log_factor_at_end
 
 SHOWN = 4  # test inputs whose predictions are kept for figures
 _MOST_ROWS = 2400  # of the kernel of all moved copies, which is solved as it stands

@@ -9,7 +9,7 @@ import numpy as np
 from equitangents.report import Figure, Section, Table, format_number, palette
 from equitangents_studies.common.moving_outputs.results import PLAIN, SETS, WRONG, Learning
 from equitangents_studies.common.moving_outputs.trained import MODELS
-from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, panels, table
+from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, section, table
 
 _COLOURS = (palette.INK, palette.BLUE, palette.GREEN, palette.VERMILLION)
 _MODEL_COLOURS = dict(zip(MODELS, (palette.VERMILLION, palette.BLUE, palette.INK), strict=True))
@@ -19,7 +19,7 @@ _EXACT = 1e-17  # errors of 0 are drawn here
 def scores_figure(folder: RunFolder, name: str, learning: Learning, titles: Mapping[str, str], noun: str) -> Figure:
     """A panel for each score in `titles`, a curve for each symmetry."""
     draws = len(next(iter(learning.scores["squared"].values())))
-    with panels(
+    with drawing.panels(
         folder,
         name,
         titles=tuple(titles.values()),
@@ -34,13 +34,12 @@ def scores_figure(folder: RunFolder, name: str, learning: Learning, titles: Mapp
                 place = np.array(learning.sizes) * 1.03 ** (i - 1.5)
                 drawing.estimates(axes, place, values, _COLOURS[i].light, label=title)
             drawing.logarithmic(axes, "both" if score == "squared" else "x", learning.sizes, base=2, fine=True)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 
 def times_figure(folder: RunFolder, name: str, learning: Learning) -> Figure:
     """A panel for each set, a curve for each model."""
-    with panels(
+    with drawing.panels(
         folder,
         name,
         titles=[drawing.heading(set_name) for set_name in SETS],
@@ -58,7 +57,6 @@ def times_figure(folder: RunFolder, name: str, learning: Learning) -> Figure:
                 axes.plot(drawing.places(learning.units), values, look, color=colour, lw=1.2, ms=4, label=model)
             drawing.logarithmic(axes, "y")
             drawing.time_ticks(axes, learning.units)
-        drawn.legend(drawn[0])
     return drawn.figure
 
 
@@ -68,7 +66,7 @@ def trained_figures(folder: RunFolder, name: str, learning: Learning) -> list[Fi
     if trained is None:
         return []
     steps = trained.training.steps
-    with panels(
+    with drawing.panels(
         folder,
         name,
         titles=[drawing.heading(set_name) for set_name in SETS],
@@ -87,7 +85,6 @@ def trained_figures(folder: RunFolder, name: str, learning: Learning) -> list[Fi
                 axes.plot(range(len(steps)), values, "o-", color=colour.light, lw=1.2, ms=4, label=label)
             axes.set_xticks(range(len(steps)), [f"{step:,}" for step in steps])
             axes.set_ylim(0, 1.08 * max(trained.errors(n, i)[0] for n in SETS for i in range(len(steps))))
-        drawn.legend(drawn[0])
     return [drawn.figure]
 
 
@@ -128,18 +125,18 @@ def fields_page(
     `said` introduces the first section, `few` says what is trained on in the second; `task` names the tables' rows.
     """
     sections = [
-        Section(
+        section(
             "Growing training sets",
-            said,
-            [
-                scores_figure(folder, "learning", learning, titles, noun),
-                scores_table(learning, titles, noun),
-            ],
+            *(said),
+            scores_figure(folder, "learning", learning, titles, noun),
+            scores_table(learning, titles, noun),
         ),
-        Section(
+        section(
             "Equivariance over training time",
-            [few, *trained_words(learning, titles, noun)],
-            [times_figure(folder, "times", learning), *trained_figures(folder, "trained", learning)],
+            few,
+            *trained_words(learning, titles, noun),
+            times_figure(folder, "times", learning),
+            *trained_figures(folder, "trained", learning),
         ),
     ]
     one = {task: learning}

@@ -1,0 +1,276 @@
+"""What a triple stands for: a tree of layers, whose parameters have one entry for each layer, as in neural-tangents.
+
+A `Leaf` is one function of `stax`, which may be several layers of `nn` in a row, at most one of them with parameters:
+its entry is that layer's, or () without any. A `Row` has one entry for each child, and so has a `Fan`. Between layers
+goes one signal, or several side by side, which may be several themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from equitangents import nn, precision
+from equitangents._types import DType, Params, Tree
+from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
+from equitangents.nn.layer import Layer
+from equitangents.nn.parallel import Branches, has_weights
+from equitangents.nn.sequential import chain, check_entries, run_layers
+from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.structure import Structure
+from equitangents.stax.patterns import Pattern
+
+Axes = tuple[int, int | None]  # of the batch and of the channels; None: all others
+Signals = Signal | Branches
+Beside = Structure | tuple["Beside", ...]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One layer. `axes_before` and `axes_written` are those of what goes in and comes out; None: those of the others.
+
+    `pattern`: how it reads graphs, of an `Aggregate`.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    axes_before: Axes | None = None
+    axes_written: Axes | None = None
+    pattern: Pattern | None = None
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """This one."""
+        return (self,)
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether it has parameters."""
+        return any(map(has_weights, self.layers))
+
+    def axes_after(self, before: Axes | None) -> Axes | None:
+        """The axes of the output; InvalidArgumentError where those of the input are not those that it reads."""
+        read = self.axes_before
+        if read is not None and before is not None and not _fit(before, read):
+            raise InvalidArgumentError(
+                f"{self.name} reads batch_axis={read[0]} and channel_axis={read[1]}, and the layer before it gives "
+                f"{before[0]} and {before[1]}; they must be the same"
+            )
+        return before if self.axes_written is None else self.axes_written
+
+    def readers(self, count: int) -> tuple[Node, ...]:
+        """What reads each of several inputs: it does."""
+        return (self,) * count
+
+    def signals(self, signal: Signals) -> tuple[Signals, ...]:
+        """The signals before each layer of `nn`, and after the last; NetworkError where they do not follow."""
+        return chain(self.layers, signal)  # type: ignore[arg-type]  # layers that join read several
+
+    def after(self, signal: Signals) -> Signals:
+        """What comes out."""
+        return self.signals(signal)[-1]
+
+    def flattened(self, params: Params, name: str = "params") -> tuple[Params, ...]:
+        """One entry for each layer of `nn`."""
+        return tuple(params if has_weights(layer) else empty(layer) for layer in self.layers)
+
+    def init(self, key: jax.Array, signal: Signals, dtype: DType) -> tuple[Params, Signals]:
+        """(random parameters, what comes out)."""
+        *before, last = self.signals(signal)
+        for layer, read in zip(self.layers, before, strict=True):
+            if has_weights(layer):
+                with precision.scope(dtype):
+                    return layer.init(key, read, jnp.dtype(dtype)), last  # type: ignore[arg-type]
+        return (), last
+
+    def run(self, params: Params, x: Tree, signal: Signals, beside: Beside) -> tuple[Tree, Signals, Beside]:
+        """(outputs, their signal, what goes beside them) of the finite network."""
+        if self.name == "Aggregate" and getattr(beside, "graphs", None) is None:
+            return x, signal, beside
+        flat = self.flattened(params)
+        check_entries("params", flat, self.layers)
+        signals = self.signals(signal)
+        y, after = run_layers(self.layers, flat, x, signals, beside)
+        return y, signals[-1], after
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """What a `Row` and a `Fan` have in common."""
+
+    children: tuple[Node, ...]
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """All layers, first to last."""
+        return tuple(leaf for child in self.children for leaf in child.leaves)
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether any layer has parameters."""
+        return any(child.has_weights for child in self.children)
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """How the layers read `pattern=`; None where none does."""
+        found = {leaf.pattern for leaf in self.leaves if leaf.pattern is not None}
+        if len(found) > 1:
+            raise NotImplementedError("Aggregate layers that read one pattern in several ways are not here")
+        return next(iter(found), None)
+
+    @property
+    def axes_before(self) -> Axes | None:
+        """The axes of the input, from the first layer that names any; None where none does."""
+        return next((leaf.axes_before for leaf in self.leaves if leaf.axes_before is not None), None)
+
+    def entries(self, params: Params, name: str) -> list[tuple[Params, ...]]:
+        """The parameters of each child, one entry for each of its layers of `nn`; ShapeError where there are others."""
+        if not isinstance(params, tuple | list) or len(params) != len(self.children):
+            held = f"{len(params)} entries" if isinstance(params, tuple | list) else f"a {type(params).__name__}"
+            raise ShapeError(
+                f"{name} is {held}; expected one entry for each of {len(self.children)} layers, as init_fn gives"
+            )
+        return [c.flattened(p, f"{name}[{i}]") for i, (c, p) in enumerate(zip(self.children, params, strict=True))]
+
+
+@dataclass(frozen=True)
+class Row(_Joined):
+    """Layers one after another: `serial`, `repeat`."""
+
+    name: str = "serial"
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers of `nn` that it stands for."""
+        return tuple(layer for child in self.children for layer in child.layers)
+
+    def axes_after(self, before: Axes | None) -> Axes | None:
+        """The axes of the output; InvalidArgumentError where layers do not fit one another."""
+        for child in self.children:
+            before = child.axes_after(before)
+        return before
+
+    def readers(self, count: int) -> tuple[Node, ...]:
+        """What reads each of several inputs: the first layer says."""
+        return self.children[0].readers(count) if self.children else (self,) * count
+
+    def after(self, signal: Signals) -> Signals:
+        """What comes out."""
+        for child in self.children:
+            signal = child.after(signal)
+        return signal
+
+    def flattened(self, params: Params, name: str = "params") -> tuple[Params, ...]:
+        """One entry for each layer of `nn`; ShapeError where there are not as many entries as layers."""
+        return tuple(p for part in self.entries(params, name) for p in part)
+
+    def init(self, key: jax.Array, signal: Signals, dtype: DType) -> tuple[Params, Signals]:
+        """(random parameters, what comes out)."""
+        params = []
+        for child, k in zip(self.children, jax.random.split(key, max(1, len(self.children))), strict=False):
+            held, signal = child.init(k, signal, dtype)
+            params.append(held)
+        return tuple(params), signal
+
+    def run(self, params: Params, x: Tree, signal: Signals, beside: Beside) -> tuple[Tree, Signals, Beside]:
+        """(outputs, their signal, what goes beside them) of the finite network."""
+        for i, (child, held) in enumerate(zip(self.children, params, strict=True)):
+            x, signal, beside = child.run(held, x, signal, _within(beside, i))
+        return x, signal, beside
+
+
+@dataclass(frozen=True)
+class Fan(_Joined):
+    """Layers side by side: `parallel`."""
+
+    name: str = "parallel"
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layer of `nn` that it stands for."""
+        return (nn.Parallel(*(list(child.layers) or [nn.Identity()] for child in self.children)),)
+
+    def axes_after(self, before: Axes | None) -> Axes | None:
+        """The axes of the output, which are those of its first layer."""
+        return self.children[0].axes_after(before)
+
+    def readers(self, count: int) -> tuple[Node, ...]:
+        """What reads each of several inputs: a layer each."""
+        return self.children
+
+    def parts(self, signal: Signals) -> tuple[Signals, ...]:
+        """What goes into each of the layers; NetworkError where there are not as many signals."""
+        if not isinstance(signal, Branches):
+            return (replace(signal, given=False),) * len(self.children)
+        if len(signal.parts) != len(self.children):
+            raise NetworkError(
+                f"{len(self.children)} layers side by side for {len(signal.parts)} signals; expected one for each"
+            )
+        return signal.parts
+
+    def after(self, signal: Signals) -> Signals:
+        """What comes out of all."""
+        return self._joined(signal, [c.after(s) for c, s in zip(self.children, self.parts(signal), strict=True)])
+
+    def _joined(self, signal: Signals, parts: list[Signals]) -> Branches:
+        """What comes out of each, with the weights that each part comes from."""
+        one = Branches((), (frozenset({"input"}),) * len(parts))
+        before = signal if isinstance(signal, Branches) else one
+        found = tuple(
+            frozenset({(before.stage, i)}) if child.has_weights else origin
+            for i, (child, origin) in enumerate(zip(self.children, before.origins, strict=True))
+        )
+        return Branches(tuple(parts), found, before.stage + 1)  # type: ignore[arg-type]
+
+    def flattened(self, params: Params, name: str = "params") -> tuple[Params, ...]:
+        """One entry, of `nn.Parallel`; ShapeError where there are not as many entries as layers."""
+        return (tuple(part or ((),) for part in self.entries(params, name)),)
+
+    def init(self, key: jax.Array, signal: Signals, dtype: DType) -> tuple[Params, Signals]:
+        """(random parameters, what comes out)."""
+        keys = jax.random.split(key, max(1, len(self.children)))
+        parts = zip(self.children, keys, self.parts(signal), strict=True)
+        found = [child.init(k, s, dtype) for child, k, s in parts]
+        return tuple(p for p, _ in found), self._joined(signal, [s for _, s in found])
+
+    def run(self, params: Params, x: Tree, signal: Signals, beside: Beside) -> tuple[Tree, Signals, Beside]:
+        """(outputs, their signals, what goes beside them) of the finite network."""
+        count = len(self.children)
+        xs = x if isinstance(x, tuple) else (x,) * count
+        besides = beside if isinstance(beside, tuple) else (beside,) * count
+        given = zip(self.children, params, xs, self.parts(signal), besides, strict=True)
+        found = [child.run(held, y, s, _within(b, i)) for i, (child, held, y, s, b) in enumerate(given)]
+        return tuple(f[0] for f in found), self._joined(signal, [f[1] for f in found]), tuple(f[2] for f in found)
+
+
+Node = Leaf | Row | Fan
+
+
+def signal_of(shape: tuple[int, ...]) -> Signal:
+    """The signal of inputs of shape (*grid, channels)."""
+    return Signal(Grid(shape[:-1]), shape[-1], given=True)
+
+
+def branches_of(parts: Sequence[Signals]) -> Branches:
+    """Several inputs side by side, which have nothing in common."""
+    return Branches(tuple(parts), tuple(frozenset({("input", i)}) for i in range(len(parts))))  # type: ignore[arg-type]
+
+
+def empty(layer: Layer) -> tuple[Any, ...]:
+    """The parameters of a layer without any."""
+    return tuple(tuple(empty(inner) for inner in branch) for branch in layer.inner)
+
+
+def _within(beside: Beside, i: int) -> Beside:
+    """What goes beside the i-th of several layers."""
+    return tuple(_within(part, i) for part in beside) if isinstance(beside, tuple) else beside.within(i)
+
+
+def _fit(given: Axes, read: Axes) -> bool:
+    """Whether axes may be the same: those counted from the end are known with the rank alone."""
+    pairs = zip(given, read, strict=True)
+    return all(b is None or a is None or a == b or (a < 0) != (b < 0) for a, b in pairs)

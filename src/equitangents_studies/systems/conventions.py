@@ -1,0 +1,81 @@
+"""What functions of this room share: checks of arguments, progress of long measurements, tables as files."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeGuard
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.extending import FileName, is_whole, whole_file
+
+Step = Callable[[float, float], None]
+
+
+@contextlib.contextmanager
+def steps(title: str, progress: bool | Step) -> Iterator[Step]:
+    """A function `step(done, total)`; `progress`: True for a bar on stderr, False for nothing, or called itself."""
+    if callable(progress):
+        yield progress
+        return
+    if not progress:
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task(title, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise InvalidArgumentError unless `value` is one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise InvalidArgumentError unless `confidence` is a share that an interval can cover."""
+    if not 0 < confidence < 1:
+        raise InvalidArgumentError(f"confidence is {confidence!r}; it must be between 0 and 1")
+
+
+def check_ridge(ridge: object) -> float:
+    """`ridge` as a finite number ≥ 0, or an error."""
+    if not _is_number(ridge) or not 0 <= ridge < np.inf:
+        raise InvalidArgumentError(f"ridge is {ridge!r}; expected a finite number ≥ 0")
+    return float(ridge)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, float | np.floating) or is_whole(value)
+
+
+def check_positive(name: str, value: object) -> float:
+    """`value` as a finite number above 0, or an error."""
+    if not (isinstance(value, int | float | np.number) and 0 < value < np.inf):
+        raise InvalidArgumentError(f"{name} is {value!r}; expected a positive number")
+    return float(value)
+
+
+def write_csv(table: Mapping[str, Sequence[object]], path: FileName) -> Path:
+    """Write columns by name; a number that is not there, such as the end of an interval, is left empty."""
+    with whole_file(Path(path)) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table)
+        writer.writerows(["" if v != v else v for v in row] for row in zip(*table.values(), strict=True))
+    return Path(path)
+
+
+def model_name(model: object) -> str:
+    """What results call a model: its name, if it has one, else that of its type."""
+    name = getattr(model, "name", None)
+    if isinstance(name, str):
+        return name
+    return str(getattr(model, "__name__", type(model).__name__))

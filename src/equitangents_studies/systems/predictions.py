@@ -1,0 +1,310 @@
+"""The learning curve that a kernel predicts, for a finite pool; and whether training sets show another one.
+
+Of P inputs with kernel matrix K = Σ_i Λ_i u_i u_iᵀ and targets y, n = pP are drawn without replacement and trained on
+with ridge δ. Treating all single inputs alike (the cavity argument), the mean prediction is K (K + κ)⁻¹ y with
+    κ = (δ + s)/p − s,    1/(κ + s) = (1/P) Σ_i 1/(Λ_i + κ),
+s the mean variance left at an input that was not drawn, and the mean squared error on the inputs not drawn is
+    R = (κ + s)² (1/P) Σ_i (u_iᵀ y)²/(Λ_i + κ)²  /  (1 − ((1 − p)/p) (1/P) Σ_i ((Λ_i − s)/(Λ_i + κ))²).
+For n ≪ P this omniscient estimate is that of Bordelon et al. 2020, Canatar et al. 2021 and Simon et al. 2023, n = Σ
+λ/(λ + κ′) + δ/κ′ with λ = Λ/P; at n = P it is generalised cross-validation, which Wei et al. 2022 find to hold beyond
+it.
+
+With a variance of its own for every input, s_i is what is left of input i's variance, 1/A_ii = (δ + s_i)/p with
+A = (K + diag κ)⁻¹, κ_i = (δ + s_i)/p − s_i, found by Anderson's iteration on log s. With c_i = κ_i + s_i the residuals
+of inputs that were not drawn have the mean c_i (A y)_i and the mean square r_i,
+    r_i = c_i² [ (A y)_i² + ((1 − p)/p) Σ_{j≠i} A_ij² r_j ].
+At n = P, c_i (A y)_i is the residual of leaving i out, exactly. Data with inputs that are far easier than others (all
+ones of MNIST look alike) need this; the spectrum alone does not know which inputs are easy.
+
+Both average over many inputs none of which matters alone. Where inputs nearly repeat each other they can be hundreds of
+times too low, and nothing in the spectrum tells. Training sets tell.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+from jaxtyping import Float
+
+from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
+from equitangents.extending import Numbers, check_array, check_same_length
+from equitangents.inference import decompose
+from equitangents_studies.systems.conventions import check_ridge
+
+logger = logging.getLogger("equitangents.systems")
+_FACTOR = 2.0  # by which a prediction may differ from what training sets show
+_DRAWS = 4
+_TOLERANCE = 1e-4  # of log s, largest change
+_DEPTH = 4  # steps that Anderson's iteration remembers
+_MOST = 100
+
+
+@dataclass(frozen=True, eq=False)
+class PoolSpectrum:
+    """Eigenvalues Λ of a pool's kernel matrix (P,), ascending, and the targets' power along each, Σ_outputs (u_iᵀ y)².
+
+    Made by `pool_spectrum`.
+    """
+
+    eigenvalues: Float[np.ndarray, " pool"]
+    power: Float[np.ndarray, " pool"]
+
+    @property
+    def size(self) -> int:
+        """P, the number of inputs in the pool."""
+        return len(self.eigenvalues)
+
+    def effective_ridge(self, size: float, ridge: float = 0.0) -> tuple[float, float]:
+        """(κ, s) for n = `size` inputs drawn from the pool and the ridge δ, in the units of the kernel."""
+        n, P, values = self._check(size, ridge), self.size, self.eigenvalues
+        p = n / P
+        if not values.any():  # inputs tell nothing of one another, nor of themselves
+            return ridge / p, 0.0
+        if n == P:
+            return ridge, 1 / float(np.mean(1 / (values + ridge))) - ridge
+        degrees = lambda kappa: float(np.sum(values / (values + kappa)))
+        kappa = lambda s: ridge / p + s * (1 - p) / p
+        excess = lambda log_s: n * math.exp(log_s) / (ridge + math.exp(log_s)) - degrees(kappa(math.exp(log_s)))
+        top = math.log(max(float(values.mean()), 1e-300)) + 40
+        low = top - 40
+        while excess(low) > 0 and low > top - 400:
+            low -= 20
+        s = math.exp(scipy.optimize.brentq(excess, low, top, xtol=1e-12, rtol=1e-14))
+        return kappa(s), s
+
+    def risk(self, size: float, ridge: float = 0.0) -> float:
+        """R, the mean squared error, summed over outputs, on inputs of the pool that were not drawn."""
+        kappa, s = self.effective_ridge(size, ridge)
+        p = size / self.size
+        bias = (kappa + s) ** 2 * float(np.mean(self.power / (self.eigenvalues + kappa) ** 2))
+        spread = float(np.mean(((self.eigenvalues - s) / (self.eigenvalues + kappa)) ** 2))
+        return bias / (1 - (1 - p) / p * spread)
+
+    def risks(self, sizes: Numbers, ridge: float = 0.0) -> Float[np.ndarray, " sizes"]:
+        """`risk` at many sizes."""
+        return np.array([self.risk(float(n), ridge) for n in np.asarray(sizes, np.float64)])
+
+    def _check(self, size: float, ridge: float) -> float:
+        if not (0 < size <= self.size):
+            raise InvalidArgumentError(f"size is {size!r}; the pool of {self.size} inputs tells of sizes up to its own")
+        check_ridge(ridge)
+        positive = int((self.eigenvalues > 0).sum())
+        if ridge == 0 and size >= positive:
+            raise InvalidArgumentError(
+                f"size is {size!r} and the kernel matrix has rank {positive}; without ridge the estimate is known for "
+                "smaller sizes only"
+            )
+        return float(size)
+
+
+def pool_spectrum(K: Numbers, y: Numbers) -> PoolSpectrum:
+    """Eigenvalues of the pool's kernel matrix K (P, P) and the power of its targets y, (P,) or (P, outputs).
+
+    Eigenvalues up to P·ε·Λ_max, which rounding makes of 0, count as 0; ε is that of K's own precision, if it is larger.
+
+    >>> spectrum = pool_spectrum(np.eye(4), np.array([1.0, -1.0, 1.0, -1.0]))
+    >>> spectrum.risk(2)  # nothing can be learnt of other inputs
+    1.0
+    """
+    given = check_array("K", K, rank=2)
+    K = np.asarray(given, np.float64)
+    y = np.asarray(check_array("y", y, rank=(1, 2)), np.float64)
+    if K.shape[0] != K.shape[1]:
+        raise ShapeError(f"K has shape {K.shape}; expected a square matrix")
+    check_same_length("K", K, "y", y)
+    precision = given.dtype if np.issubdtype(given.dtype, np.floating) else np.float64
+    spectrum = decompose(K, precision=precision)
+    values, power = spectrum.eigenvalues, ((spectrum.vectors.T @ y.reshape(len(y), -1)) ** 2).sum(axis=1)
+    return PoolSpectrum(np.where(values > spectrum.blur, values, 0.0), power)
+
+
+def omniscient_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.0) -> Float[np.ndarray, " sizes"]:
+    """The squared error that the spectrum predicts of kernel regression on n of the pool's inputs, for every size.
+
+    K: kernel matrix (P, P) of the pool; y: its targets, (P,) or (P, outputs); ridge: added to the diagonal, as it is,
+    not relative to it. The error is the mean over inputs that are not trained on, summed over outputs.
+
+    A few random training sets of the largest size are trained on, too: where they show another error, as they do where
+    inputs nearly repeat each other, a warning is logged.
+
+    Sources: Bordelon, Canatar & Pehlevan 2020 (arXiv 2002.02561); Simon et al. 2023 (arXiv 2110.03922); Wei, Hu &
+    Steinhardt 2022 (arXiv 2203.06176). The correction for a finite pool is ours; the module has the formula.
+
+    >>> x = np.linspace(0, 1, 40)
+    >>> K = np.exp(-np.abs(x[:, None] - x))
+    >>> omniscient_risk(K, np.sin(3 * x), [5, 10, 20]).round(4).tolist()
+    [0.0224, 0.0035, 0.0005]
+    """
+    return _checked("omniscient_risk", spectrum_risk, K, y, sizes, ridge)
+
+
+def cavity_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.0) -> Float[np.ndarray, " sizes"]:
+    """The squared error to expect of kernel regression on n of the pool's inputs, for every size.
+
+    Arguments and result as those of `omniscient_risk`; it costs about ten inversions of K for every size, and holds for
+    sizes up to the pool's own. The correction is ours; the module has the formulas. A few random training sets of the
+    largest size are trained on, too: where they show another error, a warning is logged.
+
+    >>> x = np.linspace(0, 1, 40)
+    >>> K = np.exp(-np.abs(x[:, None] - x))
+    >>> cavity_risk(K, np.sin(3 * x), [5, 10, 20]).round(4).tolist()
+    [0.0236, 0.0052, 0.001]
+    """
+    return _checked("cavity_risk", input_risk, K, y, sizes, ridge)
+
+
+def spectrum_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float) -> Float[np.ndarray, " sizes"]:
+    """As `omniscient_risk`, without training sets beside it."""
+    return pool_spectrum(K, y).risks(check_array("sizes", sizes, rank=1), ridge)
+
+
+def input_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float) -> Float[np.ndarray, " sizes"]:
+    """As `cavity_risk`, without training sets beside it."""
+    spectrum = pool_spectrum(K, y)
+    K, y = np.asarray(K, np.float64), np.asarray(y, np.float64).reshape(len(np.asarray(y)), -1)
+    found = []
+    for n in np.asarray(check_array("sizes", sizes, rank=1), np.float64):
+        _, s = spectrum.effective_ridge(float(n), ridge)
+        found.append(float(_input_risks(K, y, float(n), ridge, s).mean()))
+    return np.array(found)
+
+
+def _input_risks(
+    K: Float[np.ndarray, "pool pool"],
+    y: Float[np.ndarray, "pool outputs"],
+    size: float,
+    ridge: float,
+    start: float,
+) -> Float[np.ndarray, " pool"]:
+    """r_i, summed over outputs: the squared error at each input when it is not among the `size` that are drawn.
+
+    start: a guess of all s_i, such as the one that the spectrum gives.
+    """
+    p = size / len(K)
+    A, s = _variances(K, p, ridge, start)
+    c = (ridge + s) / p
+    own = ((c[:, None] * (A @ y)) ** 2).sum(axis=1)
+    if p == 1:
+        return own
+    spread = A**2 * ((1 - p) / p * c[:, None] ** 2)
+    np.fill_diagonal(spread, 0.0)
+    return np.asarray(scipy.linalg.solve(np.eye(len(K)) - spread, own, overwrite_a=True, check_finite=False))
+
+
+def _variances(K: np.ndarray, p: float, ridge: float, start: float) -> tuple[np.ndarray, np.ndarray]:
+    """(A, s) at the fixed point."""
+    x = np.full(len(K), np.log(max(start, 1e-300)))
+    points: list[np.ndarray] = []
+    changes: list[np.ndarray] = []
+    for _ in range(_MOST):
+        s = np.exp(x)
+        A = _inverse(K, (ridge + s) / p - s)
+        new = np.log(np.maximum(p / np.diagonal(A) - ridge, 1e-300))
+        change = new - x
+        if np.abs(change).max() <= _TOLERANCE:
+            return A, np.exp(new)
+        points, changes = [*points[-_DEPTH:], x], [*changes[-_DEPTH:], change]
+        if len(points) == 1:
+            x = new
+            continue
+        across, along = np.diff(points, axis=0).T, np.diff(changes, axis=0).T
+        x = new - (across + along) @ np.linalg.lstsq(along, change, rcond=1e-10)[0]
+    raise InvalidArgumentError(
+        f"ridge is {ridge!r}, with which the variances of {len(K)} inputs do not settle; take a larger one"
+    )
+
+
+def _inverse(K: np.ndarray, added: np.ndarray) -> np.ndarray:
+    """(K + diag added)⁻¹, symmetric and positive definite."""
+    M = K.copy(order="F")
+    M[np.diag_indices(len(M))] += added
+    factor, failed = scipy.linalg.lapack.dpotrf(M, lower=0, overwrite_a=1)
+    if failed:
+        raise NotPositiveDefiniteError(
+            f"the kernel matrix of the pool's {len(K)} inputs is not positive definite; take a larger ridge"
+        )
+    inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
+    return np.triu(inverse) + np.triu(inverse, 1).T
+
+
+@dataclass(frozen=True)
+class Missed:
+    """A size at which the prediction is more than twice too low, or too high, for every training set."""
+
+    size: int
+    predicted: float
+    measured: float
+
+    def __str__(self) -> str:
+        wrong, way = self.measured / self.predicted if self.predicted > 0 else np.inf, "low"
+        if wrong < 1:
+            wrong, way = 1 / wrong if wrong > 0 else np.inf, "high"
+        return (
+            f"{wrong:.3g} times too {way} at {self.size:,} training inputs ({self.predicted:.3g} for a measured "
+            f"{self.measured:.3g})"
+        )
+
+
+def missed(
+    sizes: Iterable[float], predicted: Float[np.ndarray, " sizes"], measured: Float[np.ndarray, "sizes draws"]
+) -> Missed | None:
+    """The size at which the prediction is furthest from the squared errors of all training sets; None if nowhere far.
+
+    Each of them, not their mean: a few hard inputs can make one training set's error many times that of another.
+    """
+    found = []
+    for n, expected, values in zip(sizes, predicted, measured, strict=True):
+        too_low, too_high = values.min() > _FACTOR * expected, _FACTOR * values.max() < expected
+        if too_low or too_high:
+            found.append(Missed(int(n), float(expected), float(values.mean())))
+    far = lambda m: abs(np.log(max(m.measured, 1e-300) / max(m.predicted, 1e-300)))
+    return max(found, key=far, default=None)
+
+
+def _drawn_errors(
+    K: Float[np.ndarray, "pool pool"], y: Float[np.ndarray, "pool outputs"], size: int, ridge: float
+) -> Float[np.ndarray, " draws"]:
+    """Squared errors, summed over outputs, of kernel regression on random training sets, on the inputs left."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(_DRAWS):
+        order = rng.permutation(len(K))
+        a, b = order[:size], order[size:]
+        inner = K[np.ix_(a, a)]
+        inner[np.diag_indices(size)] += ridge
+        singular = ridge == 0
+        weights = scipy.linalg.lstsq(inner, y[a])[0] if singular else scipy.linalg.solve(inner, y[a], assume_a="sym")
+        found.append(float(((K[np.ix_(b, a)] @ weights - y[b]) ** 2).sum(axis=1).mean()))
+    return np.array(found)
+
+
+def _checked(
+    name: str, risk: Callable[..., np.ndarray], K: Numbers, y: Numbers, sizes: Numbers, ridge: float
+) -> Float[np.ndarray, " sizes"]:
+    """What `risk` predicts; a warning is logged where that is wrong at the largest size that leaves inputs to test."""
+    risks = risk(K, y, sizes, ridge=ridge)
+    K, n = np.asarray(K, np.float64), np.asarray(sizes)
+    possible = np.flatnonzero((n >= 1) & (n <= len(K) - 1))
+    if not len(possible):
+        return risks
+    i = possible[n[possible].argmax()]
+    drawn = _drawn_errors(K, np.asarray(y, np.float64).reshape(len(K), -1), int(n[i]), ridge)
+    found = missed([int(n[i])], risks[i : i + 1], drawn[None])
+    if found is not None:
+        logger.warning(
+            "%s is %s, in the mean over %d random training sets: inputs of the pool may nearly repeat each other, or a "
+            "few decide; measure the curve instead",
+            name,
+            found,
+            _DRAWS,
+        )
+    return risks
+
+
+PREDICTIONS: Mapping[str, Callable[..., np.ndarray]] = {"spectrum": spectrum_risk, "inputs": input_risk}
+"""How learning curves are predicted, by name. They measure errors themselves, so nothing is checked beside them."""
