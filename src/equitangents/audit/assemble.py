@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import platform
 import time
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +37,7 @@ from equitangents.audit.report.sections import (
     SetResult,
 )
 from equitangents.audit.report.words import rule_said
+from equitangents.audit.report.written import versions
 from equitangents.audit.sentence import Facts, doubt, sentence
 
 
@@ -267,14 +266,8 @@ def _cited(m: Measured, found: dict[str, Any]) -> list[str]:
 
 
 def _versions(m: Measured) -> dict[str, str]:
-    """Versions of what took part."""
-    from equitangents._version import __version__
-
-    libraries = ["jax", "numpy", "scipy"]
-    own = {"torch": ["torch"], "onnx": ["onnxruntime"], "scikit-learn": ["scikit-learn"]}
-    libraries += own.get(m.task.model.kind, [])
-    found = {library: importlib.metadata.version(library) for library in libraries}
-    return {"equitangents": __version__, "python": platform.python_version(), **found}
+    own = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}.get(m.task.model.kind)
+    return versions("jax", "numpy", "scipy", *([] if own is None else [own]))
 
 
 def _settings(m: Measured) -> Settings:
