@@ -18,7 +18,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import Params, Tree
 from equitangents.audit.adapters.footprints import Footprint
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments
 from equitangents.errors import EquitangentsError
 from equitangents.nn import Sequential
 from equitangents.nn.window_layer import WindowLayer
@@ -41,7 +41,7 @@ class CallableModel(Model):
 
     def run(self, x: Tree) -> Tree:
         """What the function returns for x, or for its parts where x is a tuple."""
-        return self.function(*x) if isinstance(x, tuple) else self.function(x)
+        return self.function(*arguments(x))
 
     def double(self) -> Callable[[Any], Any]:
         """The function where JAX computes in double precision, too."""
@@ -59,7 +59,7 @@ class CallableModel(Model):
         traces = []
         for i, (name, layer) in enumerate(self.layers):
             before = keep(np.asarray(x)) if not isinstance(x, tuple | dict | list) else None
-            x = layer(*x) if i == 0 and isinstance(x, tuple) else layer(x)
+            x = layer(x) if i else layer(*arguments(x))
             traces.append(LayerTrace(name, type(layer).__name__, before, keep(np.asarray(jax.tree.leaves(x)[0]))))
         return traces
 

@@ -15,7 +15,7 @@ from equitangents import precision
 from equitangents._types import Tree
 from equitangents.audit.adapters.folding import Folded
 from equitangents.audit.adapters.footprints import Footprint, of_program
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments
 
 _TRAINS = ("train", "training", "is_training")
 _PREDICTS = ("deterministic", "use_running_average", "inference")
@@ -114,7 +114,7 @@ class LinenModel(JaxModel):
         return _traces([(_dotted(path), *rest) for path, *rest in seen if path not in inner])
 
     def _apply(self, values: Tree, x: Tree) -> Tree:
-        return self._module.apply(values, *(x if isinstance(x, tuple) else (x,)), **self._told)
+        return self._module.apply(values, *arguments(x), **self._told)
 
 
 @final
@@ -162,12 +162,12 @@ class EquinoxModel(JaxModel):
 
 
 def _one(module: Any, state: Any, x: Tree) -> Tree:
-    given = x if isinstance(x, tuple) else (x,)
+    given = arguments(x)
     return module(*given) if state is None else module(*given, state)[0]
 
 
 def _called(module: Any, x: Tree, told: dict[str, bool]) -> Tree:
-    return module(*(x if isinstance(x, tuple) else (x,)), **told)
+    return module(*arguments(x), **told)
 
 
 def _is_real(a: Any) -> bool:

@@ -164,6 +164,11 @@ class Model(ABC):
         return None
 
 
+def arguments(x: Tree) -> tuple[Tree, ...]:
+    """What a batch is to a function: a tuple is several arguments, anything else one."""
+    return x if isinstance(x, tuple) else (x,)
+
+
 def require(library: str, extra: str) -> ModuleType:
     """The module called `library`, or MissingLibraryError that names the extra to install."""
     try:

@@ -18,7 +18,7 @@ import numpy as np
 from equitangents._types import Tree
 from equitangents.audit.adapters.folding import SAMPLE, Folder
 from equitangents.audit.adapters.footprints import Footprint, largest_alive
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, require
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, require
 from equitangents.audit.contract.leaf_actions import Sizes
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 
@@ -294,8 +294,7 @@ class OnnxModel(Model):
     def stated_shapes(self, x: Tree, axes: Sequence[int] = ()) -> list[Sizes | None]:
         """The shapes that the file states, in the order of x; of dictionaries in that of their sorted names."""
         along, shapes = self._along(x, axes), {i.name: i.shape for i in self._inputs}
-        names = sorted(x) if isinstance(x, dict) else self.input_names
-        return [_batch_first(shapes.get(name), along.get(name, 0)) for name in names]
+        return [_batch_first(shapes.get(name), along.get(name, 0)) for name in self._names(x)]
 
     def run(self, x: Tree) -> Tree:
         """What the session returns: an array, or several by name."""
@@ -323,7 +322,11 @@ class OnnxModel(Model):
 
     def _along(self, x: Tree, axes: Sequence[int]) -> dict[str, int]:
         """Where every input has its batch, by name; of dictionaries in the order of their sorted names."""
-        return dict(zip(sorted(x) if isinstance(x, dict) else self.input_names, axes, strict=False))
+        return dict(zip(self._names(x), axes, strict=False))
+
+    def _names(self, x: Tree) -> list[str]:
+        """The inputs' names in the order of the arrays of x: the file's, or of a dictionary the sorted one."""
+        return sorted(x) if isinstance(x, dict) else self.input_names
 
     def _feed(self, x: Tree) -> dict[str, np.ndarray]:
         arrays = self._arrays(x)
@@ -332,7 +335,7 @@ class OnnxModel(Model):
     def _arrays(self, x: Tree) -> dict[str, Any]:
         """The inputs by name, in the file's order."""
         names = [i.name for i in self._inputs]
-        arrays = x if isinstance(x, dict) else dict(zip(names, x if isinstance(x, tuple) else (x,), strict=False))
+        arrays = x if isinstance(x, dict) else dict(zip(names, arguments(x), strict=False))
         missing = [name for name in names if name not in arrays]
         if missing or len(arrays) != len(names):
             raise InvalidArgumentError(f"the file reads {names}; x has {sorted(arrays)}")

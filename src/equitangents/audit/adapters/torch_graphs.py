@@ -17,7 +17,7 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.array_files import WHY
-from equitangents.audit.adapters.model import Keep, LayerTrace, require
+from equitangents.audit.adapters.model import Keep, LayerTrace, arguments, require
 from equitangents.audit.adapters.torch_modules import TorchModel, rounding
 from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import InvalidArgumentError, NetworkError
@@ -34,7 +34,7 @@ class TorchGraph(TorchModel):
         graph = self.module.graph
         wanted = [node.name for node in graph.nodes if node.op == "placeholder"]
         tensors = self._tensors(x, self._dtype)
-        given = dict(zip(wanted, tensors if isinstance(tensors, tuple) else (tensors,), strict=False))
+        given = dict(zip(wanted, arguments(tensors), strict=False))
         if isinstance(tensors, dict):
             given = tensors
         if set(given) != set(wanted):

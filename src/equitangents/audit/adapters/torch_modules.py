@@ -13,7 +13,7 @@ import numpy as np
 
 from equitangents._types import DType, Tree
 from equitangents.audit.adapters.footprints import Footprint
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, require
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, require
 from equitangents.audit.adapters.outputs import plain
 from equitangents.audit.contract.trees import to_numpy
 
@@ -160,9 +160,7 @@ def _changes(layer: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _call(module: Any, x: Tree) -> Tree:
-    if isinstance(x, tuple):
-        return module(*x)
-    return module(**x) if isinstance(x, dict) else module(x)
+    return module(**x) if isinstance(x, dict) else module(*arguments(x))
 
 
 def _on_host(leaf: Any) -> Any:

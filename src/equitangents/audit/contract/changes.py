@@ -58,21 +58,22 @@ class Transform:
         outputs: Callable[[Any, float], Any] | None = None,
         name: str | None = None,
     ) -> None:
-        if isinstance(fn, str) and fn not in CHANGES:
+        self.known = fn if isinstance(fn, str) else None
+        if self.known is not None and self.known not in CHANGES:
             raise InvalidArgumentError(f"fn is {fn!r}; expected a function or one of {', '.join(CHANGES)}")
-        if not isinstance(fn, str) and not callable(fn):
+        if self.known is None and not callable(fn):
             raise InvalidTypeError(f"fn is {fn!r}; expected a function fn(x, strength)")
         if outputs is not None and not callable(outputs):
             raise InvalidTypeError(f"outputs is {outputs!r}; expected a function outputs(y, strength) or None")
         self.fn, self.reference, self.outputs = fn, reference, outputs
         self.strengths = _check_strengths(strengths)
-        own = fn if isinstance(fn, str) else getattr(fn, "__name__", type(fn).__name__)
+        own = self.known or getattr(fn, "__name__", type(fn).__name__)
         self.name = name or ("the transform" if own == "<lambda>" else own)
-        self.still: float | None = CHANGES[fn][1] if isinstance(fn, str) else reference
+        self.still: float | None = reference if self.known is None else CHANGES[self.known][1]
 
     def of(self, layout: Layout | None) -> Callable[[Any, float], Any]:
         """The change of a tree of inputs; None: channels are last."""
-        if not isinstance(self.fn, str):
+        if callable(self.fn):
             return self.fn
         change = of_layout(CHANGES[self.fn][0], layout or "channels_last")
 
@@ -164,7 +165,7 @@ class Changes:
             return list(leaves)
         name, s = g
         part, transform = self.like.replaced(leaves), self.transforms[name]
-        if isinstance(transform.fn, str):  # which reads the batch first, wherever the model has it
+        if transform.known is not None:  # which reads the batch first, wherever the model has it
             part = replace(part, axes=())
         fn = transform.of(self.layout)
         return _changed(part, fn, name, s)
@@ -253,7 +254,7 @@ def changes(given: AnyAction, x: Inputs, layout: Layout | None, stated: Stated, 
     )
     at = sorted(x.keys).index(x.keys[0]) if x.keys else 0  # which array they change: the first that is given
     first = x.leaves[at]
-    placed = any(isinstance(t.fn, str) and t.fn in HAVE_PLACES for t in transforms.values())
+    placed = any(t.known in HAVE_PLACES for t in transforms.values())
     if layout is None and stated is not None and placed and not isinstance(first, Shared) and first.ndim > 2:
         layout = settled_layout([first.shape], stated[at : at + 1], True)
     return Changes(group, transforms, x, moved, layout, mask=mask)
@@ -265,10 +266,15 @@ Transforms = Transform | Sequence[Transform] | Mapping[str, Transform]
 
 def is_transforms(given: object) -> bool:
     """Whether these are transforms and no group."""
-    if isinstance(given, Mapping):
-        given = list(given.values())
-    parts = given if isinstance(given, list | tuple) else [given]
+    parts = [part for _, part in _listed(given)]
     return bool(parts) and all(isinstance(part, Transform) for part in parts)
+
+
+def _listed(given: AnyAction) -> list[tuple[str | None, Any]]:
+    """What is given, one by one, with the names of a mapping's entries."""
+    if isinstance(given, Mapping):
+        return [(str(name), part) for name, part in given.items()]
+    return [(None, part) for part in (given if isinstance(given, list | tuple) else [given])]
 
 
 def named_transforms(given: AnyAction) -> dict[str, Transform]:
@@ -277,13 +283,11 @@ def named_transforms(given: AnyAction) -> dict[str, Transform]:
         raise InvalidTypeError(
             f"transforms is {given!r}; expected equitangents.audit.Transform(...), a list of them, or a dictionary"
         )
-    if isinstance(given, Mapping):
-        return {str(name): t for name, t in given.items()}
     found: dict[str, Transform] = {}
-    for t in given if isinstance(given, list | tuple) else [given]:
-        if t.name in found:
+    for name, t in _listed(given):
+        if name is None and t.name in found:
             raise InvalidArgumentError(f"two transforms are called {t.name!r}; give them names, name=")
-        found[t.name] = t
+        found[t.name if name is None else name] = t
     return found
 
 
