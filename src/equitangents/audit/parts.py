@@ -17,10 +17,9 @@ from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.data_pass import Measured
 from equitangents.audit.interruption import Bench
-from equitangents.audit.measure.curves import curves, transform_curves
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
-from equitangents.audit.measure.input_sets import Kind, measure_set, same_predictions
+from equitangents.audit.measure.input_sets import Kind, curves, measure_set, same_predictions, transform_curves
 from equitangents.audit.measure.irreps import irreps
 from equitangents.audit.measure.layers import clear_if_equivariant, layer_errors
 from equitangents.audit.measure.lie import lie_derivatives
