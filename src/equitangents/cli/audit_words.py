@@ -6,11 +6,13 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from equitangents._types import ArrayLike
+if TYPE_CHECKING:
+    from equitangents._types import ArrayLike
+
 
 Limits = float | dict[str, float] | None
 

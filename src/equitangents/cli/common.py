@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand
 
-from equitangents._types import ArrayLike
+if TYPE_CHECKING:
+    from equitangents._types import ArrayLike
+
 
 PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents._types import ArrayLike
 from equitangents.cli import networks
 from equitangents.cli.common import PLACE, announced, stages
 
 if TYPE_CHECKING:
+    from equitangents._types import ArrayLike
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
     from equitangents.kernels import KernelFunction
 

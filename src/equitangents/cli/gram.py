@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents._types import ArrayLike
 from equitangents.cli import networks
 from equitangents.cli.common import PLACE, announced, part
 
 if TYPE_CHECKING:
+    from equitangents._types import ArrayLike
     from equitangents.kernels.cost import CostedKernel
     from equitangents.scale import GramStore
 

@@ -8,13 +8,15 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from equitangents import beside
-from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, StoreError
+
+if TYPE_CHECKING:
+    from equitangents._types import ArrayLike
 
 TABLES = (".csv", ".tsv", ".txt")
 _FORM = "images.json"  # in the folder of a model: the form of its images, and of which model

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from equitangents._types import AnyModel, Tree
+from equitangents._aliases import AnyModel, Tree
 
 if TYPE_CHECKING:
     from equitangents.audit.records import AuditedAction, OutputAction
