@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -95,13 +94,15 @@ def is_admissible(
     return is_admissible_law(outputs, action, shape, seed=seed)
 
 
-def by_layers(net: Sequential, action: Any, input_shape: tuple[int, ...], *, seed: int = 0) -> Admissible | None:
+def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...], *, seed: int = 0) -> Admissible | None:
     """`is_admissible` by windows alone; None where some layer has none, so that networks would have to be sampled."""
     moving = _moving(action, input_shape)
     return moving if isinstance(moving, Admissible) else _walked(net, *moving, input_shape, seed)
 
 
-def is_admissible_law(outputs: Outputs, action: Any, input_shape: tuple[int, ...], *, seed: int = 0) -> Admissible:
+def is_admissible_law(
+    outputs: Outputs, action: AnyAction, input_shape: tuple[int, ...], *, seed: int = 0
+) -> Admissible:
     """`is_admissible` of any networks: outputs(x) are those of independent initial ones, blocks (members, N, …).
 
     The second moments of their outputs at 4 inputs are compared with those at the inputs moved by up to 8 elements.
@@ -116,7 +117,7 @@ def _of_flax(net: object) -> bool:
     return any(c.__module__.partition(".")[0] == "flax" for c in type(net).__mro__)
 
 
-def _moving(action: Any, shape: tuple[int, ...]) -> tuple[Any, list[Any]] | Admissible:
+def _moving(action: AnyAction, shape: tuple[int, ...]) -> tuple[AnyAction, list[int]] | Admissible:
     """The action and the elements that are tried; a verdict where it is not orthogonal."""
     action = as_action("action", action, (1, *shape))
     if not hasattr(action, "group"):
@@ -127,14 +128,16 @@ def _moving(action: Any, shape: tuple[int, ...]) -> tuple[Any, list[Any]] | Admi
     return Admissible(False, None, f"{action} resamples its inputs, so that it is not orthogonal on them", exact=True)
 
 
-def _elements(action: Any) -> list[Any]:
+def _elements(action: AnyAction) -> list[int]:
     order = getattr(action.group, "order", None)
     if order is None:
         raise InvalidArgumentError(f"action is of {action.group}; expected a finite group or a quadrature of one")
     return [int(g) for g in np.unique(np.linspace(0, order - 1, min(order, _ELEMENTS)).astype(int))]
 
 
-def _walked(net: Sequential, action: Any, elements: list[Any], shape: tuple[int, ...], seed: int) -> Admissible | None:
+def _walked(
+    net: Sequential, action: AnyAction, elements: list[int], shape: tuple[int, ...], seed: int
+) -> Admissible | None:
     """The verdict layer by layer; None where a layer's law is not that of a linear map with windows."""
     rng = np.random.default_rng(seed)
     signals = net.signals(shape)
@@ -161,8 +164,8 @@ def _moved(
     block: LinearBlock,
     before: Signal,
     after: Signal,
-    action: Any,
-    elements: list[Any],
+    action: AnyAction,
+    elements: list[int],
     moves: list[np.ndarray] | None,
     rng: np.random.Generator,
 ) -> list[np.ndarray] | str:
@@ -213,7 +216,7 @@ def _candidates(own: np.ndarray, turned: np.ndarray, after: Signal, before: np.n
         yield from (np.asarray(row) for row in np.asarray(after.positions.group.table))
 
 
-def _sampled(outputs: Outputs, action: Any, elements: list[Any], shape: tuple[int, ...], seed: int) -> Admissible:
+def _sampled(outputs: Outputs, action: AnyAction, elements: list[int], shape: tuple[int, ...], seed: int) -> Admissible:
     """Second moments of outputs of initial networks, before and after a move, member by member."""
     rng = np.random.default_rng(seed)
     x = np.stack([_striped(rng, shape, i) for i in range(4)]).astype(np.float32)

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import DType, Params
+from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.kernels.structured import Attend
 from equitangents.nn.layer import Layer, check_scale
@@ -86,7 +86,7 @@ class Attention(Layer):
         """Attention that reads no missing positions."""
         return structure.after(self._attended(params, x, structure.mask), structure.mask)
 
-    def _attended(self, params: Params, x: Any, mask: Any) -> Any:
+    def _attended(self, params: Params, x: jax.Array, mask: ArrayLike | None) -> jax.Array:
         shape, flat = x.shape, x.reshape((x.shape[0], -1, x.shape[-1]))
         keys = jnp.einsum("npc,hcd->hnpd", flat, params["key"])
         queries = jnp.einsum("npc,hcd->hnpd", flat, params.get("query", params["key"]))
@@ -102,7 +102,7 @@ class Attention(Layer):
         y = y + self.b_std * params["b"] if "b" in params else y
         return y.reshape((*shape[:-1], self.channels))
 
-    def _weights(self, logits: Any, there: Any) -> Any:
+    def _weights(self, logits: jax.Array, there: ArrayLike | None) -> jax.Array:
         if self.mechanism == "softmax":
             if there is None:
                 return jax.nn.softmax(logits, axis=-1)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
-from typing import Any
 
 import jax
 import numpy as np
@@ -60,7 +59,7 @@ def _tell(why: str) -> None:
     logger.info("convolutions are trained as patches and matrix products, not by the compiled loops: %s", why)
 
 
-def window_product(x: Any, w: Any, box: Box, instruction_set: int = -1) -> Any:
+def window_product(x: jax.Array, w: jax.Array, box: Box, instruction_set: int = -1) -> jax.Array:
     """x (N, *grid, c) and w (|S|·c, outputs) to (N, *out, outputs).
 
     `instruction_set` numbers one of `engines.cpu.library.instruction_sets()`; -1 is the best.
@@ -77,16 +76,20 @@ def window_product(x: Any, w: Any, box: Box, instruction_set: int = -1) -> Any:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _product(numbers: tuple[int, ...], instruction_set: int, x: Any, w: Any) -> Any:
+def _product(numbers: tuple[int, ...], instruction_set: int, x: jax.Array, w: jax.Array) -> jax.Array:
     shape = (len(x), *numbers[4:6], numbers[1])
     return _call("outputs", shape, numbers, instruction_set, len(x), x, w)
 
 
-def _forth(numbers: tuple[int, ...], instruction_set: int, x: Any, w: Any) -> Any:
+def _forth(
+    numbers: tuple[int, ...], instruction_set: int, x: jax.Array, w: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     return _product(numbers, instruction_set, x, w), (x, w)
 
 
-def _back(numbers: tuple[int, ...], instruction_set: int, saved: Any, y: Any) -> Any:
+def _back(
+    numbers: tuple[int, ...], instruction_set: int, saved: tuple[jax.Array, jax.Array], y: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     x, w = saved
     return (
         _call("to_inputs", x.shape, numbers, instruction_set, len(x), y, w),
@@ -98,8 +101,13 @@ _product.defvjp(_forth, _back)
 
 
 def _call(
-    product: str, shape: tuple[int, ...], numbers: tuple[int, ...], instruction_set: int, samples: int, *arrays: Any
-) -> Any:
+    product: str,
+    shape: tuple[int, ...],
+    numbers: tuple[int, ...],
+    instruction_set: int,
+    samples: int,
+    *arrays: jax.Array,
+) -> jax.Array:
     result = jax.ShapeDtypeStruct(shape, arrays[0].dtype)
     run = jax.ffi.ffi_call(_registered(product, arrays[0].dtype.name), result, vmap_method="expand_dims")
     return run(*arrays, geometry=np.array((samples, *numbers), np.int64), instructions=np.int64(instruction_set))
@@ -109,6 +117,6 @@ def _call(
 def _registered(product: str, dtype: str) -> str:
     """The name under which JAX knows one of the products for `dtype`."""
     symbol = f"eqt_window_{product}_{_TYPES[dtype]}"
-    handler: Any = getattr(library(), symbol)
+    handler = getattr(library(), symbol)
     jax.ffi.register_ffi_target(f"equitangents_{symbol}", jax.ffi.pycapsule(handler), platform="cpu")
     return f"equitangents_{symbol}"

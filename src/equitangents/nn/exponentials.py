@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -109,6 +108,6 @@ class Exponential(Nonlinearity):
         return self.function(x)
 
 
-def _check_positive(gamma: Any) -> None:
+def _check_positive(gamma: object) -> None:
     if not check_number("gamma", gamma) > 0:
         raise InvalidArgumentError(f"gamma is {gamma!r}; expected a positive number")

@@ -9,8 +9,6 @@ translations alone it is the ordinary network itself.
 
 from __future__ import annotations
 
-from typing import Any
-
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.translation_group import TranslationGroup
 from equitangents.kernels.program import Box, GroupFibres, Op, Pool
@@ -53,7 +51,7 @@ def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: G
     return tuple(ops)
 
 
-def symmetric_box(window: Any, group: Group) -> Box | None:
+def symmetric_box(window: object, group: Group) -> Box | None:
     """The box `window` on the group's grid if rotations and reflections map it to itself; None otherwise."""
     if not (isinstance(group, WallpaperGroup | TranslationGroup) and isinstance(window, tuple)):
         return None

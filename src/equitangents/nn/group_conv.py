@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 
-from equitangents._types import DType, Params
+from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.program import Affine, Op
 from equitangents.nn.folding import symmetric_box
-from equitangents.nn.group_windows import freeze_weights, freeze_window
+from equitangents.nn.group_windows import WindowLike, freeze_weights, freeze_window
 from equitangents.nn.layer import Layer, check_scale
 from equitangents.nn.rotation_conv import RotationConvolution
 from equitangents.nn.signal import OnGroup, OnRotations, Positions, Signal
 from equitangents.nn.table_conv import TableConvolution
-from equitangents.nn.zonal_window import ZonalWindow, zonal_window
+from equitangents.nn.zonal_window import ZonalWindow, ZonalWindowLike, zonal_window
 from equitangents.validation import check_whole
 
 
@@ -36,16 +37,18 @@ class GroupConv(Layer):
     """
 
     channels: int
-    window: Any = "full"
-    rotations: Any = None
-    weights: Any = None
+    window: WindowLike | ZonalWindowLike = "full"
+    rotations: Sequence[int | tuple[int, int]] | None = None
+    weights: Sequence[float] | np.ndarray | None = None
     W_std: float = 1.0
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
         check_whole("channels", self.channels, 1)
-        zonal = callable(self.window) or isinstance(self.window, ZonalWindow)
-        object.__setattr__(self, "window", zonal_window(self.window) if zonal else freeze_window(self.window))
+        if callable(self.window) or isinstance(self.window, ZonalWindow):
+            object.__setattr__(self, "window", zonal_window(self.window))
+        else:
+            object.__setattr__(self, "window", freeze_window(cast(WindowLike, self.window)))
         object.__setattr__(self, "weights", freeze_weights(self.weights))
         object.__setattr__(self, "rotations", _freeze_rotations(self.rotations))
         check_scale("W_std", self.W_std)
@@ -91,7 +94,7 @@ def _(positions: OnRotations, layer: GroupConv) -> RotationConvolution:
     return RotationConvolution(layer, positions.group)
 
 
-def _freeze_rotations(rotations: Any) -> tuple[tuple[int, int], ...] | None:
+def _freeze_rotations(rotations: Tree) -> tuple[tuple[int, int], ...] | None:
     if rotations is None:
         return None
     try:

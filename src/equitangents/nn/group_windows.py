@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.validation import is_whole
 
@@ -22,15 +23,15 @@ class ConvolutionSettings(Protocol):
         """Features that come out."""
 
     @property
-    def window(self) -> Any:
+    def window(self) -> Tree:
         """A box, `Elements`, "full" or a zonal window."""
 
     @property
-    def rotations(self) -> tuple[tuple[int, int], ...] | None:
+    def rotations(self) -> Tree:
         """(rotation, reflection) of a box's elements; None: all."""
 
     @property
-    def weights(self) -> tuple[float, ...] | None:
+    def weights(self) -> Sequence[float] | np.ndarray | None:
         """The profile over the window; None: uniform."""
 
     @property
@@ -52,7 +53,11 @@ class Elements:
     numbers: tuple[int, ...]
 
 
-def freeze_window(window: Any) -> Any:
+WindowLike = str | Sequence[int] | np.ndarray | Elements
+"""A box of sizes (a tuple), a list of numbers of elements, or "full"."""
+
+
+def freeze_window(window: WindowLike) -> str | tuple[int, ...] | Elements:
     """A hashable form of what the user gave: "full", a box (a tuple), or an explicit list."""
     if isinstance(window, Elements) or (isinstance(window, str) and window == "full"):
         return window

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import ArrayLike, DType, Params
+from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
@@ -124,13 +124,13 @@ class ParameterFree(Layer):
 PARAMETRISATIONS = ("ntk", "standard")
 
 
-def described(layer: Any) -> str:
+def described(layer: Tree) -> str:
     """The constructor's call; of fields without `repr`, those that are not at their default."""
     shown = [f for f in fields(layer) if f.repr or getattr(layer, f.name) != f.default]
     return f"{type(layer).__name__}({', '.join(f'{f.name}={getattr(layer, f.name)!r}' for f in shown)})"
 
 
-def check_parametrisation(value: Any, bias: Any = None, width_scale: Any = 1.0) -> None:
+def check_parametrisation(value: object, bias: object = None, width_scale: object = 1.0) -> None:
     """Raise InvalidArgumentError unless it is known, and what goes with it fits."""
     if value not in PARAMETRISATIONS:
         raise InvalidArgumentError(f"parametrisation is {value!r}; expected 'ntk' or 'standard'")
@@ -168,7 +168,9 @@ class Weights:
             return Affine(self.W_std**2, self.b_std**2)
         return RatedAffine(self.W_std**2, self.b_std**2, fan_in / self.width_scale, float(self.has_bias))
 
-    def init(self, key: jax.Array, shape: tuple[int, ...], bias_shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
+    def init(
+        self, key: jax.Array, shape: tuple[int, ...], bias_shape: tuple[int, ...], dtype: DType
+    ) -> dict[str, jax.Array]:
         """Standard normal weights, and a bias if it has any effect."""
         w_key, b_key = jax.random.split(key)
         params = {"w": standard_normal(w_key, shape, dtype)}
@@ -179,13 +181,13 @@ class Weights:
             params = {name: value * scales[name] for name, value in params.items()}
         return params
 
-    def scaled(self, params: dict[str, Any], fan_in: int) -> Any:
+    def scaled(self, params: dict[str, jax.Array], fan_in: int) -> jax.Array:
         """The weights as they multiply inputs, W_std/√fan_in · W."""
         if self.parametrisation == "standard":
             return params["w"] if self.width_scale == 1 else params["w"] / math.sqrt(self.width_scale)
         return params["w"] * (self.W_std / math.sqrt(fan_in))
 
-    def multiply(self, params: dict[str, Any], x: Any) -> Any:
+    def multiply(self, params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
         """Inputs times weights plus bias, W_std/√n · x W + b_std · b, along the last axis.
 
         Weights are (n, outputs).
@@ -195,7 +197,7 @@ class Weights:
         w = self.scaled(params, x.shape[-1])
         return self.add_bias(params, (x.reshape((-1, x.shape[-1])) @ w).reshape((*x.shape[:-1], -1)))
 
-    def add_bias(self, params: dict[str, Any], y: Any) -> Any:
+    def add_bias(self, params: dict[str, jax.Array], y: jax.Array) -> jax.Array:
         """What the weights made of the inputs, plus the bias b_std · b."""
         if "b" not in params:
             return y
@@ -203,7 +205,7 @@ class Weights:
         return y + b.reshape((1,) * (y.ndim - b.ndim) + b.shape)  # the same rank, as some settings of JAX ask for
 
 
-def check_number(name: str, value: Any) -> float:
+def check_number(name: str, value: Tree) -> float:
     """A finite Python number, not a JAX tracer."""
     if isinstance(value, jax.core.Tracer) or (
         not isinstance(value, int | float | jnp.ndarray) and not hasattr(value, "item")
@@ -215,7 +217,7 @@ def check_number(name: str, value: Any) -> float:
     return number
 
 
-def check_scale(name: str, value: Any) -> float:
+def check_scale(name: str, value: Tree) -> float:
     """A finite standard deviation, at least zero, not a JAX tracer."""
     if isinstance(value, jax.core.Tracer) or (
         not isinstance(value, int | float | jnp.ndarray) and not hasattr(value, "item")

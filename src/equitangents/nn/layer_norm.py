@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import Params
+from equitangents._types import ArrayLike, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.duals import Normalised
@@ -68,7 +68,7 @@ class LayerNorm(ParameterFree):
         """Normalisation over the positions that exist."""
         return structure.after(self._normalised(x, structure.mask), structure.mask)
 
-    def _normalised(self, x: Any, mask: Any) -> Any:
+    def _normalised(self, x: jax.Array, mask: ArrayLike | None) -> jax.Array:
         along = self.positions if isinstance(self.positions, tuple) else range(x.ndim - 2) if self.positions else ()
         axes = (*(d + 1 for d in along), x.ndim - 1)
         where = None if mask is None or not along else jnp.broadcast_to(mask[..., None], x.shape)

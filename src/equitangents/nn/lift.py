@@ -6,19 +6,27 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import cast
 
 import jax
 import numpy as np
 
-from equitangents._types import DType, Params
+from equitangents._types import ArrayLike, DType, Params
 from equitangents.actions import Action, grid
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.translation_group import TranslationGroup
 from equitangents.kernels.program import Affine, FrozenArray, GroupFibres, Op, Table
 from equitangents.nn.folding import symmetric_box
-from equitangents.nn.group_windows import Elements, box_offsets, explicit, freeze_weights, freeze_window, profile
+from equitangents.nn.group_windows import (
+    Elements,
+    WindowLike,
+    box_offsets,
+    explicit,
+    freeze_weights,
+    freeze_window,
+    profile,
+)
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.signal import Grid, OnGroup, Signal
 from equitangents.validation import check_whole
@@ -37,7 +45,7 @@ class Lift(Layer):
 
     onto: Group | Action
     channels: int
-    window: Any = "full"
+    window: WindowLike = "full"
     weights: Sequence[float] | np.ndarray | None = None
     W_std: float = 1.0
     b_std: float = 0.0
@@ -79,7 +87,7 @@ class Lift(Layer):
         elif self.window == "full":
             chosen = np.arange(count)
         elif isinstance(self.action.group, WallpaperGroup | TranslationGroup):
-            chosen = box_offsets(self.window, self.action.group.shape)
+            chosen = box_offsets(cast("tuple[int, ...]", self.window), self.action.group.shape)
         else:
             raise NetworkError(
                 f"window is the box {self.window}; {self.action.name} has no grid, so give a list or 'full'"
@@ -135,7 +143,9 @@ class Lift(Layer):
         return GroupFibres(self._points(signal), multiplication_table(self.action.group))
 
 
-def apply_table(weights: Weights, params: Params, x: Any, index: np.ndarray, window_weights: np.ndarray) -> Any:
+def apply_table(
+    weights: Weights, params: Params, x: jax.Array, index: np.ndarray, window_weights: np.ndarray
+) -> jax.Array:
     """The weighted sum over a window, W_std/√n Σ_s √v(s) W(s) x(index[:, s]) + b_std · b.
 
     One window element after another if there are many.
@@ -147,7 +157,7 @@ def apply_table(weights: Weights, params: Params, x: Any, index: np.ndarray, win
         y = (cut @ w.reshape((-1, w.shape[-1]))).reshape((x.shape[0], index.shape[0], -1))
         return weights.add_bias(params, y)
 
-    def add(total: Any, part: Any) -> tuple[Any, None]:
+    def add(total: jax.Array, part: tuple[ArrayLike, jax.Array]) -> tuple[jax.Array, None]:
         column, kernel = part
         return total + x[:, column] @ kernel, None
 

@@ -7,10 +7,10 @@ At every width if the initial law is preserved (`admissible`); in the limit if t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from equitangents._types import Network
 from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, NetworkError
 from equitangents.kernels.invariance import is_invariant
@@ -47,7 +47,7 @@ class MeanLaw:
         return f"{mean} is equivariant in the limit of infinite width alone{why}."
 
 
-def mean_law(net: Any, action: Action, x: np.ndarray, optimizer: object) -> MeanLaw | None:
+def mean_law(net: Network, action: Action, x: np.ndarray, optimizer: object) -> MeanLaw | None:
     """What is known of the mean of ensembles trained on all copies of their data that `action` makes.
 
     `x` are inputs (n, …) on some of which the kernel is compared where layers do not tell. None where nothing is known

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import DType, Params
+from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels import structured
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.lowering import lowered
 from equitangents.nn.sequential import Sequential, chain, run_layers
-from equitangents.nn.signal import Signal
+from equitangents.nn.signal import Signal, Signals
 from equitangents.nn.steerable.sums import check_passed_on, check_summands, shape_of, summed
 from equitangents.nn.structure import Structure
 from equitangents.steerable.positions import OnPoints, OnWhole
@@ -35,7 +35,7 @@ class Branches:
     stage: int = 0
 
     @property
-    def positions(self) -> Any:
+    def positions(self) -> NoReturn:
         """There is no common set of positions."""
         raise NetworkError("the branches of a Parallel are not joined; put a Sum or a Concatenate after it")
 
@@ -88,7 +88,7 @@ class Parallel(Layer):
     def __hash__(self) -> int:
         return hash((Parallel, self._branches))
 
-    def _inputs(self, signal: Any) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
+    def _inputs(self, signal: Signals) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
         if not isinstance(signal, Branches):
             # Nothing in a branch is a function of the input alone: the other branches read it, too.
             signal = replace(signal, given=False)
@@ -99,7 +99,7 @@ class Parallel(Layer):
             raise NetworkError(f"{len(self._branches)} branches for {len(signal.parts)} signals; expected one for each")
         return signal.parts, signal.origins, signal.stage
 
-    def signal(self, signal: Any) -> Any:
+    def signal(self, signal: Signals) -> Signals:
         """The signals that leave the branches."""
         inputs, origins, stage = self._inputs(signal)
         parts: list[Signal] = []
@@ -115,17 +115,17 @@ class Parallel(Layer):
             found.append(frozenset({(stage, i)}) if any(map(has_weights, branch)) else origin)
         return Branches(tuple(parts), tuple(found), stage + 1)
 
-    def init(self, key: jax.Array, signal: Any, dtype: DType) -> Any:
+    def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
         """A tuple with one entry a branch, of one entry a layer."""
         inputs, _, _ = self._inputs(signal)
         keys = jax.random.split(key, len(self._branches))
         return tuple(_init(branch, k, s, dtype) for branch, k, s in zip(self._branches, keys, inputs, strict=True))
 
-    def apply(self, params: Params, x: Any, signal: Any) -> Any:
+    def apply(self, params: Params, x: Tree, signal: Signals) -> Tree:
         """The outputs of all branches, a tuple."""
         return self.run(params, x, signal, Structure())[0]
 
-    def run(self, params: Params, x: Any, signal: Any, structure: Any) -> Any:
+    def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
         """The outputs of all branches, with what goes on beside each."""
         inputs, _, _ = self._inputs(signal)
         several = isinstance(x, tuple)
@@ -141,7 +141,7 @@ class Parallel(Layer):
             after.append(goes_on)
         return tuple(outputs), tuple(after)
 
-    def lower(self, signal: Any) -> tuple[Any, ...]:
+    def lower(self, signal: Signals) -> tuple[Any, ...]:
         """One operation that holds those of all branches."""
         return self._lowered(signal, masked=False)
 
@@ -149,7 +149,7 @@ class Parallel(Layer):
         """One operation that holds the branches, with windows of smaller inputs."""
         return self._lowered(signal, masked=True)
 
-    def _lowered(self, signal: Any, *, masked: bool) -> tuple[Any, ...]:
+    def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
         inputs, _, _ = self._inputs(signal)
         pairs = zip(self._branches, inputs, strict=True)
         return (structured.Split(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs)),)
@@ -178,7 +178,7 @@ class _Joining(ParameterFree):
     def __hash__(self) -> int:
         return hash((type(self), self._groups))
 
-    def groups(self, signal: Any) -> tuple[tuple[int, ...], ...]:
+    def groups(self, signal: Signals) -> tuple[tuple[int, ...], ...]:
         """The signals that each output reads; all of them unless said otherwise."""
         if not isinstance(signal, Branches):
             raise NetworkError(f"{type(self).__name__} joins the branches of a Parallel; there is none before it")
@@ -189,13 +189,13 @@ class _Joining(ParameterFree):
                 raise NetworkError(f"the group {group} is of numbers 0 to {count - 1}, since there are {count} signals")
         return groups
 
-    def _out(self, signal: Branches, groups: tuple[tuple[int, ...], ...], parts: list[Signal]) -> Any:
+    def _out(self, signal: Branches, groups: tuple[tuple[int, ...], ...], parts: list[Signal]) -> Signals:
         if len(parts) == 1:
             return parts[0]
         origins = tuple(frozenset().union(*(signal.origins[i] for i in group)) for group in groups)
         return Branches(tuple(parts), origins, signal.stage)
 
-    def run(self, params: Params, x: Any, signal: Any, structure: Any) -> Any:
+    def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
         """The joined signals; what goes on beside them is that of each group's first."""
         y = self.apply(params, x, signal)
         beside = structure if isinstance(structure, tuple) else (structure,) * len(x)
@@ -211,7 +211,7 @@ class Sum(_Joining):
     one of them with a linear layer; coordinates stay as they are.
     """
 
-    def signal(self, signal: Any) -> Any:
+    def signal(self, signal: Signals) -> Signals:
         """The common signal; Gaussian if all summands are."""
         groups = self.groups(signal)
         return self._out(signal, groups, [self._summed(signal, group) for group in groups])
@@ -236,13 +236,13 @@ class Sum(_Joining):
             raise NetworkError("a sum after Concatenate or Flatten needs a layer with weights in all branches but one")
         return replace(parts[0], gaussian=all(p.gaussian for p in parts), uneven=any(p.uneven for p in parts))
 
-    def apply(self, params: Params, x: Any, signal: Any) -> Any:
+    def apply(self, params: Params, x: Tree, signal: Signals) -> Tree:
         """Sums of the signals of each group."""
         groups = self.groups(signal)
         sums = tuple(summed([x[i] for i in group], signal.parts[group[0]]) for group in groups)
         return sums[0] if len(sums) == 1 else sums
 
-    def lower(self, signal: Any) -> tuple[Any, ...]:
+    def lower(self, signal: Signals) -> tuple[Any, ...]:
         """One operation for all groups."""
         return (structured.Add(self.groups(signal)),)
 
@@ -250,7 +250,7 @@ class Sum(_Joining):
 class Concatenate(_Joining):
     """Channels of the branches side by side: K = Σ c_i K_i / Σ c_i with their numbers of channels c_i, and Θ alike."""
 
-    def signal(self, signal: Any) -> Any:
+    def signal(self, signal: Signals) -> Signals:
         """All channels; no longer Gaussian, since channels of different branches differ in variance."""
         groups = self.groups(signal)
         return self._out(signal, groups, [self._joined(signal, group) for group in groups])
@@ -273,12 +273,12 @@ class Concatenate(_Joining):
             uneven=parts[0].uneven if alone else True,
         )
 
-    def apply(self, params: Params, x: Any, signal: Any) -> Any:
+    def apply(self, params: Params, x: Tree, signal: Signals) -> Tree:
         """Channels side by side, along the last axis."""
         found = tuple(jnp.concatenate([x[i] for i in group], axis=-1) for group in self.groups(signal))
         return found[0] if len(found) == 1 else found
 
-    def lower(self, signal: Any) -> tuple[Any, ...]:
+    def lower(self, signal: Signals) -> tuple[Any, ...]:
         """One operation with each branch's share of channels."""
         groups = self.groups(signal)
         counts = [[signal.parts[i].channels for i in group] for group in groups]
@@ -292,12 +292,12 @@ def has_weights(layer: Layer) -> bool:
     return not isinstance(layer, ParameterFree)
 
 
-def _init(layers: tuple[Layer, ...], key: jax.Array, signal: Any, dtype: DType) -> Any:
+def _init(layers: tuple[Layer, ...], key: jax.Array, signal: Signals, dtype: DType) -> Params:
     keys, signals = jax.random.split(key, max(1, len(layers))), chain(layers, signal)
     return tuple(la.init(k, s, dtype) for la, k, s in zip(layers, keys, signals, strict=False))
 
 
-def _layers(name: str, branch: Any) -> tuple[Layer, ...]:
+def _layers(name: str, branch: object) -> tuple[Layer, ...]:
     if isinstance(branch, Sequential):
         return branch.layers
     layers = tuple(branch) if isinstance(branch, list | tuple) else (branch,)

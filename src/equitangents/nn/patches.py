@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.program import Box
 from equitangents.nn.signal import Grid, Signal
@@ -21,13 +22,13 @@ from equitangents.nn.signal import Grid, Signal
 PADDINGS = ("circular", "zero", "valid")
 
 
-def check_padding(padding: Any) -> None:
+def check_padding(padding: object) -> None:
     """Raise InvalidArgumentError unless `padding` is known."""
     if padding not in PADDINGS:
         raise InvalidArgumentError(f"padding is {padding!r}; expected one of {', '.join(map(repr, PADDINGS))}")
 
 
-def check_sizes(name: str, value: Any) -> tuple[int, ...] | int:
+def check_sizes(name: str, value: Tree) -> tuple[int, ...] | int:
     """A positive whole number, or a tuple of them, one for each spatial dimension."""
     parts = value if isinstance(value, tuple | list) else (value,)
     for part in parts:
@@ -80,7 +81,7 @@ class Window:
         return Box(shape, out, window, stride, low, high, wrap=self.padding == "circular")
 
 
-def patches(x: Any, box: Box) -> Any:
+def patches(x: ArrayLike, box: Box) -> jax.Array:
     """(N, *grid, c) to (N, *out, |S|·c): what each window sees, window positions in row-major order.
 
     Slices and one matrix product afterwards, rather than a convolution: under `vmap` over an ensemble's members that

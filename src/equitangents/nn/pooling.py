@@ -111,7 +111,7 @@ def _in_blocks(box: Box) -> bool:
     return box.stride == box.window and not (box.wrap or any(box.low) or any(box.high))
 
 
-def _window_means(x: Any, box: Box) -> Any:
+def _window_means(x: jax.Array, box: Box) -> jax.Array:
     """Means over a box of x, (N, *grid, C), one dimension after the other."""
     if any(box.low) or any(box.high):
         widths = [(0, 0), *zip(box.low, box.high, strict=True), (0, 0)]

@@ -14,11 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import DType, Params
+from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.program import FrozenArray, GroupFibres
 from equitangents.kernels.projected import PositionMoves, ProjectedProgram, RotationMoves
+from equitangents.kernels.rotations import RotationFibres
 from equitangents.nn.dense import Dense
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.pooling import Flatten
@@ -110,7 +111,9 @@ class Readout(Layer):
     def _weights(self) -> Weights:
         return Weights(self.W_std, self.b_std)
 
-    def projected(self, before: tuple[Layer, ...], shape: tuple[int, ...], signals: Any, lower: Lower) -> Any:
+    def projected(
+        self, before: tuple[Layer, ...], shape: tuple[int, ...], signals: tuple[Signal, ...], lower: Lower
+    ) -> Tree:
         """(leading layers that are functions of the input alone, the program) of a network with this last layer."""
         given, flat = lower((*before, Flatten(), Dense(1, W_std=self.W_std)), shape)
         fibres = before[given].fibres(signals[given])
@@ -125,10 +128,13 @@ class Readout(Layer):
         constant = FrozenArray(self.b_std**2 * np.where(np.abs(mean) > 1e-12, mean, 0.0))
         return given, ProjectedProgram(flat, self._moves(fibres, rho, signals[-2]), constant)
 
-    def _moves(self, fibres: Any, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
+    def _moves(
+        self, fibres: GroupFibres | RotationFibres | None, rho: np.ndarray, signal: Signal
+    ) -> PositionMoves | RotationMoves:
         if isinstance(fibres, GroupFibres):
             assert isinstance(signal.positions, OnGroup)
             group = signal.positions.group
             sources = fibres.points.array[group.inverses]
             return PositionMoves(FrozenArray(sources), FrozenArray(rho), FrozenArray(group.inverses))
+        assert isinstance(fibres, RotationFibres)
         return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)

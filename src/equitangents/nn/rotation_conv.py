@@ -7,7 +7,7 @@ f(R) = Σ_l (2l + 1) Σ_mn F^l_mn D^l_mn(R), with F by quadrature; N(f)(R) = ∫
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from equitangents.kernels.rotations import RotationOp
 from equitangents.nn.group_windows import ConvolutionSettings, Elements
 from equitangents.nn.layer import Weights
 from equitangents.nn.rotation_filters import blocks, rotation_root, wigner_basis
-from equitangents.nn.zonal_window import zonal_window
+from equitangents.nn.zonal_window import ZonalWindowLike, zonal_window
 
 
 class RotationConvolution:
@@ -34,7 +34,7 @@ class RotationConvolution:
         self.channels = layer.channels
         if isinstance(layer.window, tuple | Elements):
             raise NetworkError(f"window is a box or a list; on {group.name} it is 'full', a profile or a ZonalWindow")
-        self.window = zonal_window(layer.window)
+        self.window = zonal_window(cast(ZonalWindowLike, layer.window))
         self.weights = Weights(layer.W_std, layer.b_std)
 
     def init(self, key: jax.Array, channels: int, dtype: DType) -> Params:
@@ -58,7 +58,7 @@ class RotationConvolution:
             outputs = [even + odd, even - odd]
         return self.weights.add_bias(params, jnp.concatenate(outputs, axis=1))
 
-    def _convolve(self, x: Any, G: Any, synthesis: Any, analysis: Any) -> Any:
+    def _convolve(self, x: jax.Array, G: jax.Array, synthesis: jax.Array, analysis: jax.Array) -> jax.Array:
         F = jnp.einsum("ir,zrc->zic", analysis, x)
         entries = []
         for l, here in enumerate(blocks(self.group.bandlimit)):

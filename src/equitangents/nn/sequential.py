@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Numbers, Params
+from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
@@ -22,7 +22,7 @@ from equitangents.nn.kernel_fields import PositionPairs, cost_of_field, field_be
 from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import AnyProgram, lower, lower_structured
 from equitangents.nn.readout import Readout
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.signal import Grid, Signal, Signals
 from equitangents.nn.steerable.outputs import turning_dimension
 from equitangents.nn.structure import Structure
 from equitangents.steerable.positions import OnPoints, OnWhole
@@ -113,7 +113,7 @@ class Sequential(CheckedKeywords):
                 y = layer.apply(p, y, s)
         return y
 
-    def _apply_structured(self, params: Params, x: Any, key: jax.Array | None) -> Any:
+    def _apply_structured(self, params: Params, x: Inputs, key: jax.Array | None) -> jax.Array:
         """Outputs for inputs with masks, graphs or randomness."""
         x = checked("x", x) if is_structured(x) else x
         leaves = jax.tree.leaves(params)
@@ -150,7 +150,7 @@ class Sequential(CheckedKeywords):
         x, program = self.lowered(x)
         return self._existing(compute_diagonal(program, x, engine))
 
-    def _checked_pair(self, x1: Any, x2: Any) -> tuple[Any, Any]:
+    def _checked_pair(self, x1: Tree, x2: Tree) -> tuple[Tree, Tree]:
         """Inputs of two sets that fit each other."""
         x1 = _check_inputs("x1", x1)
         if x2 is not None:
@@ -165,7 +165,7 @@ class Sequential(CheckedKeywords):
             return (*without_empty_masks(x1), None)
         return without_empty_masks(x1, x2)
 
-    def _existing(self, kernels: Kernels) -> Any:
+    def _existing(self, kernels: Kernels) -> Tree:
         """The kernels that the network has: all, or the NNGP alone."""
         reason = _no_ntk(self._layers)
         return kernels if reason is None else NngpKernels.of(kernels, reason)
@@ -227,7 +227,7 @@ class Sequential(CheckedKeywords):
         x1, program = self.lowered(x1)
         return compute_pairs(program, x1, self.lowered(x2)[0], first, second, engine)
 
-    def lowered(self, x: Inputs) -> tuple[Any, AnyProgram]:
+    def lowered(self, x: Inputs) -> tuple[Tree, AnyProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
         program: AnyProgram
         if is_structured(x):
@@ -258,13 +258,13 @@ class Sequential(CheckedKeywords):
         )
         return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
 
-    def after_given(self, count: int, x: Inputs) -> Any:
+    def after_given(self, count: int, x: Inputs) -> Tree:
         """The first layers, which have no parameters, applied to the input itself."""
         if not count:
             return x
         dtype = precision.working_dtype(x)
         if isinstance(x, np.ndarray) and all(layer.takes_numpy for layer in self._layers[:count]):
-            y: Any = x.astype(dtype, copy=False)
+            y: Tree = x.astype(dtype, copy=False)
             for layer, s in zip(self._layers[:count], self.signals(x.shape[1:]), strict=False):
                 y = layer.apply((), y, s)
             return y
@@ -284,12 +284,12 @@ class Sequential(CheckedKeywords):
             return np.asarray(y) if isinstance(x, np.ndarray) else y
 
 
-def _check_inputs(name: str, x: Any) -> Any:
+def _check_inputs(name: str, x: Inputs) -> Tree:
     """Arrays (N, *positions, C), or inputs with masks or graphs."""
     return checked(name, x) if is_structured(x) else check_array(name, x, min_rank=2)
 
 
-def check_entries(name: str, params: Any, layers: tuple[Layer, ...]) -> None:
+def check_entries(name: str, params: Params, layers: tuple[Layer, ...]) -> None:
     """Raise ShapeError unless `params` has one entry for each layer, and so within each branch."""
     if not isinstance(params, tuple | list) or len(params) != len(layers):
         held = f"{len(params)} entries" if isinstance(params, tuple | list) else f"a {type(params).__name__}"
@@ -304,15 +304,17 @@ def check_entries(name: str, params: Any, layers: tuple[Layer, ...]) -> None:
                 check_entries(f"{name}[{i}][{j}]", part, inner)
 
 
-def run_layers(layers: tuple[Layer, ...], params: Params, x: Any, signals: Any, structure: Any) -> tuple[Any, Any]:
+def run_layers(
+    layers: tuple[Layer, ...], params: Params, x: Tree, signals: Signals, structure: Tree
+) -> tuple[Tree, Tree]:
     """(output, what goes on beside it): layers one after another on a signal with masks, graphs and keys."""
     for i, (layer, p, s) in enumerate(zip(layers, params, signals, strict=False)):
-        beside: Any = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
+        beside: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
         x, structure = layer.run(p, x, s, beside)
     return x, structure
 
 
-def _check_index(name: str, index: Any, count: int) -> np.ndarray:
+def _check_index(name: str, index: Numbers, count: int) -> np.ndarray:
     index = np.asarray(index)
     if index.ndim != 1 or index.dtype.kind not in "iu":
         raise InvalidTypeError(f"{name} has shape {index.shape} and dtype {index.dtype}; expected whole numbers (P,)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -123,3 +123,7 @@ class Signal:
     def array_shape(self) -> tuple[int, ...]:
         """Shape of one example, channels last."""
         return (*self.positions.shape, self.channels)
+
+
+Signals = Any
+"""A `Signal`, or several side by side (`parallel.Branches`): what layers that join read, and `Parallel` gives."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from equitangents import nn
+from equitangents._types import Tree
 from equitangents.claims import read_json
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.keywords import meant
@@ -35,7 +36,7 @@ def read_network(path: Path) -> Sequential:
         raise InvalidArgumentError(f"net is {str(path)!r}: {error}") from None
 
 
-def network_of(layers: Any) -> Sequential:
+def network_of(layers: object) -> Sequential:
     """The network of a list of layers as JSON has them.
 
     >>> network_of([{"layer": "Dense", "channels": 8, "W_std": 1.5}, {"layer": "Relu"}])
@@ -44,13 +45,13 @@ def network_of(layers: Any) -> Sequential:
     return Sequential(*_layers(layers))
 
 
-def _layers(content: Any) -> list[Layer]:
+def _layers(content: object) -> list[Layer]:
     if not isinstance(content, list) or not content:
         raise InvalidArgumentError(f"a network is {_short(content)}; expected a list of layers")
     return [_layer(each) for each in content]
 
 
-def _layer(content: Any) -> Layer:
+def _layer(content: object) -> Layer:
     if not isinstance(content, dict) or not isinstance(content.get("layer"), str):
         raise InvalidArgumentError(f'a layer is {_short(content)}; expected an object such as {{"layer": "Relu"}}')
     arguments = dict(content)
@@ -77,10 +78,10 @@ def _known() -> dict[str, Any]:
     }
 
 
-def _value(value: Any) -> Any:
+def _value(value: Tree) -> Tree:
     return tuple(map(_value, value)) if isinstance(value, list) else value
 
 
-def _short(content: Any) -> str:
+def _short(content: object) -> str:
     text = json.dumps(content)
     return text if len(text) < 80 else text[:77] + "…"

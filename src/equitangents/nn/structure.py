@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike, Tree
 from equitangents.kernels.program import Pool
 from equitangents.kernels.structured import BlockSums
 from equitangents.structured import SMALLER
@@ -21,22 +21,22 @@ class Structure:
     (`kernels.structured.masks`).
     """
 
-    mask: Any = None
-    graphs: Any = None
-    key: Any = None
+    mask: Tree = None
+    graphs: Tree = None
+    key: jax.Array | None = None
     masks: str = SMALLER
 
     def within(self, i: int) -> Structure:
         """What goes into part i: all of it, with a key of its own."""
         return self if self.key is None else replace(self, key=jax.random.fold_in(self.key, i))
 
-    def after(self, y: Any, mask: Any) -> tuple[Any, Structure]:
+    def after(self, y: jax.Array, mask: ArrayLike | None) -> tuple[jax.Array, Structure]:
         """A layer's output, zero at missing positions, and what goes on with it."""
         cleared = y if mask is None else jnp.where(mask[..., None], y, 0)
         return cleared, replace(self, mask=mask)
 
 
-def pooled(x: Any, mask: Any, op: Pool | BlockSums, shape: tuple[int, ...]) -> tuple[Any, Any]:
+def pooled(x: jax.Array, mask: ArrayLike, op: Pool | BlockSums, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
     """Means (or sums) over the positions of each block that the mask leaves: (N, *shape, C), and the blocks' mask."""
     member = jnp.asarray(op.labels.array)[None, None] == jnp.arange(op.blocks)[None, :, None]
     weights = (member & mask.reshape((len(x), 1, -1))).astype(x.dtype)
@@ -47,6 +47,6 @@ def pooled(x: Any, mask: Any, op: Pool | BlockSums, shape: tuple[int, ...]) -> t
     return y.reshape((len(x), *shape, x.shape[-1])), there.reshape((len(x), *shape))
 
 
-def anywhere(mask: Any) -> Any:
+def anywhere(mask: Tree) -> Tree:
     """Of which inputs a mask (N, *positions) leaves anything, (N,)."""
     return None if mask is None else mask.reshape((len(mask), -1)).any(axis=1)

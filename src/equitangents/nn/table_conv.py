@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import cast
 
 import jax
 import numpy as np
@@ -41,10 +42,10 @@ class TableConvolution:
             chosen = np.arange(group.order)
         elif isinstance(group, WallpaperGroup):
             points = np.array(self._point_elements(group))
-            translations = box_offsets(self.layer.window, group.shape)
+            translations = box_offsets(cast("tuple[int, ...]", self.layer.window), group.shape)
             chosen = (points[:, None] * (group.shape[0] * group.shape[1]) + translations).ravel()
         elif isinstance(group, TranslationGroup):
-            chosen = box_offsets(self.layer.window, group.shape)
+            chosen = box_offsets(cast("tuple[int, ...]", self.layer.window), group.shape)
         else:
             raise NetworkError(
                 f"window is the box {self.layer.window}; {group.name} has no translations, so give a list or 'full'"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.nn.layer import Layer, ParameterFree, check_scale
@@ -56,7 +55,7 @@ def vary(
     return Sequential(*layers)
 
 
-def as_nonlinearity(value: Any) -> Nonlinearity:
+def as_nonlinearity(value: object) -> Nonlinearity:
     """A nonlinearity, or one by its name or class."""
     if isinstance(value, str) and value.lower() in _NAMED:
         return _NAMED[value.lower()]()

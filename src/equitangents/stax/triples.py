@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents import precision
-from equitangents._types import DType, Key, Params, Tree
+from equitangents._types import DType, Params, Tree
 from equitangents.errors import ShapeError
 from equitangents.nn import Dropout
 from equitangents.nn.layer import Layer
@@ -85,7 +85,7 @@ class ApplyFn:
 
 
 def _begun(
-    node: Node, inputs: Inputs, dtype: DType, key: Key | None, mask_constant: float | None, pattern: Tree
+    node: Node, inputs: Inputs, dtype: DType, key: jax.Array | None, mask_constant: float | None, pattern: Tree
 ) -> tuple[Tree, Signals, Beside]:
     """(arrays, their signal, what goes beside them) of inputs: of one, or of several side by side."""
     if isinstance(inputs, tuple | list):

@@ -59,10 +59,11 @@ def systems(
     from equitangents.extending import check_writable
     from equitangents_studies.systems import compare_architectures
 
-    files = [("html", html), ("json", json)]
+    files = [("html", html, "to_html"), ("json", json, "to_json")]
     if out is not None:
-        files += [("out", out / name) for name in ("report.html", "results.json", "curves.csv")]
-    for option, path in files:
+        names = {"report.html": "to_html", "results.json": "to_json", "curves.csv": "to_csv"}
+        files += [("out", out / name, write) for name, write in names.items()]
+    for option, path, _ in files:
         check_writable(option, path)
     given = _read(data, layout)
     with announced("equitangents.systems"):
@@ -82,16 +83,9 @@ def systems(
             progress=sys.stderr.isatty(),
         )
     typer.echo(str(found))
-    written = [(html, found.to_html), (json, found.to_json)]
-    if out is not None:
-        written += [
-            (out / "report.html", found.to_html),
-            (out / "results.json", found.to_json),
-            (out / "curves.csv", found.to_csv),
-        ]
-    for path, write in written:
+    for _, path, write in files:
         if path is not None:
-            typer.echo(f"written: {write(path)}")
+            typer.echo(f"written: {getattr(found, write)(path)}")
 
 
 def _parts(text: str) -> list[str]:

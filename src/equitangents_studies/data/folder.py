@@ -45,13 +45,12 @@ def available(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether `load(name, data_dir)` would find its file."""
     if name == "digits":
         return True
-    return in_folder(_source(name), data_folder(data_dir))
+    folder = data_folder(data_dir)
+    return folder is not None and in_folder(_source(name), folder)
 
 
-def in_folder(source: Source, folder: Path | None) -> bool:
+def in_folder(source: Source, folder: Path) -> bool:
     """Whether the file, or the folder, of a data set is in the data folder."""
-    if folder is None:
-        return False
     return (folder / source.folder).is_dir() if source.folder else (folder / source.file).is_file()
 
 

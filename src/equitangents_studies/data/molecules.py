@@ -67,7 +67,8 @@ class MoleculeSet:
 
 def molecules_available(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether the file of a set ("qm9", "qm7", "rmd17", "water_tensors") is in the folder."""
-    return in_folder(_source(name), data_folder(data_dir))
+    folder = data_folder(data_dir)
+    return folder is not None and in_folder(_source(name), folder)
 
 
 def load_molecules(

@@ -28,6 +28,7 @@ from equitangents_studies.systems.curves import ErrorName, LearningCurve, curve_
 from equitangents_studies.systems.factors import (
     bound,
     ends_of,
+    inverted,
     jackknifed,
     log_factor,
     measured_factor,
@@ -122,7 +123,7 @@ class GroupExchange:
                 f"({level} {ends_of(self.measured)}); {said}."
             )
         if high < 1:
-            inverse = Estimate(1 / value, 1 / high, 1 / low, self.measured.level)
+            inverse = inverted(self.measured)
             return (
                 f"With {name[self.kind]} built in the same error takes {number_of(inverse)} times more samples "
                 f"({level} {ends_of(inverse)}); {said}."
@@ -350,7 +351,7 @@ def _predicted(e: Estimate, least: float | None) -> str:
         if least is None:
             return "nothing"
         return f"more than {abs(least):.3g} times {'fewer' if least > 0 else 'more'}"
-    word, shown = ("fewer", e) if e.value >= 1 else ("more", Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.level))
+    word, shown = ("fewer", e) if e.value >= 1 else ("more", inverted(e))
     if not e.has_interval:
         return f"{shown.value:.3g} times {word}, without an interval"
     return f"{number_of(shown)} times {word} ({ends_of(shown)})"

@@ -35,9 +35,9 @@ def log_factor(
     >>> round(float(np.exp(log_factor(n, 1 / n, 1 / (3 * n)))), 6)
     3.0
     """
-    if not ((first > 0).all() and (second > 0).all()):
+    a, b = _falling(first), _falling(second)
+    if a is None or b is None:
         return float("nan")
-    a, b = (np.minimum.accumulate(np.log(errors)) for errors in (first, second))
     low, high = max(a[-1], b[-1]), min(a[0], b[0])
     if not low < high:
         return float("nan")
@@ -68,9 +68,9 @@ def log_factor_at_end(
     >>> round(float(np.exp(log_factor_at_end(n, 1 / n, 1 / (3 * n)))), 6)
     3.0
     """
-    if not ((first > 0).all() and (second > 0).all()):
+    a, b = _falling(first), _falling(second)
+    if a is None or b is None:
         return float("nan")
-    a, b = (np.minimum.accumulate(np.log(errors)) for errors in (first, second))
     sign, better, level = (1, b, a[-1]) if a[-1] >= b[-1] else (-1, a, b[-1])
     needed = np.interp(-level, -_strict(better), np.log(sizes))
     log = float(np.log(sizes[-1]) - needed)
@@ -98,6 +98,11 @@ def measured_factor(
     return jackknifed(of(rows), np.array([of(rows != r) for r in rows]), level)
 
 
+def inverted(e: Estimate) -> Estimate:
+    """The factor the other way round."""
+    return Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.level)
+
+
 def number_of(e: Estimate) -> str:
     """A factor, on the side of 1 on which it is."""
     return format_number(e.value, e.interval, (1.0, math.inf))
@@ -107,6 +112,11 @@ def ends_of(e: Estimate) -> str:
     """Both ends, on the side of 1 on which they are."""
     low, high = (format_number(end, e.interval, (1.0, math.inf)) for end in e.interval)
     return f"{low} to {high}"
+
+
+def _falling(errors: np.ndarray) -> np.ndarray | None:
+    """Logarithms of errors, where they rise those before; None where an error is not positive."""
+    return np.minimum.accumulate(np.log(errors)) if (errors > 0).all() else None
 
 
 def _strict(falling: np.ndarray) -> np.ndarray:
@@ -150,7 +160,7 @@ class Factor:
         e = self.estimate
         if self.verdict == "undecided" or self.bound is not None or self.cut:
             return None
-        shown = e if self.verdict == "fewer" else Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.level)
+        shown = e if self.verdict == "fewer" else inverted(e)
         return shown if shown.low > 1 else None
 
     def to_dict(self) -> dict[str, Any]:

@@ -55,10 +55,8 @@ class KernelInference:
     ) -> InfiniteEnsemble:
         """The ensemble of inputs x (N, …) and targets y (N, K).
 
-        Nothing here is random or has epochs, so `index`, `seed` and `coupling` change nothing and `watch` is refused.
+        Nothing here is random or has epochs, so that what stands after y changes nothing.
         """
-        if watch is not None:
-            raise InvalidArgumentError("watch is given, and a kernel has no epochs; expected None")
         if not callable(getattr(net, "kernel", None)):
             raise NetworkError(f"the network {net!r} has no kernel of infinite width; {self.name} needs one")
         return InfiniteEnsemble(net, kernel=self.kernel, time=self.time, ridge=self.ridge).fit(x, y)

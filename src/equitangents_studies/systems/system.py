@@ -103,6 +103,8 @@ def fit_moved(
     check_network(getattr(net, "net", net), x)
     move = system.transformation(x.shape[1:])
     noted = None
+    if watch is not None and not system.inference.finite:
+        raise InvalidArgumentError("watch is given, and a kernel has no epochs; expected None")
     if watch is not None:
         noted = Labelled(np.asarray(move(watch[0])), _numbers(classes, watch[1]))
     model = system.inference.fit(net, move(x), targets, index, seed=system.seed, coupling=tau, watch=noted)

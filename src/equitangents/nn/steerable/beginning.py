@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from equitangents.groups import SymmetryGroup
 from equitangents.kernels.program import Op
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Signal
+from equitangents.steerable.irrep import group_name
 
 
 class Beginning(ParameterFree):
     """A layer that says how the input's channels turn, under the group named `group`."""
 
-    group: Any
+    group: SymmetryGroup | str
+
+    @property
+    def group_name(self) -> str:
+        """The group's name, which a layer keeps in its place."""
+        return group_name(self.group)
 
     @property
     def steers(self) -> bool:

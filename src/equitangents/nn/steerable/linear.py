@@ -28,6 +28,7 @@ from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.signal import joined, parted, steerable, with_features
 from equitangents.normals import standard_normal
 from equitangents.steerable import Features
+from equitangents.steerable.angular import AngularKernel
 from equitangents.steerable.irrep import Irrep, trivial
 from equitangents.steerable.positions import OnPoints
 from equitangents.validation import check_whole
@@ -168,7 +169,7 @@ class SteerableConv(_Linear):
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _convolved(layer: SteerableConv, signal: Signal, params: Params, x: Any) -> Any:
+def _convolved(layer: SteerableConv, signal: Signal, params: Params, x: jax.Array) -> jax.Array:
     """The layer's output, as one compiled program."""
     features = steerable(signal).features
     out = Features(layer.features, features.group)
@@ -176,8 +177,8 @@ def _convolved(layer: SteerableConv, signal: Signal, params: Params, x: Any) -> 
     values = features.split(rest)
     largest = largest_frequency(layer._kernels(signal, out))
 
-    def act(kernels: Any, w: Any, into: Irrep) -> Any:
-        def one(points: Any, values: Any) -> Any:
+    def act(kernels: tuple[AngularKernel, ...], w: jax.Array, into: Irrep) -> jax.Array:
+        def one(points: jax.Array, values: jax.Array) -> jax.Array:
             matrices = filter_matrices(kernels, geometry(points, largest, layer.radii, layer.width))
             by_ring = w.reshape((*matrices.shape[:2], *w.shape[1:]))
             return jnp.einsum("kriajb,krcd,jcb->ida", matrices, by_ring, values, precision="highest")
@@ -213,7 +214,7 @@ class SteerableDense(_Linear):
         points, rest = parted(x, signal)
         values = features.split(rest)
 
-        def act(kernels: Any, w: Any, into: Irrep) -> Any:
+        def act(kernels: tuple[AngularKernel, ...], w: jax.Array, into: Irrep) -> jax.Array:
             maps = jnp.stack([jnp.asarray(k.coefficients[..., 0], x.dtype) for k in kernels])
             return jnp.einsum("kab,kcd,...cb->...da", maps, w, values[into], precision="highest")
 

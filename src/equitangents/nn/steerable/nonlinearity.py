@@ -183,6 +183,6 @@ def _harmonics(group: str, largest: int) -> tuple[Any, ...]:
     return tuple(Irrep(group, l, (-1) ** l if group == "O(3)" else 1) for l in range(largest + 1))
 
 
-def _check_nonlinearity(name: str, value: Any) -> None:
+def _check_nonlinearity(name: str, value: object) -> None:
     if not isinstance(value, Nonlinearity):
         raise InvalidTypeError(f"{name} is {value!r}; expected a nonlinearity of equitangents.nn, such as Relu()")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -63,7 +62,7 @@ class NormNonlinearity(SteerableNonlinearity):
         points, rest = parted(x, signal)
         return joined(points, features, {kind: self._moved(v) for kind, v in features.split(rest).items()})
 
-    def _moved(self, u: Any) -> Any:
+    def _moved(self, u: jax.Array) -> jax.Array:
         square = jnp.sum(u * u, axis=-1, keepdims=True)
         if isinstance(self.function, GaussianSum):
             return u * self.function.factor(square)
@@ -71,7 +70,7 @@ class NormNonlinearity(SteerableNonlinearity):
         norm = jnp.sqrt(jnp.where(there, square, 1))
         return u * jnp.where(there, self.function(norm) / norm, self._slope(u.dtype))
 
-    def _slope(self, dtype: DType) -> Any:
+    def _slope(self, dtype: DType) -> jax.Array:
         """η'(0), by which vectors near zero are multiplied."""
         small = jnp.asarray(1e-4, dtype)
         return self.function(small) / small

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +10,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Params
 from equitangents.errors import NetworkError
+from equitangents.groups import SymmetryGroup
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.beginning import Beginning
 from equitangents.steerable import Features
@@ -34,8 +34,8 @@ class PointCloud(Beginning):
     5
     """
 
-    group: Any
-    features: Any = None
+    group: SymmetryGroup | str
+    features: Features | str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", group_name(self.group))
@@ -44,16 +44,16 @@ class PointCloud(Beginning):
 
     def signal(self, signal: Signal) -> Signal:
         """The points, with their features."""
-        n = SPACES[self.group]
-        channels = n + (0 if self.features is None else self.features.dimension)
+        n, features = SPACES[self.group_name], None if self.features is None else Features(self.features, self.group)
+        channels = n + (0 if features is None else features.dimension)
         if not (signal.given and isinstance(signal.positions, Grid) and len(signal.positions.shape) == 1):
             raise NetworkError("PointCloud reads points (N, P, channels), and is the first layer of a network")
         if signal.channels != channels:
             raise NetworkError(
                 f"the points have {signal.channels} channels; expected {n} coordinates and "
-                f"{channels - n} of features {self.features or ''}".rstrip()
+                f"{channels - n} of features {features or ''}".rstrip()
             )
-        found = self.features or Features(str(trivial(self.group)), self.group)
+        found = features or Features(str(trivial(self.group_name)), self.group)
         return Signal(OnPoints(found, signal.positions.count), n + found.dimension, given=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
@@ -74,12 +74,12 @@ class PlaneImage(Beginning):
     exact symmetries; others hold as far as a sum over pixels approximates an integral. The first layer of a network.
     """
 
-    group: Any
-    features: Any = None
+    group: SymmetryGroup | str
+    features: Features | str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", group_name(self.group))
-        if SPACES[self.group] != 2:
+        if SPACES[self.group_name] != 2:
             raise NetworkError(f"PlaneImage has a group of the plane, 'SO(2)' or 'O(2)', not {self.group!r}")
         if self.features is not None:
             object.__setattr__(self, "features", Features(self.features, self.group))
@@ -88,7 +88,7 @@ class PlaneImage(Beginning):
         """One point a pixel."""
         if not (signal.given and isinstance(signal.positions, Grid) and len(signal.positions.shape) == 2):
             raise NetworkError("PlaneImage reads images (N, H, W, C), and is the first layer of a network")
-        found = self.features or Features(f"{signal.channels}x{trivial(self.group)}", self.group)
+        found = Features(self.features or f"{signal.channels}x{trivial(self.group_name)}", self.group)
         if found.dimension != signal.channels:
             raise NetworkError(f"the images have {signal.channels} channels; features {found} have {found.dimension}")
         positions = OnPoints(found, signal.positions.count, grid=signal.positions.shape)

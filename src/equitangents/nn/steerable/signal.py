@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from equitangents.errors import NetworkError
 from equitangents.nn.signal import Signal
 from equitangents.steerable import Features
+from equitangents.steerable.irrep import Irrep
 from equitangents.steerable.positions import OnPoints, OnWhole
 
 
@@ -43,13 +44,13 @@ def gaussian_features(signal: Signal) -> Features:
     return features
 
 
-def parted(x: Any, signal: Signal) -> tuple[Any, Any]:
+def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, jax.Array]:
     """(coordinates, features) of x, (..., channels)."""
     n = steerable(signal).coordinates
     return x[..., :n], x[..., n:]
 
 
-def joined(points: Any, features: Features, values: dict[Any, Any]) -> Any:
+def joined(points: jax.Array, features: Features, values: dict[Irrep, jax.Array]) -> jax.Array:
     """Channels of coordinates and of values (..., copies, d) by irrep."""
     parts = [values[kind].reshape((*points.shape[:-1], -1)) for kind in features.irreps]
     return jnp.concatenate([points, *parts], axis=-1)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from equitangents.errors import NetworkError
@@ -17,7 +17,7 @@ def is_on_features(signal: Signal) -> bool:
     return isinstance(signal.positions, OnPoints | OnWhole)
 
 
-def summed(values: Sequence[Any], signal: Signal) -> Any:
+def summed(values: Sequence[jax.Array], signal: Signal) -> jax.Array:
     """The sum of the branches' features; the points' coordinates, which lead the channels, are kept from the first."""
     total = values[0]
     for value in values[1:]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, Params
 from equitangents.errors import NetworkError
+from equitangents.groups import SymmetryGroup
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.beginning import Beginning
 from equitangents.steerable import Features
@@ -48,8 +48,8 @@ class FeatureVector(_WholeInput):
     (3,)
     """
 
-    group: Any
-    features: Any
+    group: SymmetryGroup | str
+    features: Features | str
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", group_name(self.group))
@@ -59,11 +59,12 @@ class FeatureVector(_WholeInput):
         """The features of the whole input."""
         if not (signal.given and signal.positions == Grid(())):
             raise NetworkError("FeatureVector reads vectors (N, channels), and is the first layer of a network")
-        if signal.channels != self.features.dimension:
+        features = Features(self.features, self.group)
+        if signal.channels != features.dimension:
             raise NetworkError(
-                f"the inputs have {signal.channels} channels; features {self.features} have {self.features.dimension}"
+                f"the inputs have {signal.channels} channels; features {features} have {features.dimension}"
             )
-        return Signal(OnWhole(self.features), signal.channels, given=True)
+        return Signal(OnWhole(features), signal.channels, given=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The features as they came."""
@@ -90,11 +91,11 @@ class SphereSignal(_WholeInput):
     (3,)
     """
 
-    group: Any = "SO(3)"
+    group: SymmetryGroup | str = "SO(3)"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", group_name(self.group))
-        if SPACES[self.group] != 3:
+        if SPACES[self.group_name] != 3:
             raise NetworkError(f"SphereSignal has a group of space, 'SO(3)' or 'O(3)', not {self.group!r}")
 
     def signal(self, signal: Signal) -> Signal:
@@ -112,11 +113,11 @@ class SphereSignal(_WholeInput):
                 f"the signals have degrees up to {bandlimit - 1}; steerable features go up to {MAX_DEGREE}: give the "
                 f"first {(MAX_DEGREE + 1) ** 2} coefficients, or begin with SphereLift"
             )
-        features = Features.of(self.group, tuple((signal.channels, kind) for kind in self._irreps(bandlimit)))
+        features = Features.of(self.group_name, tuple((signal.channels, kind) for kind in self._irreps(bandlimit)))
         return Signal(OnWhole(features), features.dimension, given=True)
 
     def _irreps(self, bandlimit: int) -> tuple[Irrep, ...]:
-        return tuple(Irrep(self.group, l, (-1) ** l if self.group == "O(3)" else 1) for l in range(bandlimit))
+        return tuple(Irrep(self.group_name, l, (-1) ** l if self.group == "O(3)" else 1) for l in range(bandlimit))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Features (N, C · B²), degree by degree and channel by channel."""
