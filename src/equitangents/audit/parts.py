@@ -19,7 +19,7 @@ from equitangents.audit.data_pass import Measured
 from equitangents.audit.interruption import Bench
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
-from equitangents.audit.measure.input_sets import Kind, curves, measure_set, same_predictions, transform_curves
+from equitangents.audit.measure.input_sets import SetKind, curves, measure_set, same_predictions, transform_curves
 from equitangents.audit.measure.irreps import irreps
 from equitangents.audit.measure.layers import clear_if_equivariant, layer_errors
 from equitangents.audit.measure.lie import lie_derivatives
@@ -118,7 +118,7 @@ def _sets(m: Measured) -> list[tuple[str, Any]]:
     return [(f"set {given[0]!r}", given) for given in m.sets]
 
 
-def _set(m: Measured, given: tuple[str, Kind, Inputs]) -> list[SetResult]:
+def _set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResult]:
     name, kind, x = given
     always = m.floors.absolute.always_relative(m.orbits.separate_sizes)
     return [measure_set(m.task, name, kind, x, always, m.judgement.headline.unit)]

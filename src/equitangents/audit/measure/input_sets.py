@@ -28,10 +28,10 @@ from equitangents.metrics.measure import bootstrap_interval
 
 ROWS = 128
 _FLOOR_ROWS = 16
-Kind = Literal["data", "noise", "shuffled", "other"]
+SetKind = Literal["data", "noise", "shuffled", "other"]
 
 
-def off_data_sets(task: Task, off_data: Any) -> list[tuple[str, Kind, Inputs]]:
+def off_data_sets(task: Task, off_data: Any) -> list[tuple[str, SetKind, Inputs]]:
     """What `off_data` asks for: True the noise and the shuffled data, a mapping other sets by name, False nothing."""
     if off_data is False or off_data is None:
         return []
@@ -46,7 +46,7 @@ def off_data_sets(task: Task, off_data: Any) -> list[tuple[str, Kind, Inputs]]:
 
 
 def measure_set(
-    task: Task, name: str, kind: Kind, x: Inputs, always: Float[np.ndarray, " outputs"], unit: Unit
+    task: Task, name: str, kind: SetKind, x: Inputs, always: Float[np.ndarray, " outputs"], unit: Unit
 ) -> SetResult:
     """The error on one set, with its own resampling floor; rounding and noise relative to outputs are `always`."""
     orbits = measure_orbits(task, x)
@@ -70,7 +70,7 @@ def measure_set(
 def set_result(
     task: Task,
     name: str,
-    kind: Kind,
+    kind: SetKind,
     orbits: Orbits,
     error: Estimate,
     floor: float,
