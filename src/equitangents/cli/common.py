@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 
 PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
+Precision = Annotated[
+    str | None, typer.Option(help="float32 or float64; by default that of the inputs, float64 for whole numbers.")
+]
+Shard = Annotated[str | None, typer.Option(metavar="I/N", help="Only part I of N, I from 0 to N − 1: for job arrays.")]
 
 
 class LocalPaths(TyperCommand):

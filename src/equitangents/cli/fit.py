@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.common import PLACE, announced, stages
+from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, shape, stages
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -42,12 +42,10 @@ def fit(
         int | None,
         typer.Option(min=1, help="Pixels of a side, to which images are averaged down; by default the smallest side."),
     ] = None,
-    net: Annotated[str, typer.Option(help=networks.HELP)] = "mlp",
-    depth: Annotated[int | None, typer.Option(help=networks.DEPTH)] = None,
-    w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights of mlp and cnn.")] = math.sqrt(
-        2
-    ),
-    b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases of mlp and cnn.")] = 0.1,
+    net: networks.Net = "mlp",
+    depth: networks.Depth = None,
+    w_std: networks.WStd = networks.W_STD,
+    b_std: networks.BStd = 0.1,
     group: Annotated[
         str | None, typer.Option(help="Augmentation by all elements of a group: C4, D4, S5, translations, …")
     ] = None,
@@ -68,9 +66,7 @@ def fit(
     input_shape: Annotated[
         str | None, typer.Option(help="Shape of one input, such as 32,32,3, if rows are flattened.")
     ] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="float32 or float64; by default that of the inputs, float64 for whole numbers.")
-    ] = None,
+    precision: Precision = None,
     store: Annotated[
         str | None,
         typer.Option(
@@ -110,7 +106,6 @@ def fit(
     Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
     """
     from equitangents.cli import images
-    from equitangents.cli.common import byte_limit, in_precision, shape
     from equitangents.errors import StoreError
 
     if task not in TASKS:
