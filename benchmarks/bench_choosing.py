@@ -54,7 +54,7 @@ def folds(n: int, count: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarra
 
 def search(model: Any, grid: Mapping[str, list[Any]], x: np.ndarray, y: np.ndarray) -> Any:
     """What GridSearchCV does: the candidate with the smallest 5-fold error, fitted to all."""
-    from equitangents.ensembles.infinite.grids import points
+    from equitangents.ensembles.infinite.tuning import points
     from equitangents.errors import NotPositiveDefiniteError
 
     candidates, errors = points(model, grid), []

@@ -16,8 +16,7 @@ import time
 import numpy as np
 
 import equitangents as et
-from equitangents.ensembles.fields.kernel import FieldKernel
-from equitangents.ensembles.fields.matrix import FieldMatrix
+from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix
 from equitangents.ensembles.fields.points import FieldPoints
 
 SIDE, TEST = 32, 20

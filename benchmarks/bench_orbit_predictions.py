@@ -13,7 +13,7 @@ import numpy as np
 import scipy.stats
 
 import equitangents as et
-from equitangents.ensembles.orbits.covariance import orbit_batch
+from equitangents.ensembles.orbits.law import orbit_batch
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures, quantile_interval
 from equitangents_studies.common.ising_lattice import energy, hot_spins
 

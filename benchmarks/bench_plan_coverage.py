@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.plan_settings import ENSEMBLES, PILOT, PILOTS, SETTINGS, Setting
-from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
+from equitangents.ensembles.orbits.law import OrbitLaw, orbit_law
 from equitangents.ensembles.orbits.statistics import OrbitMeasures
 from equitangents.planning.pilot_law import PilotDraws
 from equitangents.planning.violations import MEASURES, Violations

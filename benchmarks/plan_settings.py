@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import equitangents as et
-from equitangents.ensembles.orbits.covariance import orbit_batch
+from equitangents.ensembles.orbits.law import orbit_batch
 from equitangents_studies.common.ising_lattice import energy, hot_spins
 
 PILOT, PILOTS, ENSEMBLES = 20, 3, 144

@@ -16,3 +16,4 @@ Element = Any  # of a group: a number where they are listed, else a rotation mat
 Elements = Any  # several: a sequence of elements, or an array with one of them in each row
 AnyAction = Any  # an action of `equitangents.actions`, or what a function says it takes in its place: a name, a map
 Tree = Any  # arrays of numbers, by themselves or in tuples, lists and dictionaries: what JAX calls a pytree
+DataRows = Any  # of a training problem: inputs, an array (N, …), or points of fields, which are indexed as one

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from equitangents._aliases import (
     AnyAction,
     AnyModel,
+    DataRows,
     Element,
     Elements,
     FileName,
@@ -25,6 +26,7 @@ __all__ = [
     "AnyModel",
     "ArrayLike",
     "DType",
+    "DataRows",
     "Element",
     "Elements",
     "FileName",

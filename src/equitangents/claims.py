@@ -16,7 +16,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,17 +24,37 @@ from equitangents.errors import StoreError
 from equitangents.formatting import memory_size
 from equitangents.memory import default_memory_limit, process_memory
 
+if TYPE_CHECKING:  # Zarr takes a while to import
+    import zarr
+
 UNREADABLE = (
     OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, AttributeError, IndexError, MemoryError,
     OverflowError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
 )  # fmt: skip
 """What NumPy and the standard library raise for bytes that are no array, archive or JSON: the more, the less whole."""
 
+
 _DEEP = 200  # lists and objects within each other
 _DEFLATED = 1100  # times: zeros shrink by 1,032 at most
 _END = struct.Struct("<4s4H2LH")  # of a zip file, before its comment
 _MAGIC = b"\x93NUMPY"
 _DESCRIBING = ("zarr.json", ".zarray", ".zattrs")  # files of a Zarr array that are no chunks
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """An array that is perhaps on disk: NumPy's, a memory map, or Zarr's, whose rows are read when they are needed."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes along the axes."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the numbers."""
+
+    def __getitem__(self, key: Any, /) -> Any:
+        """Some of the numbers."""
 
 
 def read_json(content: bytes | str) -> Any:
@@ -93,7 +113,7 @@ def check_arrays(file: BinaryIO, whole: bool = True) -> None:
         file.seek(0)
 
 
-def check_zarr(array: Any, files: Iterable[str]) -> None:
+def check_zarr(array: zarr.Array[Any], files: Iterable[str]) -> None:
     """Check a Zarr array with the names of its files; ValueError where what it claims cannot be there.
 
     That is a chunk larger than the memory, or an array larger than it that lacks more than it: chunks that are not
@@ -110,7 +130,7 @@ def check_zarr(array: Any, files: Iterable[str]) -> None:
             raise ValueError(f"it claims {memory_size(claimed)}, and holds {memory_size(held)} of it")
 
 
-def part(name: str, x: Any, rows: Any) -> np.ndarray:
+def part(name: str, x: Rows, rows: slice | np.ndarray) -> np.ndarray:
     """Some rows of an array that is perhaps on disk; StoreError, which names it, where they cannot be read."""
     if isinstance(x, np.ndarray) and not isinstance(x, np.memmap):
         return np.asarray(x[rows])

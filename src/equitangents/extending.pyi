@@ -8,7 +8,7 @@ from equitangents._types import ArrayLike, DType, Elements, FileName, Numbers, P
 # arguments
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import looks_channels_first
-from equitangents.ensembles.inputs import check_network
+from equitangents.ensembles.estimator import check_network
 from equitangents.former import former_names
 from equitangents.keywords import meant, renamed
 from equitangents.validation import check_array, check_same_length, check_whole, is_whole
@@ -42,7 +42,7 @@ from equitangents.scale.executors import Tasks, check_spread, opened, spread, wo
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
 from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
+from equitangents.ensembles.training.network_job import evaluate, outputs, rows_at_once
 from equitangents.ensembles.training.plan import Plan, Workers, make_plan
 from equitangents.ensembles.training.recipe import Own, Recipe, init_members, member_shapes, run_epochs
 from equitangents.ensembles.training.variations import PLAIN

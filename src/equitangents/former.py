@@ -23,11 +23,10 @@ FORMER = {  # by room: in which file of the package they live
     "ensembles": {
         "ensembles.infinite.leave_one_out": "LabelsLeftOut LeaveOneOut",
         "ensembles.infinite.refining": "Refined",
-        "ensembles.infinite.tuned": "Candidate Tuning",
-        "ensembles.orbits.covariance": "OrbitMoments",
-        "ensembles.orbits.draws": "OrbitLaw",
+        "ensembles.infinite.tuning": "Candidate Tuning",
+        "ensembles.orbits.law": "OrbitLaw OrbitMoments",
         "ensembles.orbits.statistics": "OrbitStatistic OrbitStatistics",
-        "ensembles.training.loop": "TrainingState",
+        "ensembles.training.run": "TrainingState",
         "ensembles.training.variations": "TangentPrior",
     },
     "functional": {
@@ -80,9 +79,8 @@ FORMER = {  # by room: in which file of the package they live
     },
     "planning": {
         "planning.alternatives": "Alternative",
-        "planning.pilot": "Pilot Ratio",
+        "planning.pilot": "Pilot PilotTraining Ratio",
         "planning.plan": "Plan",
-        "planning.training": "PilotTraining",
     },
     "report": {
         "report.render": "outside_resources",
@@ -109,7 +107,7 @@ FORMER = {  # by room: in which file of the package they live
         "steerable.irrep": "Irrep",
     },
     "torch": {
-        "torch.seeds": "Seeds",
+        "torch.modules": "Seeds",
     },
 }
 

@@ -119,7 +119,7 @@ def test_records_do_not_disturb(fitted):
 def test_progress_is_shown_or_logged(capsys, caplog, monkeypatch):
     DeepEnsemble(NET, members=2, epochs=2, progress=True).fit(X, Y)
     assert "2 members" in capsys.readouterr().out
-    monkeypatch.setattr("equitangents.ensembles.training.loop._SECONDS_A_LOG", 0.0)
+    monkeypatch.setattr("equitangents.ensembles.training.run._SECONDS_A_LOG", 0.0)
     with caplog.at_level(logging.INFO, "equitangents"):
         DeepEnsemble(NET, members=2, epochs=2).fit(X, Y)
     assert "epoch 2 of 2, mean loss" in caplog.text

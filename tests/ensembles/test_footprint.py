@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from equitangents.ensembles.training.footprint import peak_bytes, tree_bytes
+from equitangents.ensembles.training.plan import peak_bytes, tree_bytes
 
 x = jax.ShapeDtypeStruct((100,), jnp.float32)
 m = jax.ShapeDtypeStruct((100, 100), jnp.float32)

@@ -2,14 +2,14 @@ import logging
 
 import pytest
 
-from equitangents.ensembles.training import forecast
-from equitangents.ensembles.training.forecast import Forecast
+from equitangents.ensembles.infinite import irrep_problem
+from equitangents.ensembles.infinite.irrep_problem import Forecast
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(forecast.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(irrep_problem.clock, "monotonic", lambda: now[0])
     return now
 
 

@@ -99,6 +99,16 @@ def test_saved_models_predict_the_same(data, tmp_path):
     np.testing.assert_allclose(load_means(tmp_path / "means")(test), model.predict(test), rtol=1e-12)
 
 
+@pytest.mark.parametrize("solver", ["eigh", "pcg"])
+def test_saved_models_of_other_solvers_predict_the_same_from_weights_of_features(solver, data, tmp_path):
+    x, y, test = data
+    model = et.InfiniteEnsemble(random_features(NET, 48, seed=2), ridge=1e-2, solver=solver).fit(x, y)
+    model.save(tmp_path / "means", means_only=True)
+    means = load_means(tmp_path / "means")
+    assert means.coefficients.shape == (48, 2)
+    np.testing.assert_allclose(means(test), model.predict(test), rtol=1e-9)
+
+
 def test_a_classifier(data):
     x, _, _ = data
     labels = np.where(x[:, 0] + x[:, 1] > 0, "yes", "no")

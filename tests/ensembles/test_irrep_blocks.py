@@ -95,7 +95,7 @@ class TestKernels:
         std, orbits = model.predict(x_test, return_std=True)[1], model.predict_orbits(x_test)
         monkeypatch.setattr("equitangents.ensembles.infinite.irrep_problem._ROW_ENTRIES", 8 * 7 * 2)
         for name, value in (("_TILE_ENTRIES", 8 * 9), ("_INPUT_ENTRIES", 8 * 8 * 3), ("_SMALLEST_TILE", 2)):
-            monkeypatch.setattr(f"equitangents.ensembles.infinite.kernel_transforms.{name}", value)
+            monkeypatch.setattr(f"equitangents.ensembles.infinite.irrep_problem.{name}", value)
         model = InfiniteEnsemble(mlp, **how).fit(x, y)
         tiled, tiled_covariance = model.predict(x_test, return_cov=True)
         np.testing.assert_allclose(tiled, mean, atol=1e-12)
@@ -106,8 +106,8 @@ class TestKernels:
 
 
 def test_the_log_forecasts_long_kernels(monkeypatch, caplog):
-    monkeypatch.setattr("equitangents.ensembles.training.forecast._QUIET_SECONDS", 0.0)
-    monkeypatch.setattr("equitangents.ensembles.infinite.kernel_transforms._SMALLEST_TILE", 1)
+    monkeypatch.setattr("equitangents.ensembles.infinite.irrep_problem._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("equitangents.ensembles.infinite.irrep_problem._SMALLEST_TILE", 1)
     x, y, _ = data("D4", 0)
     action, _, label_action = CASES["D4"]
     with caplog.at_level(logging.INFO, "equitangents"):

@@ -6,7 +6,7 @@ import pytest
 
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, groups, metrics, nn
 from equitangents.ensembles import orbit_law, orbit_moments
-from equitangents.ensembles.orbits.covariance import OrbitMoments, orbit_batch
+from equitangents.ensembles.orbits.law import OrbitMoments, orbit_batch
 from equitangents.ensembles.orbits.statistics import OrbitMeasures, OrbitStatistic, quantile_interval
 from equitangents.errors import (
     InvalidArgumentError,
@@ -49,7 +49,7 @@ def test_moments_are_the_blocks_of_the_joint_covariance(fitted):
 def test_moments_do_not_depend_on_batches(fitted, monkeypatch):
     model, x = fitted
     whole = orbit_moments(model, ROT, x)
-    monkeypatch.setattr("equitangents.ensembles.orbits.covariance._BATCH", 8)
+    monkeypatch.setattr("equitangents.ensembles.orbits.law._BATCH", 8)
     parts = orbit_moments(model, ROT, x)
     np.testing.assert_allclose(parts.covariance, whole.covariance, atol=1e-12)
     np.testing.assert_allclose(parts.mean, whole.mean, atol=1e-12)

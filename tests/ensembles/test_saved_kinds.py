@@ -16,8 +16,7 @@ from equitangents import nn
 from equitangents.actions import tensor_product
 from equitangents.actions.subset import ActionSubset
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.storage.attribute_types import _PLAIN
-from equitangents.ensembles.storage.fits import FITS
+from equitangents.ensembles.storage.checks import _PLAIN, FITS
 from equitangents.ensembles.storage.kinds import UNIONS, kinds, name_of
 from equitangents.ensembles.storage.structure import Described, build
 from equitangents.errors import InvalidTypeError, StoreError

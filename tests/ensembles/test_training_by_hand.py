@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.losses import cross_entropy, squared_error
+from equitangents.ensembles.training.descent import cross_entropy, squared_error
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 
 

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 import equitangents as et
-from equitangents.ensembles.training.augmentation import augment
+from equitangents.ensembles.training.batches import augment
 from equitangents.ensembles.training.variations import NTKPosterior, decay_to_start
 
 ROT = et.actions.image_rotations(4)

@@ -30,16 +30,16 @@ from equitangents.nn import (
     Sequential,
     Sign,
 )
-from equitangents.stax import closed_forms
+from equitangents.stax import own_layers
 from kernels.comparison import check_cpu, largest
 
 SMOOTH = {
     "rbf": Rbf(0.4),
     "exp": Exp(0.5, 0.6),
     "gaussian": Gaussian(1.2, -0.6),
-    "gabor": closed_forms.Gabor(),
-    "wave": closed_forms.Wave(0.7),
-    "raised": closed_forms.Raised(Erf(), -0.4),
+    "gabor": own_layers.Gabor(),
+    "wave": own_layers.Wave(0.7),
+    "raised": own_layers.Raised(Erf(), -0.4),
     "constant": Monomial(0),
     "square": Monomial(2),
     "cubic": Polynomial((0.3, -1.0, 0.2, 0.1)),

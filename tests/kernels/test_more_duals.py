@@ -10,7 +10,7 @@ import pytest
 
 from equitangents import nn
 from equitangents.kernels import duals
-from equitangents.stax import closed_forms
+from equitangents.stax import own_layers
 from oracles import literal_duals
 
 A = np.array([0.3, 1.0, 1.7, 0.5])
@@ -39,16 +39,16 @@ SMOOTH = {
     "monomial": (nn.Monomial(4), *poly([0, 0, 0, 0, 1])),
     "polynomial": (nn.Polynomial((0.3, -1.0, 0.2, 0.1)), *poly([0.3, -1.0, 0.2, 0.1])),
     "gabor": (
-        closed_forms.Gabor(),
+        own_layers.Gabor(),
         lambda x: np.exp(-(x**2)) * np.sin(x),
         lambda x: np.exp(-(x**2)) * (np.cos(x) - 2 * x * np.sin(x)),
     ),
     "raised gaussian": (
-        closed_forms.Raised(nn.Gaussian(1.2, -0.6), -0.8),
+        own_layers.Raised(nn.Gaussian(1.2, -0.6), -0.8),
         lambda x: 1.2 * np.exp(-0.6 * x**2) - 0.8,
         lambda x: -1.44 * x * np.exp(-0.6 * x**2),
     ),
-    "wave": (closed_forms.Wave(0.7), lambda x: np.sin(x + 0.7), lambda x: np.cos(x + 0.7)),
+    "wave": (own_layers.Wave(0.7), lambda x: np.sin(x + 0.7), lambda x: np.cos(x + 0.7)),
 }
 
 

@@ -5,8 +5,7 @@ The oracle computes with sixty decimal digits. Errors are in units of the inputs
 
 from __future__ import annotations
 
-from decimal import Decimal, localcontext
-
+import jax
 import numpy as np
 import pytest
 
@@ -73,25 +72,6 @@ def test_opposite_inputs_of_very_different_norm_are_as_exact_as_parallel_ones(rn
     assert_within(nn.Sequential(*made), layers, x, others, "cpu", limit=1e-14)
 
 
-def convolutions(x, y, bias, window, depth):
-    """(K, Θ) of signals (positions, channels) after convolutions inside the grid with ReLUs, and a flattening."""
-    with localcontext() as context:
-        context.prec = precise_kernels.DIGITS
-        x, y = ([[Decimal(float(c)) for c in p] for p in v] for v in (x, y))
-        pairs = [[sum(s * t for s, t in zip(p, q, strict=True)) / len(p) for p, q in zip(a, b, strict=True)] for a, b in
-                 ((x, x), (y, y), (x, y))]  # fmt: skip
-        W, b = Decimal(W_STD) ** 2, Decimal(float(bias)) ** 2
-        thetas = [Decimal(0)] * len(x)
-        for _ in range(depth):
-            ends = range(window, len(thetas) + 1)
-            pairs = [[W * sum(v[e - window : e]) / window + b for e in ends] for v in pairs]
-            thetas = [k + W * sum(thetas[e - window : e]) / window for e, k in zip(ends, pairs[2], strict=True)]
-            duals = [precise_kernels.piecewise_linear(0, *z) for z in zip(*pairs, strict=True)]
-            thetas = [t * slope for t, (_, slope) in zip(thetas, duals, strict=True)]
-            pairs = [[v / 2 for v in pairs[0]], [v / 2 for v in pairs[1]], [k for k, _ in duals]]
-        return tuple(float(sum(v) / len(v)) for v in (pairs[2], thetas))
-
-
 @pytest.mark.parametrize("engine", engines("cpu"))
 @pytest.mark.parametrize("bias", [0.003, 0.1, 1.0])
 @pytest.mark.parametrize(("dtype", "limit"), [(np.float32, 2e-6), (np.float64, 1e-13)])
@@ -102,11 +82,74 @@ def test_contrast_copies_of_signals_with_dark_places(dtype, limit, bias, engine,
     signals = np.array([c * x for c in (1.0, 0.3, 0.9)]).astype(dtype)
     conv = nn.Conv(1, 3, W_std=1.4, b_std=bias, padding="valid")
     net = nn.Sequential(conv, nn.Relu(), conv, nn.Relu(), conv, nn.Relu(), nn.Flatten())
-    exact = np.array([[convolutions(a, b, bias, 3, 3) for b in signals] for a in signals])
+    exact = np.array([[precise_kernels.of_signals((0.0,) * 3, a, b, W_STD, bias, 3) for b in signals] for a in signals])
     found = net.kernel(signals, engine=engine)
     for i, values in enumerate((found.nngp, found.ntk)):
         own = np.diag(exact[..., i])
         assert largest(values, exact[..., i], own, own) <= limit
+
+
+LAYERS = {"normalised": nn.LayerNorm(), "erf": nn.Erf(), "gelu": nn.Gelu(), **PHI}
+SIGNALS = [(0.0, "normalised", 0.0), (0.0, "gelu", 0.0), (-1.0, 0.0), ("normalised", 0.0), (0.0, "erf"), ("erf", 0.0)]
+# One unit for all positions: where norms differ from those of the whole, of nearly equal parts it holds the rest.
+OF_SIGNALS = {np.dtype("float32"): 2e-6, np.dtype("float64"): 1e-12}
+
+
+def signals(dtype, rng):
+    """(x, others): along it and against it but for a small part, also at other norms, and an unrelated signal."""
+    x, aside = rng.standard_normal((2, 8, 4))
+    others = [r * v for r in (1.0, 1.1, 3.0) for v in (x, -x, x + 1e-6 * aside, -x + 1e-4 * aside, aside)]
+    x = x.copy()
+    x[0] = 0
+    return x.astype(dtype), np.array(others).astype(dtype)
+
+
+def convolutional(phis, bias, pooled):
+    conv = nn.Conv(1, 3, W_std=W_STD, b_std=bias, padding="valid")
+    layers = [la for phi in phis for la in (conv, LAYERS[phi])]
+    return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten())
+
+
+def assert_within_of_signals(phis, bias, pooled, values, x, others):
+    exact, own1, own2 = (
+        np.array([precise_kernels.of_signals(phis, a, b, W_STD, bias, 3, pooled) for a, b in pairs])
+        for pairs in ([(x, y) for y in others], [(x, x)], [(y, y) for y in others])
+    )
+    for i, found in enumerate(values):
+        error = np.abs(np.asarray(found[0], float) - exact[:, i]) / np.sqrt(own1[:, i] * own2[:, i])
+        assert np.max(error) <= OF_SIGNALS[x.dtype], f"off by {np.max(error):.1e}"
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize(
+    ("phis", "bias", "pooled", "dtype"),
+    [pytest.param(*case, marks=() if i < 3 else pytest.mark.slow) for i, case in enumerate(
+        (phis, bias, pooled, dtype) for dtype in (np.float32, np.float64) for bias in (0.003, 0.1)
+        for pooled in (False, True) for phis in SIGNALS)],
+    ids=str,
+)  # fmt: skip
+def test_parallel_and_opposite_signals(phis, bias, pooled, dtype, engine, rng):
+    """Layer normalisation and smooth functions leave units; opposite signals have the distance of f and -g."""
+    x, others = signals(dtype, rng)
+    found = convolutional(phis, bias, pooled).kernel(x[None], others, engine=engine)
+    assert_within_of_signals(phis, bias, pooled, (found.nngp, found.ntk), x, others)
+
+
+def test_calls_inside_jax_programs_by_the_reference_engine_too(rng):
+    phis = SIGNALS[0]
+    x, others = signals(np.float32, rng)
+    net = convolutional(phis, 0.003, False)
+    values = jax.jit(lambda a, b: tuple(getattr(net.kernel(a, b, engine="reference"), k) for k in ("nngp", "ntk")))
+    assert_within_of_signals(phis, 0.003, False, values(x[None], others), x, others)
+
+
+def test_the_gpu_engine_asks_the_reference_engine_for_opposite_signals(rng, monkeypatch):
+    monkeypatch.setenv(gpu.EMULATE, "1")
+    x, others = signals(np.float32, rng)
+    found = convolutional((-1.0, 0.0), 0.003, False).kernel(x[None], others, engine="gpu")
+    assert found.engine == "gpu"
+    assert any("by the reference engine" in note for note in found.notes)
+    assert_within_of_signals((-1.0, 0.0), 0.003, False, (found.nngp, found.ntk), x, others)
 
 
 def test_the_gpu_engine_has_units_too(rng, monkeypatch):

@@ -26,10 +26,50 @@ def kernels(layers, f, g):
                 q1, q2, k = (W * x + b for x in (q1, q2, k))
                 theta = k + W * theta
             else:
-                dual = SMOOTH.get(rest[0]) or partial(piecewise_linear, rest[0])
+                dual = dual_of(rest[0])
                 (q1, _), (q2, _), (k, slope) = (dual(a, b, c) for a, b, c in ((q1, q1, q1), (q2, q2, q2), (q1, q2, k)))
                 theta *= slope
         return float(k), float(theta)
+
+
+def of_signals(phis, f, g, W, b, window, pooled=False):
+    """(NNGP, NTK) of signals (positions, channels) through convolutions inside the grid, one of `phis` behind each.
+
+    Then positions are averaged (`pooled`), or equal ones alone.
+    """
+    with localcontext() as context:
+        context.prec = DIGITS
+        f, g = ([[Decimal(float(c)) for c in p] for p in v] for v in (f, g))
+        W, b = Decimal(float(W)) ** 2, Decimal(float(b)) ** 2
+        own1, own2 = ([_mean_product(p, p) for p in v] for v in (f, g))
+        count = len(f) - len(phis) * (window - 1)
+        offsets = range(1 - count, count) if pooled else (0,)
+        values = [v for o in offsets for v in _fibre(phis, f, g, own1, own2, W, b, window, o)]
+        return tuple(float(sum(v) / (count**2 if pooled else count)) for v in zip(*values, strict=True))
+
+
+def _fibre(phis, f, g, own1, own2, W, b, window, offset):
+    """(K, Θ) of the pairs of positions that `offset` joins."""
+    pairs = [(p, p + offset) for p in range(len(f)) if 0 <= p + offset < len(f)]
+    k, theta = [_mean_product(f[p], g[o]) for p, o in pairs], [Decimal(0)] * len(pairs)
+    q1, q2 = [own1[p] for p, _ in pairs], [own2[o] for _, o in pairs]
+    for phi in phis:
+        dual, ends = dual_of(phi), range(window, len(k) + 1)
+        q1, q2, k = ([W * sum(v[e - window : e]) / window + b for e in ends] for v in (q1, q2, k))
+        theta = [new + W * sum(theta[e - window : e]) / window for e, new in zip(ends, k, strict=True)]
+        both = [dual(*z) for z in zip(q1, q2, k, strict=True)]
+        q1, q2 = ([dual(q, q, q)[0] for q in v] for v in (q1, q2))
+        k, theta = [v for v, _ in both], [t * slope for t, (_, slope) in zip(theta, both, strict=True)]
+    return list(zip(k, theta, strict=True))
+
+
+def _mean_product(f, g):
+    return sum(x * y for x, y in zip(f, g, strict=True)) / len(f)
+
+
+def dual_of(phi):
+    """The dual of a name in `SMOOTH`, or of a slope."""
+    return SMOOTH.get(phi) or partial(piecewise_linear, phi)
 
 
 def piecewise_linear(slope, q1, q2, k):

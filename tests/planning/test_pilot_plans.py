@@ -16,7 +16,7 @@ from equitangents import (
     nn,
     plan_ensemble,
 )
-from equitangents.ensembles.orbits.covariance import orbit_batch
+from equitangents.ensembles.orbits.law import orbit_batch
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError
 from equitangents.planning.pilot_law import pilot_law
 

@@ -14,7 +14,7 @@ import equitangents as et
 from equitangents import DeepEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier, actions, metrics, nn, plan_ensemble
 from equitangents.ensembles import BaggedInfiniteEnsemble, orbit_moments
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NotFittedError, ShapeError
-from equitangents.planning.search import smallest
+from equitangents.planning.wanted import smallest
 from equitangents.report.render import outside_resources
 
 ROT = actions.image_rotations(4)
@@ -336,3 +336,18 @@ def test_a_pilot_makes_plans_for_narrow_networks():
     assert plan.members > plan_ensemble(limit, ROT, new, 0.8).members
     spreads = [metrics.relative_orbit_std(train(plan.members, 100 + i).predict, ROT, new).mean for i in range(20)]
     assert np.sum(np.array(spreads) <= 0.8) >= 18
+
+
+def test_errors_of_labels_at_positions_are_planned_for():
+    x = np.random.default_rng(0).normal(size=(8, 4, 4, 1))
+    labels = (x[..., 0] > 0).astype(int)
+    net = nn.Sequential(nn.Conv(4, (3, 3)), nn.Relu(), nn.Conv(2, (1, 1)))
+    model = et.DeepEnsembleClassifier(net, members=4, epochs=3, augmentation=ROT).fit(x, labels)
+    plan = plan_ensemble(model, ROT, x[:2], target=0.3, measure="error", y=labels[:2], draws=50, max_members=2000)
+    assert plan.members > 1
+    law = plan._violations.law
+    wrong = plan._violations.measures.of("error", law.mean[None])
+    mean = law.mean[:, ROT.group.identity].reshape(2, 4, 4, 2)
+    np.testing.assert_allclose(wrong[0], (mean.argmax(axis=-1) != labels[:2]).mean(axis=(1, 2)))
+    with pytest.raises(InvalidArgumentError, match="needs a regression"):
+        plan_ensemble(model, ROT, x[:2], measure="spread_over_error", y=labels[:2])

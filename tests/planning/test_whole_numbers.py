@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, nn, plan_ensemble
-from equitangents.ensembles.orbits.draws import OrbitLaw
+from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.ensembles.orbits.statistics import OrbitMeasures, sample_quantiles
-from equitangents.planning.counts import largest_share, one_in, percent
-from equitangents.planning.search import smallest
-from equitangents.planning.violations import MEASURES, Violations
+from equitangents.planning.violations import MEASURES, Violations, largest_share, one_in, percent
+from equitangents.planning.wanted import smallest
 
 ROT = actions.image_rotations(4)
 

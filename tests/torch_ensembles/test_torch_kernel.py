@@ -7,7 +7,7 @@ import torch
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.torch import EmpiricalKernel
-from equitangents.torch.factors import structured_layers
+from equitangents.torch.kernel import structured_layers
 
 RNG = np.random.default_rng(0)
 

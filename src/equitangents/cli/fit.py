@@ -231,7 +231,7 @@ def _check_place(out: Path) -> None:
 
 
 def _said(model: Any, out: Path) -> str:
-    from equitangents.ensembles.scores import positions_of
+    from equitangents.ensembles.estimator import positions_of
 
     kind = "classifier" if hasattr(model, "classes_") else "regression"
     trained = len(model._data[0])

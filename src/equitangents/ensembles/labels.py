@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
+from equitangents._types import Targets
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.validation import check_same_length
 
 
-def check_labels(y: Any, copies: int | None = None) -> np.ndarray:
+def check_labels(y: Targets, copies: int | None = None) -> np.ndarray:
     """y as a 1-d array of discrete labels; a column (N, 1) is flattened with a warning, as scikit-learn does.
 
     With `copies`, the number N of samples, it may also hold a row of N labels for each element of a group.
@@ -42,7 +42,7 @@ def check_labels(y: Any, copies: int | None = None) -> np.ndarray:
     return y
 
 
-def check_given(y: Any) -> None:
+def check_given(y: Targets) -> None:
     """Raise InvalidArgumentError where there are no labels."""
     if y is None:
         raise InvalidArgumentError(
@@ -50,7 +50,7 @@ def check_given(y: Any) -> None:
         )
 
 
-def check_label_fields(y: Any, samples: int, positions: Positions, *, copies: bool = False) -> np.ndarray:
+def check_label_fields(y: Targets, samples: int, positions: Positions, *, copies: bool = False) -> np.ndarray:
     """Labels (N, *positions) of any type; (N, *positions, 1) loses its last axis with a warning.
 
     With `copies` they may also be (|G|, N, *positions), a field for each element of a group.
@@ -72,9 +72,9 @@ def check_label_fields(y: Any, samples: int, positions: Positions, *, copies: bo
 
 
 def labels_of(
-    x: Any,
-    y: Any,
-    ends_on: Callable[[Any, np.ndarray], Positions | None],
+    x: np.ndarray,
+    y: Targets,
+    ends_on: Callable[[np.ndarray, np.ndarray], Positions | None],
     *,
     copies: bool = False,
     name: str = "X",

@@ -17,16 +17,17 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import ArrayLike, Element, Network
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
 from equitangents.nn import PointCloud, Sequential
+from equitangents.nn.layer import Layer
 
 logger = logging.getLogger("equitangents")
 
@@ -50,7 +51,7 @@ class Standardisation:
     scale: Float[np.ndarray, " channels"]
     how: str
 
-    def __call__(self, x: Any) -> np.ndarray:
+    def __call__(self, x: ArrayLike) -> np.ndarray:
         """The standardised inputs, of x's type; computed in float64, entry by entry, so that equal ones stay equal."""
         x = np.asarray(x)
         if x.shape[-1:] != self.scale.shape:
@@ -78,8 +79,8 @@ class StandardisedInputs:
     standardisation_: Standardisation | None = None
 
     def _fit_inputs(
-        self, x: Any, net: Any, augmentation: Augmentation | None, known: Standardisation | None = None
-    ) -> Any:
+        self, x: np.ndarray, net: Network, augmentation: Augmentation | None, known: Standardisation | None = None
+    ) -> np.ndarray:
         """x (N, …, channels) as it is trained on, and how is kept; `known`: by that of a larger set."""
         check_standardise(self.standardise)
         self.standardisation_ = known
@@ -94,7 +95,7 @@ class StandardisedInputs:
         return trained
 
     @contextmanager
-    def _told_of_equal_inputs(self, trained: Any) -> Iterator[None]:
+    def _told_of_equal_inputs(self, trained: np.ndarray) -> Iterator[None]:
         """A kernel that is singular since nothing is left of the standardised inputs says so."""
         try:
             yield
@@ -104,7 +105,7 @@ class StandardisedInputs:
             remedy = "; give inputs that differ, a ridge with b_std above 0, or standardise=False (--no-standardise)"
             raise NotPositiveDefiniteError(_NOTHING % len(trained) + remedy) from None
 
-    def _as_trained(self, x: Any) -> Any:
+    def _as_trained(self, x: np.ndarray) -> np.ndarray:
         """Inputs (M, …, channels), checked, as the networks take them."""
         return x if self.standardisation_ is None else self.standardisation_(x)
 
@@ -115,7 +116,9 @@ def check_standardise(standardise: object) -> None:
         raise InvalidArgumentError(f"standardise is {standardise!r}; expected True or False")
 
 
-def fitted_standardisation(x: Any, net: Any = None, augmentation: Augmentation | None = None) -> Standardisation:
+def fitted_standardisation(
+    x: ArrayLike, net: Network = None, augmentation: Augmentation | None = None
+) -> Standardisation:
     """That of x (N, …, channels), the first in the list above that commutes with the augmentation.
 
     For networks that read channels as vectors or tensors, that of all channels together, not shifted. Raises
@@ -193,11 +196,11 @@ def _moves(augmentation: Augmentation) -> Iterator[Callable[[np.ndarray], np.nda
         yield functools.partial(_moved, action, g)
 
 
-def _moved(action: GroupAction, g: Any, x: np.ndarray) -> np.ndarray:
+def _moved(action: GroupAction, g: Element, x: np.ndarray) -> np.ndarray:
     return np.asarray(action(g, x), np.float64)
 
 
-def _beginning(net: Any) -> Any:
+def _beginning(net: Network) -> Layer | None:
     """The first layer of a network of layers, or of the one inside an average or a prior; None of others."""
     inner = net
     for _ in range(_NESTED):
@@ -207,7 +210,7 @@ def _beginning(net: Any) -> Any:
     return None
 
 
-def _warn_of_units(x: Any) -> None:
+def _warn_of_units(x: ArrayLike) -> None:
     """Say so where inputs are so large, or so small, that predicted deviations are those of another unit."""
     size = float(np.sqrt(np.mean(np.square(np.asarray(x, np.float64)))))
     if size and not 1 / _UNIT <= size <= _UNIT:

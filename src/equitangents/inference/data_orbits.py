@@ -7,12 +7,11 @@ they agree to 1e-12 of the largest entry of all, or 16 units in the last place o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import Numbers
+from equitangents._types import ArrayLike, Numbers
 from equitangents.groups import Group
 from equitangents.groups.group_maps import FiniteGroupMap
 from equitangents.inference.augmented import row_tolerances
@@ -115,7 +114,7 @@ def find_orbits(action: FiniteGroupMap, x: Numbers) -> DataOrbits:
     return DataOrbits(action.group, np.array(first), orbit, element, stabilisers)
 
 
-def _flat(x: Any) -> np.ndarray:
+def _flat(x: ArrayLike) -> np.ndarray:
     return np.asarray(x, np.float64).reshape(len(x), -1)
 
 

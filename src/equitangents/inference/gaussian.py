@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -168,7 +167,7 @@ class Projection:
         return A, self.process.through_prior(A) - 2 * prior_cross
 
 
-def _matrix(name: str, a: Any, columns: int | None = None) -> np.ndarray:
+def _matrix(name: str, a: np.ndarray, columns: int | None = None) -> np.ndarray:
     if np.iscomplexobj(a):
         return a
     return np.asarray(check_array(name, a, rank=2, shape=None if columns is None else (None, columns)), np.float64)

@@ -20,19 +20,22 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 from jaxtyping import Float, Inexact
 
+from equitangents._types import DType
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.data_orbits import DataOrbits
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.gaussian import Projection, TrainedProcess
 from equitangents.inference.group_fourier import FourierIrrep
 from equitangents.inference.spectrum import Spectrum, decompose, relative_resolution
+
+Embedding: TypeAlias = "scipy.sparse.csr_array | None"  # from a block's reduced basis; None where nothing is reduced
 
 _FEW = 50  # unknowns whose eigenvalues are computed all together
 _NO_LABELS = 1e-13  # labels whose transform is smaller, relative to all labels, hold nothing of an irrep
@@ -46,7 +49,7 @@ class Augmented:
     dynamics: Dynamics
     ridge: float
     mean_diagonal: float
-    precision: Any
+    precision: DType
 
     def spectrum(self, irrep: FourierIrrep, gram: Inexact[np.ndarray, "nd nd"]) -> Spectrum:
         """The eigenvalues of one block, which are eigenvalues of the explicit problem."""
@@ -175,7 +178,7 @@ class IrrepProcess:
         return IrrepProjection(self, tuple(projections))
 
     @cached_property
-    def _embeddings(self) -> tuple[Any, ...]:
+    def _embeddings(self) -> tuple[Embedding, ...]:
         """From each block's reduced basis; sparse, and made anew where a process was saved."""
         return tuple(embedding(self.shared.orbits, block.irrep) for block in self.blocks)
 
@@ -264,7 +267,7 @@ def holds_labels(transformed: Inexact[np.ndarray, "orbits outputs d d"], label_s
     return bool(np.abs(transformed).max() > _NO_LABELS * label_size)
 
 
-def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Any:
+def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Embedding:
     """The sparse map (orbits·d, n) from a block's reduced basis, √copies included; None where nothing is reduced."""
     if orbits.generic:
         return None
@@ -276,12 +279,12 @@ def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Any:
     return scipy.sparse.block_diag([scipy.sparse.coo_array(part) for part in parts], format="csr")
 
 
-def embed(matrix: Inexact[np.ndarray, "nd nd"], E: Any) -> Inexact[np.ndarray, "n n"]:
+def embed(matrix: Inexact[np.ndarray, "nd nd"], E: Embedding) -> Inexact[np.ndarray, "n n"]:
     """The matrix restricted to the columns of E, E* M E; all of it where E is None."""
     return matrix if E is None else (E.conj().T @ (matrix @ E))
 
 
-def _rows(transformed: Inexact[np.ndarray, "m orbits d d"], E: Any) -> Inexact[np.ndarray, "m*d n"]:
+def _rows(transformed: Inexact[np.ndarray, "m orbits d d"], E: Embedding) -> Inexact[np.ndarray, "m*d n"]:
     """Rows (m, a) and columns (o, c) of a test row's transform, in a block's reduced basis."""
     m, orbits, d, _ = transformed.shape
     rows = transformed.transpose(0, 2, 1, 3).reshape(m * d, orbits * d)

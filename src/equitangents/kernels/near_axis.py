@@ -1,50 +1,66 @@
-"""Parallel and opposite vectors of unequal norm before a kink, in networks that have no units (`kernels.units`).
+"""Parallel and opposite inputs of unequal norm before a kink, where an engine has no units for them.
 
-These are networks with a smooth nonlinearity or layer normalisation, before the kink or after it. A bias or a smooth
-nonlinearity before leaves these vectors a small angle θ, which the kink reads. D and the variances hold θ² to the
-rounding ε D/√(q1 q2), so that θ is off by that over θ. Pairs of dense networks for which this may be above `TARGET` are
-computed again, from the covariance, in numbers of 106 bits. Convolutions and other networks keep the root of ε.
+These are networks with a smooth nonlinearity or layer normalisation, before the kink or after it, and of opposite
+inputs all that have windows. A bias or a smooth nonlinearity leaves these a small angle θ, which the kink reads. D
+and the variances hold θ² to the rounding ε D/√(q1 q2), so that θ is off by that over θ. Pairs of inputs for which
+this may be above `TARGET` are computed again: of dense networks from the covariance, in numbers of 106 bits, of
+others by the reference engine in double precision, which has units up to where they are left (`kernels.units`), and
+the distance of f and -g. Positions that are parallel in inputs that are not keep the root of ε.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from equitangents._types import DType
 from equitangents.kernels.duals import precise
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.plans.plan import FibrePlan, plan
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Affine, Dual, Program
 from equitangents.kernels.twofold import Twofold, twofold
-from equitangents.kernels.units import has_bias, unit_bias
+from equitangents.kernels.units import flat, has_bias, unit_bias
+
+Pairs = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 TARGET = {"float32": 2e-6, "float64": 3e-14}  # of angles
 _ERRORS = 3  # roundings that D has gathered
 _ROWS = 1 << 18  # entries of a block of distances
 _PAIRS = 1 << 20  # products of entries at a time
-_ROUGH = 1e-5  # of squared distances in single precision
-_FEW = 8  # random combinations of entries, by which pairs are sought
-_STRETCH = 10.0  # how much longer squared distances may be of these: more for one pair in 1e13
+_ROUGH = 1e-5  # of squared distances and cosines in single precision
+_FEW = 24  # random combinations of entries, by which pairs are sought
+_STRETCH = 4.9  # how much longer squared distances may be of these: more for one pair in 1e13
 _RANGE = 1e-60, 1e60  # of mean squares: beyond, their products leave the range of doubles
 
 
-def mend(program: Program, x1: np.ndarray, x2: np.ndarray | None, nngp: Any, ntk: Any) -> tuple[Any, Any, int]:
-    """(NNGP, NTK, pairs) with the kernels of such pairs computed again, and how many these are."""
-    steps = bent_steps(program)
-    if steps is None or not len(x1) or (x2 is not None and not len(x2)):
+class Doubt(NamedTuple):
+    """Which pairs of inputs are in doubt: opposite ones, and parallel ones; `steps` are those of dense networks."""
+
+    steps: tuple[Any, ...] | None
+    parallel: bool
+
+
+def mend(
+    doubt: Doubt, again: Pairs, x1: np.ndarray, x2: np.ndarray | None, nngp: Any, ntk: Any
+) -> tuple[Any, Any, int]:
+    """(NNGP, NTK, pairs) with the kernels of such pairs computed again, and how many these are.
+
+    By `again(x1, x2)`, both (P, …), where the network is not dense.
+    """
+    if not len(x1) or (x2 is not None and not len(x2)):
         return nngp, ntk, 0
+    compute = again if doubt.steps is None else partial(kernels, doubt.steps)
     found = 0
-    for i, j in _near(x1, x2):
+    for i, j in _near(x1, x2, doubt.parallel):
         if not len(i):
             continue
         if not found:
             nngp, ntk = np.array(nngp), np.array(ntk)
         found += len(i)
-        k, theta = kernels(steps, x1[i], (x1 if x2 is None else x2)[j])
+        k, theta = compute(x1[i], (x1 if x2 is None else x2)[j])
         known = np.isfinite(k) & np.isfinite(theta)
         for out, values in ((nngp, k), (ntk, theta)):
             out[i[known], j[known]] = values[known]
@@ -54,21 +70,47 @@ def mend(program: Program, x1: np.ndarray, x2: np.ndarray | None, nngp: Any, ntk
 
 
 @lru_cache(maxsize=256)
-def bent_steps(program: Program) -> tuple[Any, ...] | None:
+def doubt_of(program: Program, units_are_left: bool) -> Doubt | None:
+    """Which pairs are in doubt, of an engine that has units up to where they are left, or of whole networks alone."""
+    steps = plan(program)
+    if _is_dense(steps):
+        dense = bent_steps(program, units_are_left)
+        return None if dense is None else Doubt(dense, parallel=True)
+    if units_are_left:
+        return None
+    parts = (steps.field, steps.vector) if isinstance(steps, FibrePlan) else (steps.ops,)
+    ops = [op for part in parts for op in flat(part)]
+    kinks = [n for n, op in enumerate(ops) if isinstance(op, Dual) and traits_of(op.activation).bent]
+    before = ops[: max(kinks, default=0)]
+    biased = any(map(has_bias, before))
+    if not biased and not any(map(_is_curved, before)):
+        return None
+    return Doubt(None, parallel=biased and unit_bias(*parts) is None)
+
+
+def _is_dense(steps: FibrePlan | PairPlan) -> bool:
+    if not isinstance(steps, FibrePlan) or steps.field or not steps.single:
+        return False
+    return len(set(steps.labels.array)) == 1
+
+
+@lru_cache(maxsize=256)
+def bent_steps(program: Program, units_are_left: bool = False) -> tuple[Any, ...] | None:
     """The layers of a dense network without units in which a kink reads a small angle, or None."""
     steps = plan(program)
-    if not isinstance(steps, FibrePlan) or steps.field or not steps.single or len(set(steps.labels.array)) != 1:
+    if not isinstance(steps, FibrePlan) or not _is_dense(steps):
         return None
     ops = steps.vector
     if not all(isinstance(op, Affine) or (isinstance(op, Dual) and precise.is_known(op.activation)) for op in ops):
         return None
     kinks = [n for n, op in enumerate(ops) if isinstance(op, Dual) and traits_of(op.activation).bent]
-    return ops if any(map(_leaves_angles, ops[: max(kinks, default=0)])) and unit_bias(ops) is None else None
+    before = ops[: max(kinks, default=0)]
+    angles = any(map(_is_curved, before)) or (not units_are_left and any(map(has_bias, before)))
+    return ops if angles and unit_bias(ops) is None else None
 
 
-def _leaves_angles(op: Any) -> bool:
-    """Whether parallel vectors are at an angle behind it: a bias, or a smooth nonlinearity."""
-    return traits_of(op.activation).curved if isinstance(op, Dual) else has_bias(op)
+def _is_curved(op: Any) -> bool:
+    return isinstance(op, Dual) and traits_of(op.activation).curved
 
 
 def kernels(steps: tuple[Any, ...], f: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -103,8 +145,11 @@ def _mean_product(f: np.ndarray, g: np.ndarray) -> Twofold:
     return Twofold(total.high[:, 0], total.low[:, 0]) / float(f.shape[1])
 
 
-def _near(x1: np.ndarray, x2: np.ndarray | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The numbers of both inputs of such pairs, some at a time; of x1 with itself those with i < j."""
+def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The numbers of both inputs of such pairs, some at a time; of x1 with itself those with i < j.
+
+    Those of opposite inputs alone, unless parallel ones are in doubt, too.
+    """
     x1 = x1.reshape((len(x1), -1))
     x2 = x1 if (alone := x2 is None) else x2.reshape((len(x2), -1))
     norms1 = _norms(x1)
@@ -112,44 +157,58 @@ def _near(x1: np.ndarray, x2: np.ndarray | None) -> Iterator[tuple[np.ndarray, n
     if not norms1.any() or not norms2.any():
         return
     ratio = min(norms1[norms1 > 0].min() / norms2.max(), norms2[norms2 > 0].min() / norms1.max())
-    few1 = _few(x1, norms1)
-    few2 = few1 if alone else _few(x2, norms2)
+    few1, lengths = _few(x1, norms1)
+    few2 = few1 if alone else _few(x2, norms2)[0]
     stretch = _STRETCH if x1.shape[1] > _FEW else 1.0
-    bounds = [_angle(ratio, sign, x1.dtype) ** 2 * stretch + _ROUGH for sign in (1, -1)]
-    rows, most = max(1, _ROWS // len(x2)), max(1, _PAIRS // x1.shape[1])
+    least, most = (_least_cosines(lengths, _angle(ratio, sign, x1.dtype) ** 2 * stretch) for sign in (1, -1))
+    if not parallel:
+        least[:] = 2
+    rows, products = max(1, _ROWS // len(x2)), max(1, _PAIRS // x1.shape[1])
     for at in range(0, len(x1), rows):
         after = at if alone else 0
-        i, j = _close(few1[at : at + rows], few2[after:], bounds)
+        here = slice(at, at + rows)
+        cosines = few1[here] @ few2[after:].T
+        if alone:
+            np.fill_diagonal(cosines, 0)  # no pairs
+        i, j = _close(cosines, least[here], -most[here])
         i, j = i + at, j + after
         if alone:
             i, j = i[i < j], j[i < j]
-        for part in range(0, len(i), most):
-            a, b = i[part : part + most], j[part : part + most]
-            near = _is_near(x1[a], norms1[a], x2[b], norms2[b], x1.dtype)
+        for part in range(0, len(i), products):
+            a, b = i[part : part + products], j[part : part + products]
+            near = _is_near(x1[a], norms1[a], x2[b], norms2[b], x1.dtype, parallel)
             yield a[near], b[near]
 
 
-def _close(few1: np.ndarray, few2: np.ndarray, bounds: list[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of rows whose difference, or whose sum, has a square of at most the first bound, or the second."""
-    one, other = (np.einsum("nc,nc->n", few, few)[:, None] for few in (few1, few2))
-    left, right = np.hstack([few1, one, np.ones_like(one)]), np.hstack([-2 * few2, np.ones_like(other), other])
-    near = None
-    for bound in bounds:
-        square = left @ right.T
-        if not square.min() > bound:
-            near = square <= bound if near is None else near | (square <= bound)
-        right[:, : few2.shape[1]] *= -1
-    return np.nonzero(near) if near is not None else (np.zeros(0, np.intp),) * 2  # type: ignore[return-value]
+def _least_cosines(lengths: np.ndarray, bound: float) -> np.ndarray:
+    """Of vectors of these lengths, their cosine with what is within the root of `bound`: at an angle arcsin(B/a).
+
+    Beyond 1 for vectors of no length.
+    """
+    usable = lengths > 0
+    squares = np.where(usable, lengths, 1) ** 2
+    cosines = np.sqrt(np.maximum(1 - (bound + _ROUGH) / squares, 0))
+    return np.where(usable, cosines - _ROUGH, 2).astype(np.float32)
 
 
-def _is_near(f: np.ndarray, norms1: np.ndarray, g: np.ndarray, norms2: np.ndarray, dtype: DType) -> np.ndarray:
+def _close(cosines: np.ndarray, least: np.ndarray, most: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where cosines are at least those of their row, or at most: most rows have no such, as their extremes say."""
+    rows = np.nonzero((cosines.max(axis=1) >= least) | (cosines.min(axis=1) <= most))[0]
+    few = cosines[rows]
+    i, j = np.nonzero((few >= least[rows, None]) | (few <= most[rows, None]))
+    return rows[i], j
+
+
+def _is_near(
+    f: np.ndarray, norms1: np.ndarray, g: np.ndarray, norms2: np.ndarray, dtype: DType, parallel: bool
+) -> np.ndarray:
     """For which pairs of rows rounding of D over the angle is more than the target."""
     both = (norms1 > 0) & (norms2 > 0)
     one, other = (np.where(both, norms, 1) for norms in (norms1, norms2))
     f, g = (np.asarray(x, np.float64) / norms[:, None] for x, norms in ((f, one), (g, other)))
     sign = np.where(np.einsum("pc,pc->p", f, g) < 0, -1.0, 1.0)
     angle = np.linalg.norm(f - sign[:, None] * g, axis=1)
-    return both & (angle <= _angle(one / other, sign, dtype))
+    return both & (angle <= _angle(one / other, sign, dtype)) & (parallel | (sign < 0))
 
 
 def _norms(x: np.ndarray) -> np.ndarray:
@@ -159,13 +218,18 @@ def _norms(x: np.ndarray) -> np.ndarray:
     return np.where(usable, np.sqrt(np.where(usable, square, 1)), 0)
 
 
-def _few(x: np.ndarray, norms: np.ndarray) -> np.ndarray:
-    """Unit vectors, of many entries some random combinations: all distances are kept but for a factor."""
+def _few(x: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of few numbers as unit vectors, and their lengths; of many entries random combinations, 0 where norms are.
+
+    These keep the distances of inputs of norm 1, but for a factor.
+    """
     scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
-    if x.shape[1] <= _FEW:
-        return np.asarray(x * scale, np.float32)
-    mixed = x @ np.random.default_rng(0).standard_normal((x.shape[1], _FEW)).astype(x.dtype)
-    return np.asarray(mixed * (scale / np.sqrt(_FEW)), np.float32)
+    if x.shape[1] > _FEW:
+        x = x @ np.random.default_rng(0).standard_normal((x.shape[1], _FEW)).astype(x.dtype)
+        scale = scale / np.sqrt(_FEW)
+    few = np.asarray(x * scale, np.float32)
+    lengths = np.sqrt(np.einsum("nc,nc->n", few, few))
+    return few / np.where(lengths > 0, lengths, 1)[:, None], lengths
 
 
 def _angle(ratio: Any, sign: Any, dtype: DType) -> Any:

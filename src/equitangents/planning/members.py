@@ -20,21 +20,20 @@ from equitangents.actions.action import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.actions.subset import augmenting_elements
-from equitangents.ensembles.orbits.covariance import orbit_batch
-from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
-from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures
+from equitangents.ensembles.orbits.law import OrbitLaw, orbit_batch, orbit_law
+from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures, check_measures
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference.draws import as_key
 from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning.alternatives import alternatives
-from equitangents.planning.names import of_data, of_elements, of_group, of_network
 from equitangents.planning.pilot import Pilot, ratios
 from equitangents.planning.pilot_law import PilotDraws
 from equitangents.planning.plan import Plan
 from equitangents.planning.source import HasMembers, Source, make_source, pilot_outputs, predicts_probabilities
 from equitangents.planning.violations import MEASURES, Violations
 from equitangents.planning.wanted import LEVEL, Interval, Wanted
+from equitangents.planning.words import of_data, of_elements, of_group, of_network
 from equitangents.validation import check_whole
 
 
@@ -127,9 +126,9 @@ def plan_ensemble(
         time=time,
         seed=seed if isinstance(seed, int) else _whole(key),
     )
-    if measure == "spread_over_error" and source.truth is not None and source.truth.ndim == 1:
-        raise InvalidArgumentError("measure is 'spread_over_error', which needs a regression; take 'osp' or 'rsd'")
     measures = check_measures(action, output_action, source.x, source.truth, confidence, source.fields)
+    if measure == "spread_over_error" and measures.labelled:
+        raise InvalidArgumentError("measure is 'spread_over_error', which needs a regression; take 'osp' or 'rsd'")
     violations_of = lambda law: Violations(measures, kind, law, action.group.order, over_inputs)
     wanted = Wanted(float(target), float(confidence), int(max_members))
     theory = None
@@ -139,7 +138,7 @@ def plan_ensemble(
     found = (
         _by_theory(wanted, violations_of, theory)
         if source.pilot is None
-        else _by_pilot(source, action, output_action, law, wanted, violations_of, theory, draws, key)
+        else _by_pilot(source, action, measures, law, wanted, violations_of, theory, draws, key)
     )
     violations = found.violations
     augmentation = source.augmentation
@@ -198,7 +197,7 @@ def _by_theory(wanted: Wanted, violations_of: Callable[[Any], Violations], law: 
 def _by_pilot(
     source: Source,
     action: Action,
-    output_action: GroupAction | None,
+    measures: OrbitMeasures,
     mean: MeanLaw | None,
     wanted: Wanted,
     violations_of: Callable[[Any], Violations],
@@ -210,9 +209,8 @@ def _by_pilot(
     outputs = _on_orbits(source, action, theory)
     equivariant = mean is not None and mean.equivariant
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
-    centre = source.truth if source.truth is not None and source.truth.ndim == 2 else None
-    on_rows = output_action if source.fields is None else source.fields.acting(output_action)
-    pilots = PilotDraws(outputs, action.group, on_rows, equivariant, centre, rng)
+    centre = None if measures.labelled else source.truth
+    pilots = PilotDraws(outputs, action.group, measures.output_action, equivariant, centre, rng)
     violations = violations_of(pilots.law(draws))
     members = wanted.members(violations)
     interval = wanted.of_pilot(violations, members, map(violations_of, pilots.replicates(draws)), len(outputs))

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.ensembles.orbits.draws import OrbitLaw
+from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.groups import Group
 from equitangents.groups.group_maps import FiniteGroupMap
 from equitangents.memory import check_memory
@@ -35,7 +34,7 @@ class PilotDraws:
 
     outputs: Float[np.ndarray, "networks n order outputs"]
     group: Group
-    output_action: Any
+    output_action: FiniteGroupMap | None
     equivariant: bool
     about: Float[np.ndarray, "n outputs"] | None
     rng: np.random.Generator

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equitangents._types import FileName
+from equitangents._types import AnyModel, FileName
 from equitangents.files import whole_file
 from equitangents.nn.mean_law import MeanLaw
-from equitangents.planning import sentences
+from equitangents.planning import words
 from equitangents.planning.alternatives import Alternative
-from equitangents.planning.counts import percent
 from equitangents.planning.pilot import Pilot
-from equitangents.planning.sentences import Goal
-from equitangents.planning.violations import MEASURES, CurvePoint, Violations
+from equitangents.planning.violations import MEASURES, Curve, CurvePoint, Violations, percent
+from equitangents.planning.words import Goal
 from equitangents.validation import check_whole
 
 _WRITTEN = (
@@ -81,7 +80,7 @@ class Plan:
     theory_members: int | None
     equivariant: bool | None
     mean_law: MeanLaw | None
-    trained: Any
+    trained: AnyModel
     exact: bool
     augmentation_order: int
     members: int | None
@@ -122,8 +121,8 @@ class Plan:
             return f"No number of {goal.members()} {goal.singular}: {self.reason}."
         pilot = None if self.pilot is None else self.pilot.members
         parts = [
-            sentences.reached(goal, self.members, self.confidence, pilot is None),
-            sentences.known(self.members_interval, self.draws, pilot),
+            words.reached(goal, self.members, self.confidence, pilot is None),
+            words.known(self.members_interval, self.draws, pilot),
         ]
         if self.theory_members is not None:
             parts.append(f"Infinitely wide networks would need {self.theory_members:,}.")
@@ -136,7 +135,7 @@ class Plan:
         if self.pilot is None:
             basis = [
                 f"{self.draws:,} ensembles were drawn from GP(μ, Σ/M) at training time {self.time:g}, {points}.",
-                sentences.width_note(),
+                words.width_note(),
                 "Full-batch gradient descent on the mean square is assumed; noise from batches, momentum and other "
                 "losses are not modelled.",
             ]
@@ -174,40 +173,39 @@ class Plan:
 
     def plot(self, path: FileName) -> Path:
         """Draw the violation against the number of members into a .svg or .png file."""
-        from equitangents.planning.drawing import Curve, write  # matplotlib is slow to import
+        from equitangents.planning.page import write_drawing  # matplotlib is slow to import
 
-        return write(Curve(**self._drawn()), Path(path))
+        return write_drawing(self._drawn(), Path(path))
 
     def to_html(self, path: FileName) -> Path:
         """Write answer, drawing and tables as one self-contained page."""
-        from equitangents.planning.drawing import Curve, svg
-        from equitangents.planning.page import Page, write
+        from equitangents.planning.page import svg, write_page
 
         lower, upper = self._columns()
-        page = Page(
+        return write_page(
+            Path(path),
             answer=self.answer,
             facts=self._facts(),
             measure=MEASURES[self.measure].title,
             over_inputs=self.over_inputs,
             lower=lower,
             upper=upper,
-            drawing=svg(Curve(**self._drawn())),
+            drawing=svg(self._drawn()),
             rows=self._rows(),
             alternatives=self.alternatives,
             notes=self.notes(),
         )
-        return write(page, Path(path))
 
-    def _drawn(self) -> dict[str, Any]:
-        return {
-            "points": self.curve,
-            "target": self.target,
-            "limit": self.limit,
-            "members": self.members,
-            "title": MEASURES[self.measure].title,
-            "upper": f"{percent(self.confidence)} of ensembles below",
-            "noun": self._goal.members(),
-        }
+    def _drawn(self) -> Curve:
+        return Curve(
+            self.curve,
+            self.target,
+            self.limit,
+            self.members,
+            MEASURES[self.measure].title,
+            f"{percent(self.confidence)} of ensembles below",
+            self._goal.members(),
+        )
 
     def _facts(self) -> dict[str, str]:
         if self.members is not None:
@@ -259,6 +257,6 @@ class Plan:
         return "\n".join([*lines, "", *self.notes()])
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Numbers that JSON knows; infinite ones as text."""
     return str(value) if isinstance(value, float) and value - value != 0 else value

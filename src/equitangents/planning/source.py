@@ -9,11 +9,11 @@ fitted finite                                 none          its own members
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
-from equitangents._types import Network
+from equitangents._types import AnyAction, AnyModel, ArrayLike, Network, Numbers, Targets, Times
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.ensembles import (
@@ -23,15 +23,11 @@ from equitangents.ensembles import (
     InfiniteEnsemble,
     InfiniteEnsembleClassifier,
 )
-from equitangents.ensembles.deep.predictions import Classification, Members
-from equitangents.ensembles.fields.action import PointAction
-from equitangents.ensembles.fields.invariance import kernel_symmetry
-from equitangents.ensembles.fields.kernel import FieldKernel
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.rows import FieldRows, field_rows
-from equitangents.ensembles.fields.targets import Positions, moved_positions, value_keeping
-from equitangents.ensembles.inputs import check_fields, check_inputs, check_targets
-from equitangents.ensembles.labels import check_labels
+from equitangents.ensembles.deep.finite import FiniteEnsemble
+from equitangents.ensembles.deep.predictions import Classification
+from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
+from equitangents.ensembles.fields.points import FieldPoints, PointAction
+from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping
 from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.orbits.statistics import check_time
 from equitangents.errors import (
@@ -40,12 +36,12 @@ from equitangents.errors import (
     MemoryLimitError,
     NetworkError,
     NotFittedError,
-    ShapeError,
 )
 from equitangents.nn.mean_law import MeanLaw, commutes, mean_law
-from equitangents.planning.training import PilotTraining, deep_like, train
-from equitangents.validation import check_same_length, check_whole, is_whole
+from equitangents.planning.pilot import PilotTraining, deep_like, train
+from equitangents.validation import check_whole, is_whole
 
+Data = tuple[Numbers, Targets] | None
 PILOT = 20
 _LEAST = 3
 
@@ -66,20 +62,37 @@ class Source:
 
     x: np.ndarray
     truth: np.ndarray | None
-    theory: Any
-    pilot: Any
+    theory: AnyModel
+    pilot: AnyModel
     training: PilotTraining | None
-    augmentation: Any
-    label_action: Any
-    net: Any
-    optimizer: Any
+    optimizer: object
     time: float | None
     samples: int | None
 
     @property
+    def planned(self) -> AnyModel:
+        """What is planned for: the theory, or the pilot that is a smaller one of its kind."""
+        return self.pilot if self.theory is None else self.theory
+
+    @property
+    def net(self) -> Network:
+        """The network of the members."""
+        return getattr(self.planned, "net", None) or self.planned.ensemble.net
+
+    @property
+    def augmentation(self) -> AnyAction:
+        """By what the members' data are augmented, or None."""
+        return self.planned.augmentation_
+
+    @property
+    def label_action(self) -> AnyAction:
+        """How their labels move along with inputs, or None."""
+        return getattr(self.planned, "label_action", None)
+
+    @property
     def fields(self) -> FieldRows | None:
         """How outputs lie in rows, where they are fields."""
-        return field_rows(self.theory if self.theory is not None else self.pilot)
+        return field_rows(self.planned)
 
     def mean_law(self, action: Action, output_action: GroupAction | None) -> MeanLaw | None:
         """What is known of the mean of infinitely many networks without a look at the pilot; None: nothing.
@@ -108,15 +121,15 @@ class Source:
 
 
 def make_source(
-    ensemble: Any,
+    ensemble: AnyModel,
     action: Action,
-    x: Any,
-    y: Any,
+    x: Numbers,
+    y: Targets | None,
     *,
     output_action: GroupAction | None,
-    pilot: Any,
-    data: Any,
-    time: Any,
+    pilot: AnyModel,
+    data: Data,
+    time: Times | None,
     seed: int,
 ) -> Source:
     """Sort out what was given to `plan_ensemble`, and train the pilot if one is wanted."""
@@ -126,16 +139,24 @@ def make_source(
         raise InvalidArgumentError(
             f"time is {time!r}, which infinitely wide networks have; finite ones are trained for their epochs"
         )
-    if not isinstance(ensemble, Members):
+    if not isinstance(ensemble, FiniteEnsemble):
         ensemble = _ensemble_of(ensemble, action, output_action, data, seed)
     return _of_finite(ensemble, x, y, pilot, data)
 
 
-def _of_infinite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any, time: Any, seed: int) -> Source:
+def _of_infinite(
+    ensemble: AnyModel,
+    x: Numbers,
+    y: Targets | None,
+    pilot: AnyModel,
+    data: Data,
+    time: Times | None,
+    seed: int,
+) -> Source:
     trained, count = _pilot_or_count(pilot, data)
     if data is not None and not ensemble.__sklearn_is_fitted__():
         ensemble = _copy(ensemble).fit(*_pair(data))
-    theory, x, truth = ensemble._orbit_question(x, y)
+    theory, inputs, truth = ensemble._orbit_question(x, y)
     time = check_time(theory, time)
     training, optimizer = None, getattr(trained, "optimizer", "gd")
     samples = _samples(theory)
@@ -147,23 +168,10 @@ def _of_infinite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any, time: Any
         pair = _pair(data)
         trained, training = train(deep_like(ensemble, time, seed), *pair, count)
         samples = len(pair[0])
-    net = getattr(theory, "net", None) or getattr(theory, "ensemble", theory).net
-    return Source(
-        x,
-        truth,
-        theory,
-        trained,
-        training,
-        ensemble.augmentation_,
-        getattr(theory, "label_action", None),
-        net,
-        optimizer,
-        time,
-        samples,
-    )
+    return Source(inputs, truth, theory, trained, training, optimizer, time, samples)
 
 
-def _of_finite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any) -> Source:
+def _of_finite(ensemble: AnyModel, x: Numbers, y: Targets | None, pilot: AnyModel, data: Data) -> Source:
     if pilot is not None and not is_whole(pilot):
         raise InvalidTypeError(f"pilot is {pilot!r}; of a finite ensemble it is a number of networks to be trained")
     training, samples = None, None
@@ -176,23 +184,11 @@ def _of_finite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any) -> Source:
             f"ensemble is a {type(ensemble).__name__} that is not fitted, and data is None; give data=(X, y), on which "
             f"a pilot of {PILOT} networks is trained, or fit it"
         )
-    x = check_inputs(ensemble, x, ensemble.input_shape, reset=False)
-    return Source(
-        x,
-        _truth(ensemble, x, y),
-        None,
-        ensemble,
-        training,
-        ensemble.augmentation_,
-        ensemble.label_action,
-        ensemble.net,
-        ensemble.optimizer,
-        None,
-        samples,
-    )
+    ensemble, inputs, truth = ensemble._orbit_question(x, y)
+    return Source(inputs, truth, None, ensemble, training, ensemble.optimizer, None, samples)
 
 
-def _ensemble_of(net: Network, action: Action, output_action: GroupAction | None, data: Any, seed: int) -> Any:
+def _ensemble_of(net: Network, action: Action, output_action: GroupAction | None, data: Data, seed: int) -> AnyModel:
     """A network's ensemble with the usual settings, trained on all transformed copies."""
     try:
         as_network(net)
@@ -210,7 +206,7 @@ def _ensemble_of(net: Network, action: Action, output_action: GroupAction | None
     return kind(net, augmentation=action, label_action=output_action, seed=seed)
 
 
-def pilot_outputs(pilot: Any, batch: np.ndarray) -> np.ndarray:
+def pilot_outputs(pilot: AnyModel, batch: np.ndarray) -> np.ndarray:
     """What the mean is taken of, (networks, N, K): outputs, or probabilities of a classifier trained for those."""
     outputs = np.asarray(pilot.predict_members(batch), np.float64)
     if len(outputs) < _LEAST:
@@ -223,12 +219,12 @@ def pilot_outputs(pilot: Any, batch: np.ndarray) -> np.ndarray:
     return outputs
 
 
-def predicts_probabilities(pilot: Any) -> bool:
+def predicts_probabilities(pilot: AnyModel) -> bool:
     """Whether an ensemble's prediction is the mean of its members' probabilities."""
     return isinstance(pilot, Classification) and pilot._loss == "cross_entropy"
 
 
-def _pilot_or_count(pilot: Any, data: Any) -> tuple[Any, int | None]:
+def _pilot_or_count(pilot: AnyModel, data: Data) -> tuple[AnyModel, int | None]:
     """(a pilot that is given, how many networks are to be trained), at most one of which is not None."""
     if pilot is None:
         return None, None if data is None else PILOT
@@ -240,52 +236,31 @@ def _pilot_or_count(pilot: Any, data: Any) -> tuple[Any, int | None]:
     return pilot, None
 
 
-def _check_pilot(pilot: Any) -> None:
+def _check_pilot(pilot: AnyModel) -> None:
     if not callable(getattr(pilot, "predict_members", None)):
         raise InvalidTypeError(
             f"pilot is {pilot!r}; expected a fitted DeepEnsemble, or a number of networks with data=(X, y) to train on"
         )
 
 
-def _count(pilot: Any) -> int:
+def _count(pilot: AnyModel) -> int:
     if pilot is None:
         return PILOT
     check_whole("pilot", pilot, _LEAST)
     return int(pilot)
 
 
-def _pair(data: Any) -> tuple[Any, Any]:
+def _pair(data: Data) -> tuple[ArrayLike, Targets]:
     if not (isinstance(data, tuple | list) and len(data) == 2):
         raise InvalidTypeError(f"data is of type {type(data).__name__}; expected (X, y), inputs and targets")
-    return data[0], data[1]
+    return cast(ArrayLike, data[0]), data[1]
 
 
-def _copy(ensemble: Any) -> Any:
+def _copy(ensemble: AnyModel) -> AnyModel:
     return type(ensemble)(**ensemble.get_params(deep=False))
 
 
-def _samples(theory: Any) -> int | None:
+def _samples(theory: AnyModel) -> int | None:
     """How many it was trained on."""
     training = getattr(theory, "_training", None)
     return None if training is None else len(training.given.x)
-
-
-def _truth(ensemble: Any, x: Any, y: Any) -> np.ndarray | None:
-    """Targets (n, K), or indices of labels (n,)."""
-    if y is None:
-        return None
-    if isinstance(ensemble, Classification):
-        labels = check_labels(y)
-        check_same_length("x", x, "y", labels)
-        index = np.searchsorted(ensemble.classes_, labels).clip(max=len(ensemble.classes_) - 1)
-        if (ensemble.classes_[index] != labels).any():
-            raise InvalidArgumentError(f"y holds labels beyond those of fit, {ensemble.classes_.tolist()}")
-        return index
-    rows = field_rows(ensemble)
-    if rows is not None:
-        return Positions(rows.grid).checked(check_fields(y), len(x), copies=False)[0].reshape(len(x), -1)
-    y = check_targets(x, y)
-    y = y.reshape(len(y), -1)
-    if y.shape[1] != ensemble.n_outputs_:
-        raise ShapeError(f"y has {y.shape[1]} outputs; this ensemble was fitted to {ensemble.n_outputs_}")
-    return y

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import zarr
 
@@ -11,29 +13,35 @@ from equitangents.tiles.place import Place, zarr_node
 
 _DAMAGE = ("checksum", "buffer", "size", "reshape")  # words of errors of codecs
 
+P = ParamSpec("P")
+Found = TypeVar("Found")
+
+
+def _checked(
+    read: Callable[Concatenate[zarr.Array[Any], P], Found],
+) -> Callable[Concatenate[zarr.Array[Any], P], Found]:
+    """A way of reading that raises StoreError for a damaged chunk."""
+
+    @functools.wraps(read)
+    def reading(array: zarr.Array[Any], /, *args: P.args, **kwargs: P.kwargs) -> Found:
+        try:
+            return read(array, *args, **kwargs)
+        except (ValueError, RuntimeError) as error:  # of the codecs: a checksum, a length
+            if any(word in str(error) for word in _DAMAGE):
+                raise StoreError(f"{array.store_path} is damaged: {_line(error)}; verify() repairs it") from None
+            raise
+
+    return reading
+
 
 class CheckedArray(zarr.Array[Any]):
     """A Zarr array that is read; StoreError for a chunk that is damaged, as for anything else that is."""
 
-    def get_basic_selection(self, *args: Any, **kwargs: Any) -> Any:
-        """Numbers at slices and single places; StoreError for a damaged chunk."""
-        return _checked(self, super().get_basic_selection, *args, **kwargs)
-
-    def get_orthogonal_selection(self, *args: Any, **kwargs: Any) -> Any:
-        """Numbers at the crossings of rows and columns; StoreError for a damaged chunk."""
-        return _checked(self, super().get_orthogonal_selection, *args, **kwargs)
-
-    def get_coordinate_selection(self, *args: Any, **kwargs: Any) -> Any:
-        """Numbers at single places; StoreError for a damaged chunk."""
-        return _checked(self, super().get_coordinate_selection, *args, **kwargs)
-
-    def get_mask_selection(self, *args: Any, **kwargs: Any) -> Any:
-        """Numbers where a mask is True; StoreError for a damaged chunk."""
-        return _checked(self, super().get_mask_selection, *args, **kwargs)
-
-    def get_block_selection(self, *args: Any, **kwargs: Any) -> Any:
-        """Whole chunks by their numbers; StoreError for a damaged one."""
-        return _checked(self, super().get_block_selection, *args, **kwargs)
+    get_basic_selection = _checked(zarr.Array.get_basic_selection)
+    get_orthogonal_selection = _checked(zarr.Array.get_orthogonal_selection)
+    get_coordinate_selection = _checked(zarr.Array.get_coordinate_selection)
+    get_mask_selection = _checked(zarr.Array.get_mask_selection)
+    get_block_selection = _checked(zarr.Array.get_block_selection)
 
 
 def open_checked(path: Place) -> CheckedArray:
@@ -42,15 +50,6 @@ def open_checked(path: Place) -> CheckedArray:
         return CheckedArray(zarr.open_array(**zarr_node(path), mode="r").async_array)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} cannot be read: {_line(error)}; verify() repairs what is damaged") from None
-
-
-def _checked(array: CheckedArray, read: Any, *args: Any, **kwargs: Any) -> Any:
-    try:
-        return read(*args, **kwargs)
-    except (ValueError, RuntimeError) as error:  # of the codecs: a checksum, a length
-        if any(word in str(error) for word in _DAMAGE):
-            raise StoreError(f"{array.store_path} is damaged: {_line(error)}; verify() repairs it") from None
-        raise
 
 
 def _line(error: Exception) -> str:

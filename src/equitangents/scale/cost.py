@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype
 from equitangents.kernels.engines import choose
 from equitangents.kernels.plans.counting import count
 from equitangents.kernels.program import Program
+from equitangents.kernels.store.kept import LoweredNetwork
 from equitangents.tiles.grid import Grid
 from equitangents.validation import check_whole
 
@@ -110,7 +110,7 @@ def tile_bytes(side: int, numbers: int, itemsize: int) -> int:
 
 
 def side_of_tile(
-    kernel: Any, shape: tuple[int, ...], dtype: np.dtype, n1: int, n2: int | None = None, *, shard: bool = False
+    kernel: object, shape: tuple[int, ...], dtype: np.dtype, n1: int, n2: int | None = None, *, shard: bool = False
 ) -> int:
     """For n1 inputs of `shape` and n2 others (None: the same ones); `shard`: in an object store."""
     longer, shorter = max(n1, n2 or n1), min(n1, n2 or n1)
@@ -133,9 +133,9 @@ def side_of_part(tile: int) -> int | None:
     return fitting[0] if fitting and fitting[0] < tile else None
 
 
-def _pairs(kernel: Any, shape: tuple[int, ...], dtype: np.dtype, enough: float) -> int:
+def _pairs(kernel: object, shape: tuple[int, ...], dtype: np.dtype, enough: float) -> int:
     """How many pairs of inputs are so much work, as a share of what is quick, where that is known; else 0."""
-    if not hasattr(kernel, "lower"):
+    if not isinstance(kernel, LoweredNetwork):
         return 0
     program = kernel.lower(shape)[1]
     if not isinstance(program, Program):

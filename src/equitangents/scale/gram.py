@@ -228,10 +228,10 @@ class GramStore(CheckedKeywords):
             if name not in data:
                 raise InvalidArgumentError("x2 is given, and the columns of this store are its rows; give x1 alone")
             whole = np.asarray(data[name])
-            more = opened(name, more)
-            if more.shape[1:] != whole.shape[1:]:
-                raise ShapeError(f"{name} has inputs of shape {more.shape[1:]}; expected {whole.shape[1:]}")
-            data[name] = np.concatenate([whole, np.asarray(more)])
+            added = opened(name, more)
+            if added.shape[1:] != whole.shape[1:]:
+                raise ShapeError(f"{name} has inputs of shape {added.shape[1:]}; expected {whole.shape[1:]}")
+            data[name] = np.concatenate([whole, np.asarray(added)])
         dtype = np.dtype(self._work.record.precision)
         with self._files():
             shards = isinstance(self.path, ObjectPath)

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from equitangents.actions import Action
+from equitangents.claims import Rows
 from equitangents.claims import part as part_of
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.engines import choose
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.program import Program
+from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.runs.rotations import choose_engine
 from equitangents.kernels.runs.structured import choice_of
 from equitangents.kernels.store import KeptKernel
+from equitangents.kernels.store.kept import LoweredNetwork
 from equitangents.kernels.store.key import described
 from equitangents.kernels.structured import StructuredProgram
 from equitangents.validation import check_array
@@ -28,7 +31,7 @@ from equitangents.validation import check_array
 _HASHED = 2**26  # bytes of the data that are read at once
 
 
-def network_hash(kernel: Any, shape: tuple[int, ...]) -> str:
+def network_hash(kernel: object, shape: tuple[int, ...]) -> str:
     """SHA-256 of a network or an orbit average of one, for inputs of `shape`; InvalidTypeError for other kernels."""
     return hashlib.sha256(_description(kernel, shape).encode()).hexdigest()
 
@@ -38,17 +41,18 @@ def action_hash(action: Action, shape: tuple[int, ...]) -> str:
     return hashlib.sha256(described(np.asarray(action.orbit(_probe(shape)))).encode()).hexdigest()
 
 
-def engine_of(kernel: Any, shape: tuple[int, ...], dtype: np.dtype) -> str:
+def engine_of(kernel: object, shape: tuple[int, ...], dtype: np.dtype) -> str:
     """The name of the engine that will compute `kernel` here."""
     net = _network(kernel)
     program = net.lower(shape)[1]
     if isinstance(program, StructuredProgram):
         return choice_of(program, None)[0].name
-    choice = choose(program, None, dtype) if isinstance(program, Program) else choose_engine(program, None)
-    return choice.engine.name
+    if isinstance(program, Program):
+        return choose(program, None, dtype).engine.name
+    return choose_engine(cast(RotationProgram, program), None).engine.name
 
 
-def row_digests(name: str, x: Any, dtype: np.dtype, counts: tuple[int, ...]) -> tuple[str, ...]:
+def row_digests(name: str, x: Rows, dtype: np.dtype, counts: tuple[int, ...]) -> tuple[str, ...]:
     """SHA-256 of the first n rows for every n of `counts`, ascending; all rows are checked to be finite numbers."""
     digest = hashlib.sha256(f"{dtype.str}{tuple(x.shape[1:])}".encode())
     digests = {0: digest.hexdigest()}
@@ -59,13 +63,13 @@ def row_digests(name: str, x: Any, dtype: np.dtype, counts: tuple[int, ...]) -> 
     return tuple(digests[count] for count in counts)
 
 
-def rows_of(name: str, x: Any, rows: slice, dtype: np.dtype) -> np.ndarray:
+def rows_of(name: str, x: Rows, rows: slice, dtype: np.dtype) -> np.ndarray:
     """Rows of an array, in memory or not, as they enter the kernel; errors name the array."""
     found = check_array(name, part_of(name, x, rows), min_rank=2)
     return np.ascontiguousarray(found, dtype)
 
 
-def _slices(x: Any, dtype: np.dtype, counts: tuple[int, ...]) -> Iterator[slice]:
+def _slices(x: Rows, dtype: np.dtype, counts: tuple[int, ...]) -> Iterator[slice]:
     """All rows, some at a time, cut at every count."""
     step = max(1, _HASHED // max(1, int(np.prod(x.shape[1:])) * dtype.itemsize))
     start = 0
@@ -75,13 +79,13 @@ def _slices(x: Any, dtype: np.dtype, counts: tuple[int, ...]) -> Iterator[slice]
         start = count
 
 
-def _network(kernel: Any) -> Any:
+def _network(kernel: object) -> LoweredNetwork:
     """The network under an orbit average, or under a kernel that is kept."""
     if isinstance(kernel, OrbitAverage):
         return _network(kernel.base)
     if isinstance(kernel, KeptKernel):
         return _network(kernel.net)
-    if not hasattr(kernel, "lower"):
+    if not isinstance(kernel, LoweredNetwork):
         raise InvalidTypeError(
             f"net is {kernel!r}; expected a network of equitangents.nn, or an orbit average of one: the content of "
             "others has no description, so that a store could not tell them apart"
@@ -89,7 +93,7 @@ def _network(kernel: Any) -> Any:
     return kernel
 
 
-def _description(kernel: Any, shape: tuple[int, ...]) -> str:
+def _description(kernel: object, shape: tuple[int, ...]) -> str:
     net = _network(kernel)
     if isinstance(kernel, OrbitAverage):
         return f"mean({action_hash(kernel.action, shape)},{_description(kernel.base, shape)})"

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Inexact
 
-from equitangents._types import DType, Key
+from equitangents._types import DType
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
+
+if TYPE_CHECKING:  # Zarr takes a while to import
+    from equitangents.scale.checked import CheckedArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +31,7 @@ class IrrepGram:
     """
 
     irrep: FourierIrrep
-    elements: Callable[[], Any]
+    elements: Callable[[], CheckedArray]
     inputs: tuple[int, int]
     tile: int
 
@@ -57,7 +60,7 @@ class IrrepGram:
         """How many rows and columns are read at a time."""
         return self.tile * self.dimension, self.tile * self.dimension
 
-    def __getitem__(self, key: tuple[Any, Any]) -> Inexact[np.ndarray, "rows columns"]:
+    def __getitem__(self, key: tuple[slice | np.ndarray, slice | np.ndarray]) -> Inexact[np.ndarray, "rows columns"]:
         rows, columns = (_indices(part, size) for part, size in zip(key, self.shape, strict=True))
         d = self.dimension
         (i, at_i), (j, at_j) = (np.unique(part // d, return_inverse=True) for part in (rows, columns))
@@ -71,9 +74,9 @@ class IrrepGram:
         return np.asarray(self[:, :], dtype)
 
     @cached_property
-    def _array(self) -> Any:
+    def _array(self) -> CheckedArray:
         return self.elements()
 
 
-def _indices(key: Key, size: int) -> np.ndarray:
+def _indices(key: slice | np.ndarray, size: int) -> np.ndarray:
     return np.arange(size)[key] if isinstance(key, slice) else np.asarray(key).ravel()

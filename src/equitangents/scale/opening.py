@@ -8,11 +8,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from equitangents._types import Numbers
 from equitangents.actions import Action, check_finite_group
+from equitangents.claims import Rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
 from equitangents.files import real
 from equitangents.kernels import KernelFunction
@@ -35,18 +36,18 @@ from equitangents.tiles.lease import alone
 from equitangents.tiles.place import ObjectPath, Place
 from equitangents.tiles.whole import sweep, temporary_name
 
-Data = dict[str, Any]  # the inputs x1 and perhaps x2 by name
+Data = dict[str, Rows]  # the inputs x1 and perhaps x2 by name
 
 
-def opened(name: str, x: Any) -> Any:
+def opened(name: str, x: Numbers | Rows) -> Rows:
     """An array whose rows can be read: NumPy's, a memory map, Zarr's; of others a NumPy array."""
-    if not (hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x, "__getitem__")):
-        x = np.asarray(x)
-    if len(x.shape) > 1 and x.shape[0] == 0:
-        raise ShapeError(f"{name} has shape {tuple(x.shape)}: it holds no inputs")
-    if len(x.shape) < 2 or 0 in x.shape:
-        raise ShapeError(f"{name} has shape {tuple(x.shape)}; expected (N, channels) or (N, *positions, channels)")
-    return x
+    rows = x if isinstance(x, Rows) else np.asarray(x)
+    shape = tuple(rows.shape)
+    if len(shape) > 1 and shape[0] == 0:
+        raise ShapeError(f"{name} has shape {shape}: it holds no inputs")
+    if len(shape) < 2 or 0 in shape:
+        raise ShapeError(f"{name} has shape {shape}; expected (N, channels) or (N, *positions, channels)")
+    return rows
 
 
 def precision_of(precision: str | None, data: Data) -> np.dtype:
@@ -197,7 +198,7 @@ def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
     )
 
 
-def _grown(name: str, stored: Inputs, asked: Inputs, x: Any, dtype: np.dtype, told: list[str]) -> Inputs:
+def _grown(name: str, stored: Inputs, asked: Inputs, x: Rows, dtype: np.dtype, told: list[str]) -> Inputs:
     """`stored` with the rows of x that it does not have; where it is not how x begins, `told` says so."""
     known, count = stored.rows[-1], asked.rows[-1]
     if count < known:
@@ -219,7 +220,7 @@ def _indices(count: int, chunks: Chunks, first: int = 0) -> Iterator[tuple[int, 
         yield (index, *(0,) * (len(chunks.shape) - 1))
 
 
-def _rows(name: str, x: Any, count: int, chunks: Chunks, index: tuple[int, ...]) -> np.ndarray:
+def _rows(name: str, x: Rows, count: int, chunks: Chunks, index: tuple[int, ...]) -> np.ndarray:
     """What one of them holds."""
     tile = chunks.shape[0]
     return rows_of(name, x, slice(index[0] * tile, min((index[0] + 1) * tile, count)), chunks.dtype)
@@ -232,7 +233,7 @@ def _holds(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> bool:
         return False
 
 
-def _elements(net: KernelFunction, x1: Any, x2: Any, action: Action, dtype: np.dtype) -> tuple[int, ...]:
+def _elements(net: KernelFunction, x1: Rows, x2: Rows | None, action: Action, dtype: np.dtype) -> tuple[int, ...]:
     """The inverse of every element, after checking that the action is one that can be used."""
     if not isinstance(action, Action):
         raise InvalidTypeError(f"action is {action!r}; expected an action of a finite group, of equitangents.actions")

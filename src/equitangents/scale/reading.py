@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents._types import FileName
 from equitangents.array_files import read_arrays
-from equitangents.claims import UNREADABLE, check_arrays, check_zarr
+from equitangents.claims import UNREADABLE, Rows, check_arrays, check_zarr
 from equitangents.errors import InvalidArgumentError
 from equitangents.tiles.place import ObjectPath, Place, place, zarr_node
 
@@ -20,7 +20,7 @@ _BLOCK = 2**24  # bytes whose checksum is computed at once
 _LOCAL = 30  # bytes of the header before a member of a zip file, without its two names
 
 
-def read_inputs(name: str, file: FileName, key: str = "x") -> Any:
+def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
     """The array in an .npy file, array `key` of an .npz file, or a Zarr array (or `key` of a group).
 
     .npy files and uncompressed .npz files stay on disk; of an object store Zarr alone is read. Raises
@@ -55,7 +55,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Any:
     return arrays[key]
 
 
-def read_pair(file: FileName) -> tuple[Any, Any]:
+def read_pair(file: FileName) -> tuple[Rows, Rows]:
     """Arrays x and y of an .npz file or a Zarr group; InvalidArgumentError where y is not there."""
     path = place("data", file)
     if path.suffix == ".npy":
@@ -66,7 +66,7 @@ def read_pair(file: FileName) -> tuple[Any, Any]:
     return read_inputs("data", file, "x"), read_inputs("data", file, "y")
 
 
-def _mapped(path: Path, key: str) -> Any:
+def _mapped(path: Path, key: str) -> np.ndarray | None:
     """A memory map of an uncompressed array of an .npz file, whose checksum is right; else None."""
     try:
         with path.open("rb") as file:
@@ -96,7 +96,7 @@ def _mapped(path: Path, key: str) -> Any:
         return None  # what is wrong with it is said elsewhere
 
 
-def _zarr(name: str, path: Place, key: str) -> Any:
+def _zarr(name: str, path: Place, key: str) -> Rows:
     import zarr
 
     try:

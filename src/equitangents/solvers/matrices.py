@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
+from equitangents.kernels import KernelFunction
 from equitangents.scale import GramStore
 from equitangents.tiles.place import Place
 
@@ -194,7 +195,7 @@ class StoreMatrix(ArrayMatrix):
 class KernelMatrix(SymmetricMatrix):
     """Kernel of inputs x (N, …) with themselves, its tiles computed whenever they are needed."""
 
-    def __init__(self, kernel: Any, x: Any, field: str = "ntk", tile: int = _TILE) -> None:
+    def __init__(self, kernel: KernelFunction, x: Any, field: str = "ntk", tile: int = _TILE) -> None:
         self.kernel, self.x, self.field = kernel, x, field
         self.size, self.tile, self.probe = len(x), min(tile, len(x)), 128
         self.dtype = _working(x.dtype)

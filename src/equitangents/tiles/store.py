@@ -92,7 +92,7 @@ class TileStore(abc.ABC, Generic[Key, Value]):
 
     @abc.abstractmethod
     def write(self, key: Key, value: Value) -> None:
-        """Keep one tile."""
+        """Keep one tile under its key; what becomes of a disk that takes nothing is the policy's."""
 
     def fetch(self, key: Key, compute: Callable[[], Value]) -> tuple[Value, bool]:
         """(a tile, whether it was read): what cannot be read is computed, and kept."""

@@ -1,9 +1,8 @@
 """What is public, for type checkers, and for lazy_loader, which imports it when first used."""
 
-from .classifier import EnsembleClassifier
+from .estimators import Ensemble, EnsembleClassifier
 from .kernel import EmpiricalKernel
-from .regressor import Ensemble
-from .seeds import member_seeds
+from .modules import member_seeds
 
 __all__ = [
     "EmpiricalKernel",

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._types import InputShape, Numbers, Targets, Tree
+from equitangents._types import InputShape, Targets, Tree
 from equitangents.actions.named import ActionLike
 from equitangents.audit.adapters.model import require
 from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.training.descent import OPTIMIZERS, resolve_batch_size
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.ensembles.training.jobs import Ensemble, Prepared, Task, variation_of
-from equitangents.ensembles.training.optimizers import OPTIMIZERS, resolve_batch_size
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.settings import check_choice, check_settings
 from equitangents.ensembles.training.variations import PLAIN, Bootstrap, ZeroOutput
@@ -147,7 +147,7 @@ class TorchBackend:
         module = make(p.factory, int(p.seed), 0, p.dtype, torch.device(p.device))
         return fill(module, {name: a[i] for name, a in p.params_.items()})
 
-    def ends_on(self, estimator: Ensemble, x: Numbers, y: Targets) -> Positions | None:
+    def ends_on(self, estimator: Ensemble, x: np.ndarray, y: Targets) -> Positions | None:
         """The positions of y."""
         return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
 
@@ -187,7 +187,7 @@ def field_outputs(layout: str, shape: tuple[int, ...]) -> FieldOutputs | None:
 
 def _reason(job: ModuleJob, method: str) -> str | None:
     """Why members are trained one after another; None if they are not. Says which in the log."""
-    from equitangents.torch.vectorised import reason_against
+    from equitangents.torch.trainers import reason_against
 
     if method == "in turn":
         return "method is 'in turn'"

@@ -14,11 +14,9 @@ import numpy as np
 from equitangents.ensembles.training.run import Pool
 from equitangents.ensembles.training.variations import Variation, variation_key
 from equitangents.errors import StoreError
-from equitangents.torch.modules import Factory, Tensors, make, outputs_of, tensors
-from equitangents.torch.one_by_one import OneByOne
+from equitangents.torch.modules import Factory, Tensors, make, member_seeds, outputs_of, tensors
 from equitangents.torch.recipe import Data, Recipe
-from equitangents.torch.seeds import member_seeds
-from equitangents.torch.vectorised import Vectorised
+from equitangents.torch.trainers import OneByOne, Vectorised
 
 if TYPE_CHECKING:
     import torch

@@ -1,26 +1,50 @@
-"""Members as modules: made by the factory, and their tensors as arrays stacked over members."""
+"""Members as modules: made by the factory, and their tensors as arrays stacked over members.
+
+Random numbers of a member come from (seed, member) alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from equitangents.errors import InvalidTypeError
 from equitangents.torch.recipe import FieldOutputs
-from equitangents.torch.seeds import member_seeds
 
 if TYPE_CHECKING:
     import torch
-
 
 _ROWS = 256  # evaluated at once
 Tensors = dict[str, "torch.Tensor"]
 """Parameters and buffers by name."""
 Factory = Callable[[], Any]
 """What makes a module."""
+
+
+class Seeds(NamedTuple):
+    """Seeds of one member, whole numbers.
+
+    init:  of torch.manual_seed before the factory is called
+    order: of the torch.Generator that draws the order of the data, torch.randperm(N) an epoch
+    noise: of torch.manual_seed before its training, for dropout and the like
+    """
+
+    init: int
+    order: int
+    noise: int
+
+
+def member_seeds(seed: int, member: int) -> Seeds:
+    """The seeds of one member of an ensemble.
+
+    >>> member_seeds(0, 1) == member_seeds(0, 1), member_seeds(0, 1) == member_seeds(0, 2)
+    (True, False)
+    """
+    drawn = np.random.SeedSequence(entropy=seed, spawn_key=(member,)).generate_state(3, np.uint64)
+    return Seeds(*(int(s) >> 1 for s in drawn))
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final, overload
+from typing import Any, Literal, Protocol, final, overload, runtime_checkable
 
 import jax
 
@@ -29,13 +29,18 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.extending import ArrayLike, DType, Params, check_whole, precision
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
 from equitangents_studies.systems.conventions import check_choice
-from equitangents_studies.systems.patch_networks import PatchNetwork
 
 ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
 WIDTHS = {"FCN": 1024, "LCN": 32, "VEC": 128, "GAP": 128, "LAP": 128}
 """The source's widths; LAP's is this library's choice."""
 
 W_STD, B_STD, WINDOW = 2**0.5, 0.1, 3
+_BY_LAYERS: dict[tuple[type | None, tuple[Layer, ...]], str] = {  # hidden layers with weights, then others but ReLU
+    (Dense, (Flatten(),)): "FCN",
+    (LocallyConnected, (Flatten(),)): "LCN",
+    (Conv, (Flatten(),)): "VEC",
+    (Conv, (GlobalAvgPool(),)): "GAP",
+}
 _LAP = re.compile(r"LAP([1-9]\d*)")
 LINEAR = (Conv, Dense, LocallyConnected)
 """Layers whose weights are (…, fan-in, channels)."""
@@ -145,6 +150,15 @@ class Reparametrised:
         """The layers, first to last."""
         return self.net.layers
 
+    @property
+    def kind(self) -> str:
+        """Which of the architectures it is."""
+        return kind_of(self.net)
+
+    def with_outputs(self, outputs: int) -> Reparametrised:
+        """The network with so many outputs."""
+        return replace(self, net=with_outputs(self.net, outputs))
+
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Parameters as they are trained, one entry a layer."""
         params = self.net.init(key, input_shape, dtype)
@@ -186,9 +200,21 @@ def first_linear(net: Sequential | Reparametrised) -> int:
     for i, layer in enumerate(net.layers):
         if isinstance(layer, LINEAR):
             return i
-        if type(layer).__name__ != "Flatten":
+        if not isinstance(layer, Flatten):
             break
     raise NetworkError(f"the network {net!r} does not begin with Conv, LocallyConnected or Dense")
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A network that knows its architecture's name and can change its outputs."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its architecture, such as "VEC"."""
+
+    def with_outputs(self, outputs: int) -> Named:
+        """The network with so many outputs."""
 
 
 def with_outputs(net: object, outputs: int) -> Any:
@@ -197,10 +223,8 @@ def with_outputs(net: object, outputs: int) -> Any:
     >>> with_outputs(architecture("FCN", depth=1, width=4), 10).layers[-1].channels
     10
     """
-    if isinstance(net, Reparametrised):
-        return replace(net, net=with_outputs(net.net, outputs))
     if not isinstance(net, Sequential):
-        return replace(net, outputs=outputs) if isinstance(net, PatchNetwork) else net
+        return net.with_outputs(outputs) if isinstance(net, Named) else net
     last = net.layers[-1]
     if not isinstance(last, Dense):
         raise NetworkError(f"the network {net!r} does not end with Dense; expected a readout of {outputs} outputs")
@@ -213,24 +237,15 @@ def kind_of(net: object) -> str:
     >>> kind_of(architecture("LAP4", depth=2))
     'LAP4'
     """
-    if isinstance(net, Reparametrised):
-        return kind_of(net.net)
     if not isinstance(net, Sequential):
-        return net.kind if isinstance(net, PatchNetwork) else "network"
+        return net.kind if isinstance(net, Named) else "network"
     layers = net.layers
     weighted = [layer for layer in layers[:-1] if not isinstance(layer, Relu | Flatten | GlobalAvgPool | AvgPool)]
-    kinds = {type(layer) for layer in weighted}
     rest = tuple(layer for layer in layers if not isinstance(layer, Relu) and layer not in weighted)[:-1]
-    if kinds == {Dense} and rest == (Flatten(),) and layers[0] == Flatten():
-        return "FCN"
-    if kinds == {LocallyConnected} and rest == (Flatten(),):
-        return "LCN"
-    if kinds != {Conv}:
-        return "network"
-    if rest == (Flatten(),):
-        return "VEC"
-    if rest == (GlobalAvgPool(),):
-        return "GAP"
-    if len(rest) == 2 and isinstance(rest[0], AvgPool) and rest[1] == Flatten():
+    kinds = {type(layer) for layer in weighted}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is Conv and len(rest) == 2 and isinstance(rest[0], AvgPool) and rest[1] == Flatten():
         return f"LAP{rest[0].window}"
-    return "network"
+    if kind is Dense and layers[0] != Flatten():
+        return "network"
+    return _BY_LAYERS.get((kind, rest), "network")

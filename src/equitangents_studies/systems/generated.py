@@ -7,7 +7,7 @@ matrix of its own at every position tears it apart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -65,6 +65,10 @@ class Sample:
     x: np.ndarray
     y: np.ndarray
     x_test: np.ndarray
+
+    def of_type(self, dtype: str) -> Sample:
+        """A sample with inputs of this precision."""
+        return replace(self, x=np.asarray(self.x, dtype), x_test=np.asarray(self.x_test, dtype))
 
 
 def sample_data(shape: tuple[int, ...] = (8, 8, 3), classes: int = 3, *, seed: int = 0) -> Sample:

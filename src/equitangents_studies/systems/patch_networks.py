@@ -13,7 +13,7 @@ Source: Xiao & Pennington 2022, arXiv 2207.04612, on wider classes of architectu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import jax
@@ -47,6 +47,10 @@ class PatchNetwork:
     depth: int = 1
     width: int = 16
     outputs: int = 1
+
+    def with_outputs(self, outputs: int) -> PatchNetwork:
+        """The network with so many outputs."""
+        return replace(self, outputs=outputs)
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Standard normal parameters by name; those of block i are in `blocks[i]`."""

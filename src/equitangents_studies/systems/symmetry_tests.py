@@ -192,11 +192,10 @@ def why_not_coupled(system: System, group: DataGroup) -> str | None:
 
 
 def _by_kernel(system: System, tau: Transformation, data: Sample, dtype: str, limit: float) -> SymmetryResult:
-    x, x_test = np.asarray(data.x, dtype), np.asarray(data.x_test, dtype)
-    here = fit_moved(system, x, data.y, None).predict(x_test)
-    there = fit_moved(system, tau(x), data.y, None).predict(tau(x_test))
+    data = data.of_type(dtype)
+    here, there = _both(system, system, tau, data)
     number = _relative(there, here)
-    few = x[:_SOME]
+    few = data.x[:_SOME]
     field = system.inference.kernel if isinstance(system.inference, KernelInference) else "ntk"
     kernel = lambda z: np.asarray(getattr(system.architecture.kernel(z), field))
     difference = _relative(kernel(tau(few)), kernel(few))
@@ -218,9 +217,7 @@ def _by_kernel(system: System, tau: Transformation, data: Sample, dtype: str, li
 def _by_coupling(system: System, tau: Transformation, data: Sample, dtype: str, limit: float) -> SymmetryResult:
     assert isinstance(system.inference, GradientInference)
     precise = System("I", system.architecture, replace(system.inference, dtype=dtype), system.seed)
-    x, x_test = np.asarray(data.x, dtype), np.asarray(data.x_test, dtype)
-    here = fit_moved(precise, x, data.y, None).predict_members(x_test)
-    there = fit_moved(precise, tau(x), data.y, tau).predict_members(tau(x_test))
+    here, there = _both(precise, precise, tau, data.of_type(dtype), tau)
     number = _relative(there, here)
     verdict, why = "symmetric", ""
     if not number <= limit:
@@ -247,9 +244,8 @@ def _by_two_samples(
         raise InvalidArgumentError(f"level is {level!r}; expected a number between 0 and 1")
     count = max(system.inference.members, _FEWEST) if members is None else check_whole("members", members, 2)
     many = System("I", system.architecture, replace(system.inference, members=count, dtype=dtype), system.seed)
-    here = fit_moved(many, data.x, data.y, None).predict_members(data.x_test)
-    there = fit_moved(many.with_seed(system.seed + 1), tau(data.x), data.y, None).predict_members(tau(data.x_test))
-    samples = [np.reshape(f, (count, -1)) for f in (here, there)]
+    both = _both(many, many.with_seed(system.seed + 1), tau, data)
+    samples = [np.reshape(f, (count, -1)) for f in both]
     if not all(np.isfinite(f).all() for f in samples):
         said = "some networks' outputs are not finite"
         return _result(system, tau, "not decided", "two-sample", float("nan"), level, said, dtype=dtype)
@@ -266,6 +262,17 @@ def _by_two_samples(
         often = "4 times in 5" if np.isfinite(least) else "less often than 4 times in 5"
         said += f", and a change of the mean {seen} the networks' spread would be seen {often}"
     return _result(system, tau, verdict, "two-sample", test.p_value, level, said, dtype=dtype)
+
+
+def _both(
+    system: System, other: System, tau: Transformation, data: Sample, coupling: Transformation | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions of `system`, and those of `other` where τ moves everything; of finite networks every member's."""
+    here = fit_moved(system, data.x, data.y, None)
+    there = fit_moved(other, tau(data.x), data.y, coupling)
+    if system.inference.finite:
+        return here.predict_members(data.x_test), there.predict_members(tau(data.x_test))
+    return here.predict(data.x_test), there.predict(tau(data.x_test))
 
 
 def _result(

@@ -9,7 +9,7 @@ import pytest
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite import training_problem
-from equitangents.ensembles.infinite.densities import sample_evidence
+from equitangents.ensembles.infinite.evidence import sample_evidence
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, NotPositiveDefiniteError
 from oracles.literal_network import LiteralNetwork
 

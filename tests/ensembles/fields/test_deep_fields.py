@@ -6,7 +6,7 @@ import pytest
 import equitangents as et
 from equitangents import actions
 from equitangents.ensembles import Training
-from equitangents.ensembles.training.losses import loss_of
+from equitangents.ensembles.training.descent import loss_of
 from equitangents.errors import InvalidArgumentError
 
 N = et.nn

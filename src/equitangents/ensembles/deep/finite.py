@@ -5,30 +5,27 @@ f̄(x) = (1/M) Σ_i f(x; θ_i), member i a function of (seed, i) alone.
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._protocols import ExecutorLike
-from equitangents._types import AnyAction, AnyModel, FileName, Numbers, Targets
+from equitangents._types import AnyModel, FileName, Numbers, Targets
 from equitangents.actions import as_action
 from equitangents.actions.named import ActionLike
-from equitangents.ensembles.deep.predictions import Members
 from equitangents.ensembles.deep.records import Checkpoints, Entry
+from equitangents.ensembles.estimator import Estimator, check_inputs
 from equitangents.ensembles.fields.targets import Positions
-from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
-from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.standardisation import StandardisedInputs
-from equitangents.ensembles.storage import persistence
+from equitangents.ensembles.storage import estimator_file
 from equitangents.ensembles.training.fingerprint import check_same
-from equitangents.ensembles.training.jobs import Backend, execute, prepare
-from equitangents.ensembles.training.loop import TrainingState
-from equitangents.ensembles.training.trained import Trained
-from equitangents.ensembles.training.variations import Variation
+from equitangents.ensembles.training.jobs import Backend, check_room, execute, prepare
+from equitangents.ensembles.training.settings import HasSettings
+from equitangents.ensembles.training.spread import Trained
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Admissible
 from equitangents.tiles.place import local
@@ -37,36 +34,23 @@ from equitangents.validation import check_shape, check_whole
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
 
 
-class FiniteEnsemble(StandardisedInputs, Members, Estimator):
+class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
     """Finite networks trained from independent initialisations by a backend.
 
     `DeepEnsemble` and `equitangents.torch.Ensemble`, and their classifiers, are this with parameters of their own.
     """
 
+    fitted_attribute = "params_"
     _backend: ClassVar[Backend]
     _default_loss: ClassVar[str]
 
-    # parameters that all have, whatever else they take
-    augmentation: AnyAction
-    label_action: AnyAction
-    augmentation_mode: str
-    optimizer: Any
-    learning_rate: Any
-    epochs: Any
-    batch_size: Any
-    momentum: Any
-    loss: Any
-    input_shape: tuple[int, ...] | None
-    seed: int
     members: int
-    members_per_chunk: int | None
-    variation: Variation | None
-    zero_output: bool
+    input_shape: tuple[int, ...] | None
     checkpoints: Checkpoints | None
-    callback: Callable[[int, TrainingState], None] | None
-    progress: bool
-    executor: ExecutorLike | None
     checkpoint_dir, checkpoint_every = Entry("checkpoint_dir"), Entry("checkpoint_every")
+
+    n_outputs_: int
+    positions_: tuple[int, ...] = ()  # of outputs that are fields
 
     def fit(
         self,
@@ -123,6 +107,15 @@ class FiniteEnsemble(StandardisedInputs, Members, Estimator):
         self._extend(members, self._as_trained(x), targets, record, resume)
         return self
 
+    def predict_members(self, X: Numbers) -> np.ndarray:
+        """Outputs of every member, (members, N, outputs), or (members, N, *positions, outputs)."""
+        x = self._query(X)
+        numbers = self.n_outputs_ * math.prod(self.positions_)
+        needed = self._trained * len(x) * numbers * np.dtype(self.dtype).itemsize
+        task = f"the outputs of {self._trained} members on {len(x)} inputs"
+        check_room(task, 2 * needed, self.memory_limit, "predict in parts")
+        return self._in_fields(np.concatenate(list(self._member_outputs(x)), axis=1))
+
     def member(self, i: int) -> AnyModel:
         """Member i as its library has it: a module of PyTorch, Flax nnx or Equinox ready to predict, (module, state) or
         (module, variables) where these are apart, and (net, params) for networks with init and apply.
@@ -164,7 +157,7 @@ class FiniteEnsemble(StandardisedInputs, Members, Estimator):
         are left out: give them to `load`.
         """
         self._check_fitted()
-        persistence.save(self, local("path", path))
+        estimator_file.save(self, local("path", path))
 
     @classmethod
     def load(cls, path: FileName, *, trust: bool = False, **parameters: Any) -> Self:
@@ -174,7 +167,7 @@ class FiniteEnsemble(StandardisedInputs, Members, Estimator):
         versions hold a pickle, which runs whatever code its author put in: they are refused unless `trust`. Raises
         StoreError for a folder that is damaged or holds something else.
         """
-        loaded: Self = persistence.load(cls, local("path", path), parameters, trust, cls._backend.variables)
+        loaded: Self = estimator_file.load(cls, local("path", path), parameters, trust, cls._backend.variables)
         return loaded
 
     def entries(self, record: str) -> dict[str, Any]:
@@ -261,11 +254,25 @@ class FiniteEnsemble(StandardisedInputs, Members, Estimator):
         self._check_fitted()
         return self._inputs(X)
 
-    def _ends_on(self, x: Numbers, y: Targets) -> Positions | None:
+    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
         return self._backend.ends_on(self, x, y)
 
     def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
         return self._backend.outputs(self, x)
+
+    def _in_fields(self, values: np.ndarray) -> np.ndarray:
+        """Rows of all numbers of an output, (…, outputs), as (…, *positions, outputs)."""
+        return values.reshape(*values.shape[:-1], *self.positions_, -1) if self.positions_ else values
+
+    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation over members, (N, outputs) each."""
+        ddof = 1 if self._trained > 1 else 0
+        pairs = []
+        for part in self._member_outputs(x):
+            part = part.astype(np.float64)
+            pairs.append((part.mean(axis=0), part.std(axis=0, ddof=ddof)))
+        mean, std = (np.concatenate(parts).astype(self.dtype) for parts in zip(*pairs, strict=True))
+        return mean, std
 
     def _warn_if_diverged(self) -> None:
         bad = np.flatnonzero(~np.isfinite(self.history_).all(axis=0))
@@ -296,10 +303,3 @@ class FiniteEnsemble(StandardisedInputs, Members, Estimator):
     def _own_facts(self) -> list[tuple[str, object]]:
         """What a notebook shows of members of this backend."""
         return []
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "params_")

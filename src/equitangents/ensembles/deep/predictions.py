@@ -9,78 +9,21 @@ classification  cross_entropy: P(k) = (1/M) Σ_i softmax(f(x; θ_i))_k
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Literal, overload
+from typing import Literal, Self, overload
 
 import numpy as np
 import scipy.special
 
 from equitangents._types import Numbers, Spread, Targets
-from equitangents.ensembles.fields.targets import Positions
-from equitangents.ensembles.inputs import check_fields, check_inputs, check_targets
+from equitangents.ensembles.deep.finite import FiniteEnsemble
+from equitangents.ensembles.estimator import check_fields, check_inputs, check_targets, target_rows
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.ensembles.training.jobs import check_room
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import argmax_probabilities
 
 
-class Members(ABC):
-    """A fitted ensemble whose members can be evaluated."""
-
-    n_outputs_: int
-    dtype: str
-    memory_limit: int | None
-    input_shape: tuple[int, ...] | None
-    positions_: tuple[int, ...] = ()  # of outputs that are fields
-
-    @property
-    @abstractmethod
-    def _trained(self) -> int:
-        """How many members there are."""
-
-    @property
-    @abstractmethod
-    def _loss(self) -> str:
-        """What they were trained by."""
-
-    @abstractmethod
-    def _query(self, X: Numbers) -> np.ndarray:
-        """Inputs as members take them; raises where the ensemble is not fitted."""
-
-    @abstractmethod
-    def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
-        """Outputs of all members, (members, some rows, outputs), for one block of rows after another."""
-
-    def _ends_on(self, x: Numbers, y: Targets) -> Positions | None:
-        """The positions that the networks end on, for targets that are fields; None for others."""
-        return None
-
-    def predict_members(self, X: Numbers) -> np.ndarray:
-        """Outputs of every member, (members, N, outputs), or (members, N, *positions, outputs)."""
-        x = self._query(X)
-        numbers = self.n_outputs_ * math.prod(self.positions_)
-        needed = self._trained * len(x) * numbers * np.dtype(self.dtype).itemsize
-        task = f"the outputs of {self._trained} members on {len(x)} inputs"
-        check_room(task, 2 * needed, self.memory_limit, "predict in parts")
-        return self._in_fields(np.concatenate(list(self._member_outputs(x)), axis=1))
-
-    def _in_fields(self, values: np.ndarray) -> np.ndarray:
-        """Rows of all numbers of an output, (…, outputs), as (…, *positions, outputs)."""
-        return values.reshape(*values.shape[:-1], *self.positions_, -1) if self.positions_ else values
-
-    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation over members, (N, outputs) each."""
-        ddof = 1 if self._trained > 1 else 0
-        pairs = []
-        for part in self._member_outputs(x):
-            part = part.astype(np.float64)
-            pairs.append((part.mean(axis=0), part.std(axis=0, ddof=ddof)))
-        mean, std = (np.concatenate(parts).astype(self.dtype) for parts in zip(*pairs, strict=True))
-        return mean, std
-
-
-class Regression(Members):
+class Regression(FiniteEnsemble):
     """Mean and spread over members."""
 
     _squeeze: bool
@@ -141,8 +84,13 @@ class Regression(Members):
             self._squeeze = y.ndim == 1
         return x, y.reshape(len(y), -1)
 
+    def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[Self, np.ndarray, np.ndarray | None]:
+        """(this ensemble, x, targets (n, outputs) or None), checked."""
+        inputs = check_inputs(self, x, self.input_shape, reset=False)
+        return self, inputs, target_rows(self, inputs, y)
 
-class Classification(Members):
+
+class Classification(FiniteEnsemble):
     """Probabilities of classes, one output each."""
 
     classes_: np.ndarray
@@ -178,3 +126,11 @@ class Classification(Members):
         if reset:
             self.classes_ = classes_of(labels)
         return x, self._targets(indices_of(labels, self.classes_))
+
+    def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[Self, np.ndarray, np.ndarray | None]:
+        """(this ensemble, x, indices of the labels or None), checked."""
+        inputs = check_inputs(self, x, self.input_shape, reset=False)
+        if y is None:
+            return self, inputs, None
+        index = indices_of(labels_of(inputs, y, self._ends_on, name="x")[0], self.classes_)
+        return self, inputs, index.reshape(len(index), -1) if self.positions_ else index

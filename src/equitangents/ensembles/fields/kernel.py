@@ -1,18 +1,63 @@
-"""The kernel of a network's outputs at single points, from its kernel field: computed block by block."""
+"""The kernel of a network's outputs at single points, from its kernel field, in blocks; what groups do to it.
+
+invariant    Θ(g z, g z′) = Θ(z, z′): full augmentation is solved at the size of the data
+equivariant  Θ(z, g z′) = Θ(z, z′): every member obeys f(ρ_X(g)x)(π_g p) = f(x)(p), and copies say nothing new
+
+Outputs that turn with the input, (N, d), are fields on d places: what covaries is treated alike, whatever it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.kernels import Kernels
+from equitangents._types import ArrayLike, DType
+from equitangents.actions import Action
+from equitangents.actions.group_action import GroupAction
+from equitangents.ensembles.fields.points import FieldPoints, PointAction
+from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.fields.result import FieldFunction
+from equitangents.kernels.invariance import moving_sample, sampled_elements, tolerance
 from equitangents.kernels.result import NngpKernels
+from equitangents.solvers import KernelMatrix
+from equitangents.solvers.matrices import spans
 
 _ENTRIES = 2**22  # of a block of the field, NNGP and NTK each: 16 MB in float32, which an allocator uses again
+_LANDMARKS = 8192  # points from which landmarks are drawn, 256 MB of their kernel in float32
+_ROWS = 256  # of a field that are brought to float64 at once
+_TILE = 4096  # points: whole signals, so that no field is computed for a part of it, and enough pairs for all cores
+_POSITIONS = 48  # of each signal of the sample
+
+
+AnyKernels = Kernels | NngpKernels
+"""Of networks without a tangent kernel the NNGP alone."""
+
+
+def _values(kernels: AnyKernels, dtype: DType | None = None) -> list[np.ndarray]:
+    """The NNGP, and the NTK if there is one."""
+    names = ("nngp",) if hasattr(kernels, "reason") else ("nngp", "ntk")
+    return [np.asarray(getattr(kernels, name), dtype) for name in names]
+
+
+def _like(kernels: AnyKernels, values: list[np.ndarray]) -> AnyKernels:
+    """Kernels of these values, without an NTK where `kernels` have none."""
+    reason = getattr(kernels, "reason", None)
+    return Kernels(values[0], values[1]) if reason is None else NngpKernels(values[0], reason)
+
+
+def _each(kernels: AnyKernels, change: Callable[[np.ndarray], np.ndarray]) -> AnyKernels:
+    return _like(kernels, [change(values) for values in _values(kernels)])
+
+
+class PointKernel(Protocol):
+    """Kernels between points: `FieldKernel`, or a mean of it over a group."""
+
+    def kernel(self, x1: FieldPoints, x2: FieldPoints | None = None) -> AnyKernels:
+        """NNGP and NTK between points, (A, B)."""
 
 
 class FieldKernel:
@@ -24,7 +69,7 @@ class FieldKernel:
     def __init__(self, net: FieldFunction) -> None:
         self.net = net
 
-    def kernel(self, x1: Any, x2: Any = None) -> Any:
+    def kernel(self, x1: FieldPoints, x2: FieldPoints | None = None) -> AnyKernels:
         """NNGP and NTK between points, (A, B); of points with themselves half of the blocks are computed."""
         a, b = x1, x2
         other = a if b is None else b
@@ -42,13 +87,11 @@ class FieldKernel:
                     out[np.ix_(columns, rows)] = part.T
         return Kernels(both[0], both[1]) if reason is None else NngpKernels(both[0], reason)
 
-    def kernel_diagonal(self, a: FieldPoints) -> Any:
+    def kernel_diagonal(self, a: FieldPoints) -> AnyKernels:
         """NNGP and NTK of every point with itself, each (A,)."""
         images, of = np.unique(a.image, return_inverse=True)
         field = _same_positions(self.net, np.asarray(a.signals)[images])
-        reason = getattr(field, "reason", None)
-        nngp = np.asarray(field.nngp)[of, a.position]
-        return Kernels(nngp, np.asarray(field.ntk)[of, a.position]) if reason is None else NngpKernels(nngp, reason)
+        return _each(field, lambda values: values[of, a.position])
 
     def applied(self, a: FieldPoints, b: FieldPoints, name: str, weights: list[np.ndarray]) -> np.ndarray:
         """Θ(a, b) W for each W (B, k) of the list, (len(weights), A, k) in float64, holding one block at a time.
@@ -89,7 +132,7 @@ def _by_signals(points: FieldPoints, most: int) -> Iterator[tuple[np.ndarray, np
         yield images[begin : end + 1], order[starts[begin] : ends[end]]
 
 
-def picked(field: Any, a: FieldPoints, b: FieldPoints, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def picked(field: ArrayLike, a: FieldPoints, b: FieldPoints, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """The entries of a field (n1, P, n2, P) at some points of a and b."""
     values = np.asarray(field)
     matrix = values.reshape(values.shape[0] * values.shape[1], -1)
@@ -104,7 +147,7 @@ def _selected(matrix: np.ndarray, points: FieldPoints, chosen: np.ndarray, axis:
     return matrix.take(index, axis)
 
 
-def _same_positions(net: FieldFunction, signals: np.ndarray) -> Any:
+def _same_positions(net: FieldFunction, signals: np.ndarray) -> AnyKernels:
     """The field of each signal with itself at equal positions, (n, P)."""
     diagonal = getattr(net, "kernel_field_diagonal", None)
     if callable(diagonal):
@@ -112,3 +155,147 @@ def _same_positions(net: FieldFunction, signals: np.ndarray) -> Any:
     parts = [net.kernel_field(signals[i : i + 1]) for i in range(len(signals))]
     pick = lambda name: np.stack([np.asarray(getattr(part, name))[0, :, 0].diagonal() for part in parts])
     return Kernels(pick("nngp"), pick("ntk"))
+
+
+class FieldMatrix(KernelMatrix):
+    """Kernel of points with themselves, computed whenever it is asked for; a product computes every field once."""
+
+    def __init__(self, kernel: PointKernel, x: FieldPoints, field: str) -> None:
+        side = max(1, _TILE // x.count) * x.count
+        super().__init__(kernel, x, field, tile=side)
+        self.probe = self.strip = min(len(x), x.count)
+        self.words = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
+
+    def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
+        """Points of random signals, at least twice as many as `count`: a field is computed for all its positions."""
+        images = np.unique(self.x.image)
+        wanted = -(-max(_LANDMARKS, 2 * count) // self.x.count)
+        if wanted >= len(images):
+            return None
+        return np.flatnonzero(np.isin(self.x.image, rng.choice(images, wanted, replace=False)))
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """A V in float64; one field is computed for each pair of signals, and nothing else of its size is made."""
+        if not isinstance(self.kernel, FieldKernel):
+            return super().product(vectors)
+        total = np.zeros(vectors.shape)
+        for rows, columns, field in self.kernel.blocks(self.x, None):
+            entries = picked(getattr(field, self.field), self.x, self.x, rows, columns)
+            for part in spans(len(rows), _ROWS):
+                some = entries[part].astype(np.float64)
+                total[rows[part]] += some @ vectors[columns]
+                if rows is not columns:
+                    total[columns] += some.T @ vectors[rows[part]]
+        return self.checked(total)
+
+    def fingerprint(self) -> str:
+        """A hash of signals and points, and of some entries in place of the network."""
+        digest = hashlib.sha256()
+        for array in (np.asarray(self.x.signals), self.x.image, self.x.position, self.diagonal()):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        some = np.linspace(0, self.size - 1, min(self.size, 64)).astype(int)
+        digest.update(np.ascontiguousarray(self.rectangle(some, some)).tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class PointAverage:
+    """The kernel of points averaged over one orbit of an action under which it is invariant."""
+
+    base: PointKernel
+    action: PointAction
+
+    def kernel(self, a: FieldPoints, b: FieldPoints | None = None) -> AnyKernels:
+        """(1/|G|) Σ_g Θ(a, g b), NNGP and NTK; of points with themselves made exactly symmetric."""
+        other = a if b is None else b
+        order = self.action.group.order
+        terms = (self.base.kernel(a, self.action(g, other)) for g in range(order))
+        first = next(terms)
+        total = _values(first)
+        for k in terms:
+            total = [t + values for t, values in zip(total, _values(k), strict=True)]
+        means = [t / order for t in total]
+        return _like(first, means if b is not None else [(m + m.T) / 2 for m in means])
+
+    def kernel_diagonal(self, a: FieldPoints) -> AnyKernels:
+        """The averaged kernel of every point with itself."""
+        parts = [self.kernel(a[part]) for part in a.blocks(max(256, a.count))]
+        values = zip(*map(_values, parts), strict=True)
+        return _like(parts[0], [np.concatenate([np.diagonal(each) for each in same]) for same in values])
+
+
+@dataclass(frozen=True)
+class KernelSymmetry:
+    """Largest changes of the kernel, over its largest entry, when both points are moved alike, and when one is."""
+
+    together: float
+    apart: float
+    tolerance: float
+
+    @property
+    def invariant(self) -> bool:
+        """Whether the kernel does not change when both points are moved alike, to rounding."""
+        return self.together <= self.tolerance
+
+    @property
+    def equivariant(self) -> bool:
+        """Whether it does not even change when one of them is moved."""
+        return self.invariant and self.apart <= self.tolerance
+
+
+def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) -> KernelSymmetry:
+    """How NNGP and NTK of points x change under a group, on a sample of signals, positions and elements."""
+    signals = np.asarray(moving_sample(action.action, np.asarray(x.signals)))
+    some = np.unique(np.linspace(0, x.count - 1, min(x.count, _POSITIONS)).astype(int))
+    every = FieldPoints.of(signals, x.count)
+    points = every[np.isin(every.position, some)]
+    base = _values(kernel.kernel(points))
+    together, apart = [0.0], [0.0]
+    for g in sampled_elements(action):
+        moved = action(g, points)
+        together.append(_change(base, _values(kernel.kernel(moved))))
+        apart.append(_change(base, _values(kernel.kernel(points, moved))))
+    return KernelSymmetry(float(np.max(together)), float(np.max(apart)), tolerance(signals))
+
+
+def _change(base: list[np.ndarray], other: list[np.ndarray]) -> float:
+    return float(
+        np.max([np.abs(a - b).max() / max(float(np.abs(a).max()), 1e-300) for a, b in zip(base, other, strict=True)])
+    )
+
+
+class TurningField:
+    """The field of a network whose kernels are (N1, N2, d, d): `kernel_field` (N1, d, N2, d)."""
+
+    def __init__(self, net: KernelFunction) -> None:
+        self.net = net
+
+    def kernel_field(self, x1: ArrayLike, x2: ArrayLike | None = None) -> AnyKernels:
+        """Kernels between all outputs at all inputs."""
+        return _each(self.net.kernel(x1, x2), lambda k: k.transpose(0, 2, 1, 3))
+
+    def kernel_field_diagonal(self, x: ArrayLike, positions: str = "same") -> AnyKernels:
+        """The kernel of every output at every input with itself, (N, d)."""
+        return _each(cast(Any, self.net).kernel_diagonal(x), lambda k: np.einsum("naa->na", k))
+
+
+def turning_outputs(net: object) -> int | None:
+    """How many outputs turn into one another; None for networks whose outputs are alike."""
+    found: int | None = getattr(net, "turning_outputs", None)
+    return found
+
+
+def turning_symmetry(
+    net: KernelFunction, augmentation: Action, label_action: GroupAction | None, x: ArrayLike, outputs: int
+) -> KernelSymmetry:
+    """Whether K(gx, x') = ρ_Y(g) K(x, x'): then copies (gx_i, ρ_Y(g)y_i) say nothing new. On a sample of x and of g."""
+    sample = np.asarray(moving_sample(augmentation, x))
+    base, errors = _values(net.kernel(sample, sample), np.float64), [0.0]
+    for g in sampled_elements(augmentation):
+        turned = np.eye(outputs)
+        if label_action is not None:
+            turned = np.asarray(label_action(g, turned), np.float64).T  # its rows are what becomes of unit vectors
+        moved = _values(net.kernel(np.asarray(augmentation(g, sample)), sample), np.float64)
+        errors += [float(np.abs(m - turned @ b).max() / np.abs(b).max()) for b, m in zip(base, moved, strict=True)]
+    worst = float(np.max(errors))
+    return KernelSymmetry(worst, worst, tolerance(sample))

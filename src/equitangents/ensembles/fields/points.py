@@ -1,7 +1,10 @@
-"""Values at single positions of an output: a point is (input, position), and a field's kernel one of points.
+"""Values at single positions of an output: a point is (input, position), a field's kernel one of points.
 
 Θ((x, p), (x′, p′)) = E[Σ_μ ∂_μ f(x)(p) ∂_μ f(x′)(p′)]. A data set of N fields on P positions is one of N·P points with
 one value each (for every output channel), so that training on fields is the training of any other regression.
+
+A group moves them as g (x, p) = (ρ_X(g) x, π_g p). Where the kernel is invariant, Θ(g z, g z′) = Θ(z, z′) for points z,
+all that holds of augmented inputs holds of points: the copy g of (x_i, p) has the target (ρ_Y(g) y_i)(π_g p).
 """
 
 from __future__ import annotations
@@ -11,7 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import ArrayLike, DataRows, Elements
+from equitangents.actions import Action
 from equitangents.inference.augmented import row_digests
+from equitangents.inference.data_orbits import DataOrbits, find_orbits
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +28,13 @@ class FieldPoints:
     output. As an array it has the shape (*shape of image, *shape of a signal).
     """
 
-    signals: Any
+    signals: ArrayLike
     image: np.ndarray
     position: np.ndarray
     count: int
 
     @staticmethod
-    def of(signals: Any, count: int) -> FieldPoints:
+    def of(signals: ArrayLike, count: int) -> FieldPoints:
         """All positions of all signals, position by position, (n·P,)."""
         n = len(signals)
         return FieldPoints(signals, np.repeat(np.arange(n), count), np.tile(np.arange(count), n), count)
@@ -67,3 +73,82 @@ class FieldPoints:
         """Points in parts of at most `numbers`, each of whole signals where points lie signal by signal."""
         step = max(1, numbers // self.count) * self.count if numbers >= self.count else numbers
         return [slice(start, min(start + step, len(self))) for start in range(0, len(self), max(1, step))]
+
+
+class PointAction(Action):
+    """The action on points that an action on signals makes with a table of positions, (|G|, P)."""
+
+    def __init__(self, action: Action, table: np.ndarray) -> None:
+        vars(self).update(
+            group=action.group, exact=action.exact, name=action.name, action=action, table=np.asarray(table)
+        )
+
+    action: Action
+    table: np.ndarray
+
+    def __call__(self, g: int, x: FieldPoints) -> FieldPoints:
+        """The points g z for points z of any shape."""
+        return FieldPoints(self.action(g, np.asarray(x.signals)), x.image, self.table[g][x.position], x.count)
+
+    def orbit(self, x: FieldPoints, elements: Elements = None) -> FieldPoints:
+        """All g z along a new first axis."""
+        chosen = np.arange(self.group.order) if elements is None else self.check_elements(elements)
+        images, at = np.unique(x.image, return_inverse=True)
+        signals = self.action.orbit(np.asarray(x.signals)[images], chosen)
+        image = np.arange(len(chosen)).reshape(-1, *(1,) * x.image.ndim) * len(images) + at.reshape(x.image.shape)
+        moved = signals.reshape(-1, *signals.shape[2:])
+        return FieldPoints(moved, image, self.table[chosen][:, x.position], x.count)
+
+    def at_positions(self, values: np.ndarray, elements: int) -> np.ndarray:
+        """Entry (g, p) from entry (g, π_g⁻¹ p): `elements` is the axis of g, and that of positions is the next one."""
+        back = np.argsort(self.table, axis=1)
+        moved = np.moveaxis(values, (elements, elements + 1), (0, 1))
+        moved = moved[np.arange(len(self.table))[:, None], back]
+        return np.moveaxis(moved, (0, 1), (elements, elements + 1))
+
+    def data_orbits(self, x: FieldPoints) -> DataOrbits:
+        """Which points lie on one orbit, from the orbits of their signals: no kernel and no copy of signals is needed.
+
+        x_j = ρ(g_j) x_o, so that the point (x_j, p) is g_j (x_o, g_j⁻¹ p); of the points of x_o those on one orbit of
+        its stabiliser are equal up to it.
+        """
+        of, group = find_orbits(self.action, np.asarray(x.signals)), self.group
+        if of.generic:
+            everything = np.arange(len(x))
+            return DataOrbits(group, everything, everything, np.full(len(x), group.identity), {})
+        first: dict[tuple[int, int], int] = {}  # an orbit's number, by its signal's orbit and its smallest position
+        rows: list[int] = []
+        orbit, element = np.empty(len(x), int), np.empty(len(x), int)
+        stabilisers: dict[int, np.ndarray] = {}
+        start: list[int] = []  # the element that takes (x_o, smallest position) to the representative
+        for k, (i, p) in enumerate(zip(x.image.tolist(), x.position.tolist(), strict=True)):
+            o, g = int(of.orbit[i]), int(of.element[i])
+            fixing = of.stabilisers.get(o, np.array([group.identity]))
+            back = self.table[group.inverses[g]][p]
+            places = self.table[fixing, back]
+            at = int(places.argmin())
+            smallest = int(places[at])
+            # fixing[at] takes (x_o, back) to (x_o, smallest): z_k = g · fixing[at]⁻¹ (x_o, smallest)
+            here = group.compose(g, int(group.inverses[fixing[at]]))
+            key = (o, smallest)
+            if key not in first:
+                first[key] = len(rows)
+                rows.append(k)
+                start.append(here)
+                held = fixing[self.table[fixing, smallest] == smallest]
+                if len(held) > 1:
+                    # of the representative z_k itself: here · held · here⁻¹
+                    mine = group._compose(group._compose(np.full(len(held), here), held), group.inverses[here])
+                    stabilisers[first[key]] = np.sort(mine)
+            orbit[k] = first[key]
+            element[k] = group.compose(here, int(group.inverses[start[first[key]]]))
+        return DataOrbits(group, np.array(rows), orbit, element, stabilisers)
+
+    def _check_signals(self, x: DataRows) -> DataRows:
+        return x
+
+    def _act(self, g: int, x: DataRows) -> DataRows:
+        return self(g, x)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.action, self.table.tobytes())

@@ -12,17 +12,15 @@ import json
 import logging
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from equitangents._types import FileName
 from equitangents._version import __version__
 from equitangents.claims import read_json
-from equitangents.ensembles.fields.action import PointAction
-from equitangents.ensembles.fields.kernel import FieldKernel
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.turning import TurningField
+from equitangents.ensembles.fields.kernel import FieldKernel, PointKernel, TurningField
+from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.errors import InvalidTypeError, StoreError
 from equitangents.files import LEFTOVER, real, whole_file
 from equitangents.kernels.store.key import VERSION
@@ -59,7 +57,7 @@ class FieldStore:
     version, and where the disk is full.
     """
 
-    def __init__(self, path: FileName, kernel: Any, x: FieldPoints) -> None:
+    def __init__(self, path: FileName, kernel: PointKernel, x: FieldPoints) -> None:
         self.path, self.kernel, self.x = real(local("store", path)), kernel, x  # memory maps of files
         tile = max(1, _POINTS // x.count)  # signals
         self._tiles = MappedTiles(self.path, _FIELDS, _parts(x, tile), np.dtype(x.dtype))
@@ -151,11 +149,11 @@ def _parts(x: FieldPoints, tile: int) -> list[np.ndarray]:
     return [np.flatnonzero(np.isin(x.image, group)) for group in groups]
 
 
-def _record(kernel: Any, x: FieldPoints, tile: int) -> dict[str, Any]:
+def _record(kernel: PointKernel, x: FieldPoints, tile: int) -> dict[str, Any]:
     """What the numbers depend on, by name."""
     shape = tuple(x.signals.shape[1:])
     action = getattr(kernel, "action", None)
-    base: FieldKernel = getattr(kernel, "base", kernel)
+    base = cast(FieldKernel, getattr(kernel, "base", kernel))
     if isinstance(base.net, TurningField):
         network, engine = network_hash(base.net.net, shape), engine_of(base.net.net, shape, x.dtype)
     elif isinstance(base.net, Sequential):

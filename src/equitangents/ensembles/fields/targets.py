@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from equitangents._types import AnyAction
+from equitangents._types import AnyAction, AnyModel, ArrayLike, Element, Targets
 from equitangents.actions.products import FieldAction
 from equitangents.actions.subset import augmenting_elements, whole_action
-from equitangents.ensembles.fields.turning import turning_outputs
+from equitangents.ensembles.fields.kernel import turning_outputs
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
-from equitangents.inference import augment_targets
+from equitangents.groups.group_maps import GroupMap
+from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.fields.result import FieldFunction
 from equitangents.nn import Sequential
@@ -65,7 +65,7 @@ class Positions:
         )
 
 
-def output_positions(net: KernelFunction | FieldFunction, x: Any, y: Any) -> Positions | None:
+def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targets) -> Positions | None:
     """The positions that a network ends on; None where it ends on one, and targets (N,) or (N, outputs) fit it.
 
     Of networks of one's own the shape of `kernel_field` says how many they are, and that of the targets y their grid.
@@ -94,7 +94,7 @@ def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions:
 
     Actions that move no positions, or not exactly, leave them where they are.
     """
-    whole: Any = whole_action(augmentation)
+    whole: AnyAction = whole_action(augmentation)
     here = np.arange(positions.count)
     for action in () if positions.turning else (label_action, whole):
         moving = action.positions if isinstance(action, FieldAction) else action
@@ -110,14 +110,6 @@ def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions:
     return np.tile(here, (whole.group.order, 1)) if whole.group.elements is not None else here[None]
 
 
-def moved_outputs(augmentation: AnyAction, label_action: AnyAction, y: np.ndarray) -> np.ndarray:
-    """ρ_Y(g) y of outputs that turn, y (N, d, 1), (|G|, N, d, 1); without a label action they stay as they are."""
-    elements = augmenting_elements(augmentation)
-    if label_action is None:
-        return np.broadcast_to(y, (len(elements), *y.shape))
-    return augment_targets(label_action, y[..., 0], elements).reshape(len(elements), *y.shape)
-
-
 def moved_targets(augmentation: AnyAction, label_action: AnyAction, y: np.ndarray) -> np.ndarray:
     """ρ_Y(g) y for the augmentation's elements, (|G|, *y.shape), y (N, *positions, outputs)."""
     elements = augmenting_elements(augmentation)
@@ -130,7 +122,42 @@ def moved_targets(augmentation: AnyAction, label_action: AnyAction, y: np.ndarra
     return np.stack(moved)
 
 
-def value_keeping(action: AnyAction) -> Any:
+def value_keeping(action: AnyAction) -> AnyAction:
     """The action on fields of values that stay as they are and go with their positions; None where no position goes."""
     moving = action.positions if isinstance(action, FieldAction) else action
     return moving if moving.permutes_positions or moving.channels_last else None
+
+
+@dataclass(frozen=True, eq=False)
+class FieldRows:
+    """Outputs on the positions `grid`, `outputs` at each, all numbers in one row, position by position."""
+
+    grid: tuple[int, ...]
+    outputs: int
+
+    def acting(self, output_action: GroupMap | None) -> RowAction | None:
+        """An action on fields (N, *grid, outputs) as one on rows; None stays None."""
+        return None if output_action is None else RowAction(output_action, (*self.grid, self.outputs))
+
+
+@dataclass(frozen=True, eq=False)
+class RowAction:
+    """An action on arrays (N, *shape) that is given rows (N, prod(shape))."""
+
+    action: GroupMap
+    shape: tuple[int, ...]
+
+    @property
+    def group(self) -> SymmetryGroup:
+        """The group that acts."""
+        return self.action.group
+
+    def __call__(self, g: Element, y: np.ndarray) -> np.ndarray:
+        """ρ(g) y, in rows."""
+        return np.asarray(self.action(g, y.reshape(len(y), *self.shape))).reshape(y.shape)
+
+
+def field_rows(ensemble: AnyModel) -> FieldRows | None:
+    """How a fitted ensemble's outputs lie in rows, if they are fields; else None."""
+    grid = tuple(getattr(ensemble, "positions_", ()))
+    return FieldRows(grid, int(ensemble.n_outputs_)) if grid else None

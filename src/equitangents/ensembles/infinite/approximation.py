@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.ensembles.infinite import problem
+from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.kernels.random_features import FeatureMap
 
 _SAMPLE = 256  # training inputs whose exact kernel is computed
@@ -36,7 +37,7 @@ class Approximation:
         )
 
 
-def approximation(training: Any, time: float) -> Approximation | None:
+def approximation(training: Training, time: float) -> Approximation | None:
     """What features cost a training in accuracy; None for an exact kernel."""
     kernel = training.kernel
     if not isinstance(kernel, FeatureMap):
@@ -55,7 +56,7 @@ def approximation(training: Any, time: float) -> Approximation | None:
     return Approximation(_relative(ours, exact), _relative(other, one), len(x), len(x) - trained)
 
 
-def _centred(kernel: Any) -> np.ndarray:
+def _centred(kernel: ArrayLike) -> np.ndarray:
     k = np.asarray(kernel, np.float64)
     return np.asarray(k - k.mean(axis=0) - k.mean(axis=1)[:, None] + k.mean())
 

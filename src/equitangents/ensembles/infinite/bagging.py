@@ -6,7 +6,7 @@ output k, E_b Σ_b + Cov_b μ_b,k. Both are means over finitely many resamples h
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,21 +15,26 @@ from sklearn.base import clone
 from equitangents._types import Key, Numbers, Spread, Times
 from equitangents.actions import as_action
 from equitangents.actions.named import ActionLike
+from equitangents.ensembles.estimator import (
+    Estimator,
+    FieldRegressorMixin,
+    check_fields,
+    check_inputs,
+    check_targets,
+)
 from equitangents.ensembles.fields.targets import output_positions
+from equitangents.ensembles.infinite.base import TimedPredictions
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
-from equitangents.ensembles.inputs import EstimatorNotFittedError, check_fields, check_inputs, check_targets
-from equitangents.ensembles.orbits.questions import OrbitQuestions
-from equitangents.ensembles.parameters import Estimator
-from equitangents.ensembles.scores import FieldRegressorMixin
+from equitangents.ensembles.orbits.statistics import OrbitQuestions
 from equitangents.ensembles.standardisation import fitted_standardisation
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidTypeError
 from equitangents.inference.draws import as_key
 from equitangents.inference.dynamics import as_times
 from equitangents.validation import check_whole
 
 
-class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
+class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestions, Estimator):
     """`InfiniteEnsemble` with members that are trained on resamples, as `DeepEnsemble(variation=Bootstrap())` is.
 
     `orbit_statistics` is exact in law for M = 1. For more members the mean's first two moments are exact, and its
@@ -57,6 +62,8 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
     >>> mean.shape, std.shape
     ((8,), (8,))
     """
+
+    fitted_attribute = "ensembles_"
 
     def __init__(self, ensemble: InfiniteEnsemble, resamples: int = 50, seed: int = 0) -> None:
         self.ensemble = ensemble
@@ -105,36 +112,7 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
         """Bytes that a computation may take."""
         return self.ensemble.memory_limit
 
-    @overload
-    def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
-    ) -> Spread: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
-    ) -> Spread: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread: ...
-
-    def predict(
-        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread:
-        """Mean over resamples, (M, outputs) or (M,) for 1-d y; of fields (M, *positions, outputs), as y was given.
-
-        With it the standard deviation of one member, of the mean's shape, or its covariance between inputs, (M, M) for
-        1-d y and (M, M, outputs) else: outputs share the resample, but each has its own mean. Of fields it is
-        (M, *positions, M, *positions), and an axis of outputs if y has one. `time` as in `InfiniteEnsemble.predict`:
-        an array of T times puts an axis T in front of every result.
-        """
-        if return_std and return_cov:
-            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+    def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
         x = self._query(x)
         times, single = as_times(self.time if time is None else time)
         found: list[Any] = [self._predict(x, float(t), return_std, return_cov) for t in times]
@@ -145,7 +123,7 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
         mean, spread = map(np.stack, zip(*found, strict=True))
         return mean, spread
 
-    def _predict(self, x: Any, time: float, return_std: bool, return_cov: bool) -> Any:
+    def _predict(self, x: np.ndarray, time: float, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
         """`predict` at one time."""
         if not (return_std or return_cov):
             return np.mean([e.predict(x, time) for e in self.ensembles_], axis=0)
@@ -179,20 +157,13 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
         assert draws is not None
         return draws
 
-    def _orbit_question(self, x: Any, y: Any) -> tuple[BaggedInfiniteEnsemble, Any, np.ndarray | None]:
+    def _orbit_question(
+        self, x: Numbers, y: Numbers | None
+    ) -> tuple[BaggedInfiniteEnsemble, np.ndarray, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""
         x = self._query(x)
         return self, *self.ensembles_[0]._orbit_question(x, y)[1:]
 
-    def _query(self, x: Any) -> Any:
-        if not self.__sklearn_is_fitted__():
-            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+    def _query(self, x: Numbers) -> np.ndarray:
+        self._check_fitted()
         return check_inputs(self, x, self.ensemble.input_shape, reset=False)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ensembles_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

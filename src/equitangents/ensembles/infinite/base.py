@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
-from equitangents._types import FileName, Network, Numbers
+from equitangents._types import FileName, Network, Numbers, Spread, Times
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
+from equitangents.ensembles.estimator import Estimator
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.problem import Field, Settings
 from equitangents.ensembles.infinite.refining import Refined, refine
-from equitangents.ensembles.infinite.tuned import Tuning
-from equitangents.ensembles.infinite.tuning import tune
-from equitangents.ensembles.inputs import EstimatorNotFittedError
-from equitangents.ensembles.orbits.questions import OrbitQuestions
-from equitangents.ensembles.parameters import Estimator
+from equitangents.ensembles.infinite.tuning import Tuning, tune
+from equitangents.ensembles.orbits.statistics import OrbitQuestions
 from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import Momentum
@@ -30,6 +29,49 @@ from equitangents.solvers.choosing import as_method
 from equitangents.solvers.method import Method
 from equitangents.solvers.solution import Report
 from equitangents.tiles.place import local
+
+
+class TimedPredictions:
+    """`predict` of regressions whose law is known in closed form at every training time."""
+
+    @overload
+    def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread: ...
+
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread:
+        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
+
+        `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
+        result. Of fields the mean is (M, *positions, outputs), the std (M, *positions), and the covariance
+        (M, *positions, M, *positions), which is refused where it does not fit into memory.
+
+        Of a `BaggedInfiniteEnsemble` the mean is one over resamples, and the spread that of one member. Outputs share
+        the resample, but each has its own mean: the std has the mean's shape, and the covariance an axis of outputs
+        behind, if y has one.
+        """
+        if return_std and return_cov:
+            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+        return self._predicted(x, time, return_std, return_cov)
+
+    @abstractmethod
+    def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
+        """What `predict` returns, at most one of both flags being set."""
 
 
 class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
@@ -196,7 +238,3 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             ("kernel", self.kernel.upper()),
             ("solved by", self.solution_.solver),
         ]
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")

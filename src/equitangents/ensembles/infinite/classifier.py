@@ -1,36 +1,85 @@
 """Classification by infinitely wide networks: regression on one-hot targets minus 1/K, decided by the largest output.
 
 P(class k) = P(output k is the largest) under the outputs' Gaussian law N(μ_t(x), σ_t²(x)) after training: the share of
-networks that vote so. Calibrated, P(class k) = softmax(μ_t(x)/T)_k: how often it is right.
+networks that vote so. Calibrated, P(class k) = softmax(μ_t(x)/T)_k: how often it is right. The log loss
+−(1/N) Σ_i Σ_k p_ik log softmax(μ_i/T)_k is convex in 1/T and has one minimum, μ_i being predictions of the samples left
+out, exact (`leave_one_out`), so no sample is lost to calibration. Targets are those of Platt: the true class counts
+(N + 1)/(N + 2), the others share the rest, so that T is positive where all are predicted right.
+
+Sources: Platt 1999, Probabilistic outputs for support vector machines; Guo et al. 2017 (arXiv 1706.04599).
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.optimize
 import scipy.special
+from jaxtyping import Float
 from sklearn.utils.metadata_routing import UNUSED
 
 from equitangents._types import FileName, Numbers, Times
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
+from equitangents.ensembles.estimator import FieldClassifierMixin, check_inputs
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
-from equitangents.ensembles.infinite.calibration import fitted_temperature
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
 from equitangents.ensembles.infinite.problem import Field, Settings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
-from equitangents.ensembles.inputs import check_inputs
+from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
-from equitangents.ensembles.scores import FieldClassifierMixin
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference import Momentum, argmax_probabilities
 from equitangents.inference.dynamics import as_times
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.fields.result import FieldFunction
 from equitangents.solvers.method import Method
+
+logger = logging.getLogger("equitangents")
+
+
+def fitted_temperature(
+    outputs: Float[np.ndarray, "n *positions k"], targets: Float[np.ndarray, "n *positions k"]
+) -> float:
+    """The temperature of the smallest log loss of left-out outputs against one-hot targets, inf if they tell nothing.
+
+    Of fields every position counts, and N is the number of samples, since positions of one sample are not independent.
+
+    >>> import numpy as np
+    >>> outputs = np.log([[0.7, 0.3]] * 10)
+    >>> right = np.eye(2)[[0] * 7 + [1] * 3]
+    >>> bool(1 < fitted_temperature(outputs, right) < 1.6)
+    True
+    """
+    K, samples = outputs.shape[-1], len(outputs)
+    outputs, true = outputs.reshape(-1, K), np.argmax(targets, axis=-1).reshape(-1)
+    size = float(np.abs(outputs).max())
+    if not math.isfinite(size):
+        raise NotFiniteError("calibrate is True, and predictions of left-out samples are not finite numbers")
+    aimed = np.full(outputs.shape, 1 / ((samples + 2) * (K - 1)))
+    aimed[np.arange(len(true)), true] = (samples + 1) / (samples + 2)
+    scaled = outputs / (size or 1.0)
+
+    def slope(log_inverse: float) -> float:
+        """d loss / d(1/T) at 1/T = e^log_inverse."""
+        p = scipy.special.softmax(math.exp(log_inverse) * scaled, axis=1)
+        return float(((p - aimed) * scaled).sum(axis=1).mean())
+
+    if not slope(-math.inf) < 0:
+        logger.warning(
+            "calibrate: left-out samples are predicted no better than by chance, so every class is as likely"
+        )
+        return math.inf
+    low, high = -1.0, 1.0
+    while slope(low) > 0:
+        low -= 2.0
+    while slope(high) < 0:
+        high += 2.0
+    return (size or 1.0) / math.exp(float(scipy.optimize.brentq(slope, low, high, xtol=1e-12)))
 
 
 class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
@@ -46,7 +95,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     Args:
         net: as all others in `InfiniteEnsemble`.
         calibrate: probabilities softmax(μ_t(x)/T)_k, the temperature T that of the smallest log loss of
-            `leave_one_out_` (`infinite.calibration`), in place of the share of networks whose output k is the largest.
+            `leave_one_out_` (`fitted_temperature`), in place of the share of networks whose output k is the largest.
             It takes the decomposition of the training kernel, whatever `solver` is, and refuses what `leave_one_out_`
             refuses.
 
@@ -69,6 +118,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     ['cat']
     """
 
+    fitted_attribute = "ensemble_"
     __metadata_request__predict_proba: ClassVar[dict[str, str]] = {"x": UNUSED}
 
     calibrate: bool = False  # of models that were saved by versions without it
@@ -123,7 +173,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
             raise InvalidArgumentError(f"calibrate is {self.calibrate!r}; expected True or False")
         return super()._check_parameters()
 
-    def _solve(self, ensemble: InfiniteEnsemble, training: Any) -> InfiniteEnsembleClassifier:
+    def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsembleClassifier:
         """Solve the regression and keep it."""
         ensemble._solve(ensemble, training)
         self.solver_ = ensemble.solver_
@@ -162,7 +212,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self._check_fitted()
         return self._left_out(self.ensemble_, self.ensemble_._training, float(self.time))
 
-    def _left_out(self, ensemble: InfiniteEnsemble, training: Any, time: float) -> LabelsLeftOut:
+    def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LabelsLeftOut:
         outputs = ensemble._left_out(ensemble, training, time)
         predictions = self.classes_[np.argmax(outputs.predictions, axis=-1)]
         labels = self.classes_[np.argmax(outputs.predictions + outputs.residuals, axis=-1)]
@@ -202,7 +252,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         left_out = ensemble._left_out(ensemble, ensemble._training, time)
         return fitted_temperature(left_out.predictions, left_out.predictions + left_out.residuals)
 
-    def _orbit_question(self, x: Any, y: Any) -> tuple[InfiniteEnsemble, Any, np.ndarray | None]:
+    def _orbit_question(self, x: Numbers, y: Numbers | None) -> tuple[InfiniteEnsemble, np.ndarray, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, indices of the labels or None), checked."""
         ensemble, x = self._fitted(x)
         if y is None:
@@ -211,13 +261,10 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         index = indices_of(labels, self.classes_)
         return ensemble, x, index.reshape(len(x), -1) if self.positions_ else index
 
-    def _ends_on(self, x: Any, targets: Any) -> Positions | None:
+    def _ends_on(self, x: np.ndarray, targets: np.ndarray) -> Positions | None:
         positions = output_positions(self.net, x, targets)
         return None if positions is None or positions.turning else positions
 
-    def _fitted(self, x: Any) -> tuple[InfiniteEnsemble, Any]:
+    def _fitted(self, x: Numbers) -> tuple[InfiniteEnsemble, np.ndarray]:
         self._check_fitted()
         return self.ensemble_, check_inputs(self, x, self.input_shape, reset=False)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ensemble_")

@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from equitangents._types import AnyAction, ArrayLike, DataRows
+from equitangents.actions import Action
 from equitangents.actions.subset import ActionSubset, augmenting_elements, whole_action
-from equitangents.ensembles.fields.action import PointAction
-from equitangents.ensembles.fields.invariance import KernelSymmetry, kernel_symmetry
-from equitangents.ensembles.fields.kernel import FieldKernel
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.targets import Positions, moved_outputs, moved_positions, moved_targets
-from equitangents.ensembles.fields.turning import TurningField, turning_symmetry
+from equitangents.ensembles.fields.kernel import (
+    FieldKernel,
+    KernelSymmetry,
+    TurningField,
+    kernel_symmetry,
+    turning_symmetry,
+)
+from equitangents.ensembles.fields.points import FieldPoints, PointAction
+from equitangents.ensembles.fields.targets import Positions, moved_positions, moved_targets
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.trained_kernel import TrainedKernel
+from equitangents.inference import augment_targets
 from equitangents.inference.spectrum import dense_solve_bytes
+from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")
@@ -32,12 +39,33 @@ _SAME = 1e-12  # of the largest target: how well copies agree that are moved by 
 
 @dataclass(frozen=True)
 class Given:
-    """What an ensemble is fitted to: inputs x (N, …), targets y (N, …), or (|G|, N, …) of every copy, and actions."""
+    """What an ensemble is fitted to: inputs x (N, …), targets y (N, …), or (|G|, N, …) of every copy, and actions.
 
-    augmentation: Any
-    label_action: Any
-    x: Any
+    Here rows of a problem are the inputs themselves.
+    """
+
+    augmentation: AnyAction
+    label_action: AnyAction
+    x: DataRows
     y: np.ndarray
+
+    remedy: ClassVar[str] = "train on fewer samples"
+    """What to do where the dense problem does not fit into memory."""
+
+    @property
+    def size(self) -> str:
+        """How many rows there are, in words."""
+        return "N"
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The positions of outputs, () for one a sample."""
+        return ()
+
+    @property
+    def turning(self) -> bool:
+        """Whether outputs turn: no copies are rows of others, and orbits are inputs like any."""
+        return False
 
     @property
     def own_rank(self) -> int:
@@ -49,27 +77,116 @@ class Given:
         """Whether every augmented copy has its own target."""
         return self.y.ndim > self.own_rank
 
+    @property
+    def weights(self) -> np.ndarray:
+        """How often each augmented copy counts."""
+        found = getattr(self.augmentation, "weights", None)
+        return np.ones(len(augmenting_elements(self.augmentation))) if found is None else found
+
+    def rows(self, x: ArrayLike) -> DataRows:
+        """The rows of inputs x (M, …)."""
+        return x
+
+    def per_sample(self, settings: Settings) -> Settings:
+        """Settings whose loss is a mean over samples."""
+        return settings
+
+    def copies(self) -> np.ndarray:
+        """ρ_Y(g) y_i for every augmenting element, (|G|, N, …)."""
+        if self.each_copy:
+            return self.y
+        elements = augmenting_elements(self.augmentation)
+        if self.label_action is None:
+            return np.broadcast_to(self.y, (len(elements), *self.y.shape))
+        flat = self.y.reshape(self.y.shape[:2])
+        return augment_targets(self.label_action, flat, elements).reshape(len(elements), *self.y.shape)
+
+    def orbits(self, x: ArrayLike) -> np.ndarray:
+        """All ρ_X(g) x, input by input, (M·|G|, …)."""
+        moved = np.moveaxis(np.asarray(self.augmentation.orbit(x)), 0, 1)
+        return moved.reshape(-1, *moved.shape[2:])
+
+    def by_element(self, action: Action, values: np.ndarray) -> np.ndarray:
+        """Values at g z for rows z, (·, rows, |G|, outputs), as those at ρ_X(g) x, (·, M, |G|, *positions, outputs)."""
+        return values
+
+    def between_elements(self, action: Action, values: np.ndarray) -> np.ndarray:
+        """The same of pairs, (·, rows, |G|, rows, |G|), as (·, M, |G|, P, M, |G|, P)."""
+        return values
+
+    def explicit(self, kernel: KernelFunction, settings: Settings) -> TrainedKernel:
+        """Train on all copies one by one, each with all its rows."""
+        weights = self.weights
+        remedy = (
+            f"take fewer samples or fewer of the augmentation's {len(weights)} elements (equitangents.actions.subset)"
+        )
+        self._check_explicit(len(weights), settings, remedy)
+        moved = self.augmentation.orbit(self.x)
+        rows = self.rows(moved.reshape(-1, *self.x.shape[1:]))
+        y = self.copies().reshape(len(rows), -1)
+        each = None if np.ptp(weights) == 0 else np.repeat(weights / weights.mean(), len(rows) // len(weights))
+        return problem.dense(kernel, rows, y, settings, each, remedy)
+
+    def _check_explicit(self, copies: int, settings: Settings, remedy: str) -> None:
+        n = len(self.x)
+        needed = 2 * copies * np.asarray(self.x[:1]).nbytes * n
+        if settings.decomposes(n * copies):
+            needed += dense_solve_bytes(n * copies)
+        task = f"the explicit problem of {n}·{copies} augmented samples"
+        check_memory(task, needed, settings.memory_limit, remedy)
+        logger.info("solving the explicit N|G| problem, %d·%d samples", n, copies)
+
 
 @dataclass(frozen=True)
 class FieldSource(Given):
-    """Signals x (N, …), targets y (N, *positions, outputs) or (|G|, N, …) of every copy, and what augments them."""
+    """Signals x (N, …), targets y (N, *positions, outputs) or (|G|, N, …) of every copy, and what augments them.
+
+    Rows are points, NP of them, or Nd of d outputs that turn.
+    """
 
     kernel: FieldKernel
     positions: Positions
+
+    remedy: ClassVar[str] = "train on fewer samples, or take solver='pcg' or 'nystrom'"
+
+    @property
+    def size(self) -> str:
+        """How many rows there are, in words."""
+        return "Nd" if self.turning else "NP"
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The positions of outputs."""
+        return self.positions.shape
+
+    @property
+    def turning(self) -> bool:
+        """Whether the d outputs, (N, d), turn into one another."""
+        return self.positions.turning
 
     @property
     def own_rank(self) -> int:
         """How many axes the samples' own targets have."""
         return len(self.positions.shape) + 2
 
-    def points(self, x: Any) -> FieldPoints:
+    def rows(self, x: ArrayLike) -> FieldPoints:
         """All positions of signals x, signal by signal."""
         return FieldPoints.of(np.asarray(x), self.positions.count)
 
-    def orbits(self, x: Any) -> np.ndarray:
-        """All ρ_X(g) x, input by input, (M·|G|, …)."""
-        moved = np.moveaxis(np.asarray(self.augmentation.orbit(x)), 0, 1)
-        return moved.reshape(-1, *moved.shape[2:])
+    def by_element(self, action: Action, values: np.ndarray) -> np.ndarray:
+        """Values at g (x, p) = (ρ_X(g) x, π_g p) as those at (ρ_X(g) x, p)."""
+        first, _, order, outputs = values.shape
+        values = values.reshape(first, -1, self.positions.count, order, outputs).swapaxes(2, 3).copy()
+        moved = cast(PointAction, action).at_positions(values, 2)
+        return moved.reshape(first, -1, order, *self.grid, outputs)
+
+    def between_elements(self, action: Action, values: np.ndarray) -> np.ndarray:
+        """Values at pairs of g (x, p) as those at pairs of (ρ_X(g) x, p)."""
+        points, count = cast(PointAction, action), self.positions.count
+        shape = values.shape[1] // count, count, action.group.order
+        values = values.reshape(len(values), *shape, *shape)
+        values = np.moveaxis(values, (3, 6), (2, 5)).copy()
+        return points.at_positions(points.at_positions(values, 2), 5)
 
     def per_sample(self, settings: Settings) -> Settings:
         """Settings whose loss is a mean over samples, not over points."""
@@ -77,10 +194,9 @@ class FieldSource(Given):
 
     def copies(self) -> np.ndarray:
         """ρ_Y(g) y_i for every augmenting element, (|G|, N, *positions, outputs)."""
-        if self.each_copy:
-            return self.y
-        moved = moved_outputs if self.positions.turning else moved_targets
-        return moved(self.augmentation, self.label_action, self.y)
+        if self.each_copy or self.turning:
+            return super().copies()
+        return moved_targets(self.augmentation, self.label_action, self.y)
 
     def symmetry(self, action: PointAction, points: FieldPoints) -> KernelSymmetry:
         """What the augmentation does to the kernel; `action` is that on points."""
@@ -91,27 +207,13 @@ class FieldSource(Given):
         net, count = cast(TurningField, self.kernel.net).net, self.positions.count
         return turning_symmetry(net, self.augmentation, self.label_action, self.x, count)
 
-    def explicit(self, settings: Settings) -> TrainedKernel:
-        """Train on all copies one by one, each with all its positions."""
-        elements, n, count = augmenting_elements(self.augmentation), len(self.x), self.positions.count
-        points = len(elements) * n * count
-        weights = getattr(self.augmentation, "weights", np.ones(len(elements)))
-        remedy = (
-            f"take fewer samples or fewer of the augmentation's {len(elements)} elements (equitangents.actions.subset)"
-        )
+    def _check_explicit(self, copies: int, settings: Settings, remedy: str) -> None:
+        n, count = len(self.x), self.positions.count
+        points = copies * n * count
         if settings.decomposes(points):
-            check_memory(
-                f"the explicit problem of {n}·{count}·{len(elements)} points",
-                dense_solve_bytes(points),
-                settings.memory_limit,
-                remedy,
-            )
-        logger.info("solving the explicit problem, %d·%d·%d points", n, count, len(elements))
-        moved = np.asarray(self.augmentation.orbit(self.x))
-        moved = moved.reshape(-1, *self.x.shape[1:])
-        each = None if np.ptp(weights) == 0 else np.repeat(weights / weights.mean(), n * count)
-        y = self.copies().reshape(points, -1)
-        return problem.dense(self.kernel, FieldPoints.of(moved, count), y, settings, each, remedy)
+            task = f"the explicit problem of {n}·{count}·{copies} points"
+            check_memory(task, dense_solve_bytes(points), settings.memory_limit, remedy)
+        logger.info("solving the explicit problem, %d·%d·%d points", n, count, copies)
 
     def point_labels(self) -> tuple[PointAction | None, np.ndarray]:
         """(the action on points, labels (N·P, outputs), or (|G|, N·P, outputs) where they differ from copy to copy)."""

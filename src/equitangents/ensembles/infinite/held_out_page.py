@@ -11,14 +11,12 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.special
 from jaxtyping import Float, Int
 
-from equitangents.ensembles.infinite.calibration import fitted_temperature
-from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
+from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier, fitted_temperature
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import canvas, inline_figure
@@ -208,7 +206,9 @@ def _mislabelled(held: HeldOut, images: np.ndarray | None) -> Section:
     return Section("Which look mislabelled", [text], [shown])
 
 
-def _named(held: HeldOut, order: Sequence[int] | np.ndarray, images: np.ndarray | None, name: str, caption: str) -> Any:
+def _named(
+    held: HeldOut, order: Sequence[int] | np.ndarray, images: np.ndarray | None, name: str, caption: str
+) -> Figure | Table:
     """Samples with label, prediction and both probabilities: as pictures, or as a table where there are none."""
     label, said = (lambda i: held.classes[held.labels[i]]), (lambda i: held.classes[held.predictions[i]])
     if images is None:

@@ -2,31 +2,33 @@
 
 The problem is the explicit one of N|G| samples, exactly (see `equitangents.inference.irrep_process`), at the cost of
 N²|G|/2 kernel entries and one eigendecomposition of size N·d for each irrep of dimension d.
+
+F_ij(q) = Θ(x_i, ρ(q) x_j) is a function of q for each pair. Kernels between inputs and whole orbits are computed tile
+by tile, and only their transforms Σ_q F_ij(q) ρ(q) are kept.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Iterator, Sequence
+import time as clock
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import jax
 import numpy as np
 
+from equitangents._types import DataRows
 from equitangents.actions import Action
-from equitangents.ensembles.infinite.kernel_transforms import (
-    cross_transforms,
-    gram_transforms,
-    orbit_kernels,
-    tile_bytes,
-)
-from equitangents.ensembles.infinite.problem import Settings
-from equitangents.ensembles.infinite.rows import blocks, data_orbits
-from equitangents.ensembles.infinite.spectral_report import spectral_report
+from equitangents.ensembles.infinite.problem import Settings, spectral_report
+from equitangents.ensembles.infinite.rows import rows_of
 from equitangents.ensembles.infinite.trained_kernel import Field, kernel_diagonal
+from equitangents.formatting import duration
 from equitangents.groups import Group
 from equitangents.inference.data_orbits import DataOrbits
 from equitangents.inference.draws import sample_on_orbits
+from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.irrep_process import Augmented, IrrepProcess, IrrepProjection, holds_labels
 from equitangents.inference.spectrum import Spectrum
@@ -34,7 +36,15 @@ from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
 from equitangents.solvers.solution import Report
 
+logger = logging.getLogger("equitangents")
+
+_QUIET_SECONDS = 20.0  # nothing is said of what takes less, nor more often than so
 _ROW_ENTRIES = 2**24  # of a block of test rows against the orbits of the training data
+_TILE_ENTRIES = 2**21  # kernel entries of one tile
+_INPUT_ENTRIES = 2**22  # of the orbits that kernels are computed with at once
+_TILE_COPIES = 8  # kernels and their transforms alive at once, as many numbers each
+_SMALLEST_TILE = 24
+_TILES = 8  # along one side: diagonal tiles are computed in full, off-diagonal ones once for both triangles
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ class IrrepProblem:
     kernel: KernelFunction
     action: Action
     field: Field
-    inputs: Any
+    inputs: DataRows
     irreps: tuple[FourierIrrep, ...]
     process: IrrepProcess
     self_kernels: np.ndarray  # the training kernel of every representative with itself
@@ -58,6 +68,15 @@ class IrrepProblem:
     def name(self) -> str:
         """How `solver_` calls it."""
         return name_of(self.action, [block.irrep for block in self.process.blocks])
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+        self.process.check(time)
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+        return self.process.max_learning_rate
 
     @property
     def kernels(self) -> None:
@@ -73,17 +92,16 @@ class IrrepProblem:
         """To the irreps of the problem."""
         return GroupFourier(tuple(block.irrep for block in self.process.blocks))
 
-    def retuned(self, settings: Settings) -> IrrepProblem:
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> IrrepProblem:
         """This problem with another ridge or learning rate, without another decomposition."""
-        dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
-        return replace(self, process=self.process.retuned(settings.ridge, dynamics))
+        return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
 
-    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
         blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
         return np.concatenate([np.stack([at.mean(t) for t in times]) for at in blocks], axis=1)
 
-    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
         blocks = []
         for rows in self._row_blocks(x):
@@ -91,7 +109,7 @@ class IrrepProblem:
             blocks.append(np.stack([at.variance(prior, t) for t in times]))
         return np.concatenate(blocks, axis=1)
 
-    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
         at = self._project(x, prior=True)
         prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
@@ -100,12 +118,12 @@ class IrrepProblem:
     def weights(self, time: float) -> None:
         """None: the mean takes the kernels with whole orbits."""
 
-    def orbit_means(self, action: Action, x: Any, times: np.ndarray) -> np.ndarray:
+    def orbit_means(self, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
         blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
         return np.concatenate([self._orbit_means(at, times) for at in blocks], axis=1)
 
-    def orbit_moments(self, action: Action, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
         group, transform = self.action.group, self.transform
         means, covariances = [], []
@@ -118,7 +136,7 @@ class IrrepProblem:
             covariances.append(along[..., relative_elements(group)])
         return np.concatenate(means, axis=1), np.concatenate(covariances, axis=1)
 
-    def joint_orbit_moments(self, action: Action, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def joint_orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs), and the covariance of one output between all orbits, (T, M, |G|, M, |G|)."""
         group, transform = self.action.group, self.transform
         at = self._project(x, prior=True)
@@ -132,7 +150,7 @@ class IrrepProblem:
         return mean, covariance
 
     def sample_orbits(
-        self, action: Action, x: Any, draws: int, time: float, *, key: Any, limit: int | None
+        self, action: Action, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None
     ) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs).
 
@@ -164,7 +182,7 @@ class IrrepProblem:
         rows = sum(len(self.inputs) * i.dimension**2 * (8 if i.is_real else 16) for i in irreps)
         return 4 * m * rows + 8 * (times + 3) * m * m
 
-    def _project(self, x: Any, *, prior: bool) -> IrrepProjection:
+    def _project(self, x: DataRows, *, prior: bool) -> IrrepProjection:
         """Transforms of the kernels between x and the orbits of the training data."""
         fields, irreps = _fields(self.field, prior), self.transform.irreps
         found = cross_transforms(self.kernel, self.action, x, self.inputs, irreps, fields)
@@ -174,18 +192,18 @@ class IrrepProblem:
         means = np.stack([self.transform.inverse(at.orbit_mean(t)) for t in times])
         return means.transpose(0, 1, 3, 2)
 
-    def _kernel_along_orbit(self, x: Any) -> np.ndarray:
+    def _kernel_along_orbit(self, x: DataRows) -> np.ndarray:
         """K(x, ρ(q) x) for one input (1, …): (|G|,)."""
         return orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0][0, :, 0]
 
-    def _row_blocks(self, x: Any, width: int = 1) -> Iterator[Any]:
-        return blocks(x, max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order)))
+    def _row_blocks(self, x: DataRows, width: int = 1) -> Iterator[DataRows]:
+        return rows_of(x).blocks(x, max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order)))
 
 
 def solve(
     kernel: KernelFunction,
     action: Action,
-    x: Any,
+    x: DataRows,
     labels: np.ndarray,
     settings: Settings,
     irreps: Sequence[FourierIrrep],
@@ -197,7 +215,7 @@ def solve(
 
     labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are taken.
     """
-    orbits = data_orbits(action, x)
+    orbits = rows_of(x).data_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
     by_irrep = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
     # of the labels as given: means over equal inputs may cancel, and leave nothing but rounding
@@ -246,7 +264,7 @@ def _spectra(
     return spectra
 
 
-def _check_memory(action: Action, x: Any, settings: Settings, needed: int, labelled_only: bool) -> None:
+def _check_memory(action: Action, x: DataRows, settings: Settings, needed: int, labelled_only: bool) -> None:
     check_memory(
         f"the augmented problem of {len(x)}·{action.group.order} samples, irrep by irrep,",
         needed,
@@ -284,3 +302,92 @@ def relative_elements(group: Group) -> np.ndarray:
 def _fields(field: Field, prior: bool) -> tuple[Field, ...]:
     """The kernel that trains, then K if variances are wanted and it is another."""
     return (field, "nngp") if prior and field == "ntk" else (field,)
+
+
+def gram_transforms(
+    kernel: KernelFunction, action: Action, x: DataRows, irreps: Sequence[FourierIrrep], fields: Sequence[Field]
+) -> list[list[np.ndarray]]:
+    """For each field and irrep the block Σ_q F_ij(q) ρ(q)_cb at row (i, c) and column (j, b), Hermitian."""
+    n, order, transform = len(x), action.group.order, GroupFourier(tuple(irreps))
+    grams = [[np.empty((n, i.dimension, n, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
+    width = min(_orbit_inputs(action, x), max(_SMALLEST_TILE, -(-n // _TILES)))
+    height = max(1, _TILE_ENTRIES // (width * order))
+    forecast = Forecast(f"kernel of {n}·{order} augmented samples", n * (n + width) / 2)
+    for columns in slices(0, n, width):
+        orbit = action.orbit(x[columns])
+        above = [(rows, True) for rows in slices(0, columns.start, height)]
+        for rows, mirrored in [*above, *((rows, False) for rows in slices(columns.start, columns.stop, height))]:
+            for into, values in zip(grams, orbit_kernels(kernel, x[rows], orbit, fields), strict=True):
+                for block, part in zip(into, transform.forward(_last_axis_elements(values)), strict=True):
+                    block[rows, :, columns] = part.transpose(0, 2, 1, 3)
+                    if mirrored:
+                        block[columns, :, rows] = part.conj().transpose(1, 3, 0, 2)
+            forecast.advance((rows.stop - rows.start) * (columns.stop - columns.start))
+    return [[block.reshape(n * block.shape[1], -1) for block in blocks] for blocks in grams]
+
+
+def orbit_kernels(kernel: KernelFunction, x: DataRows, orbit: DataRows, fields: Sequence[Field]) -> list[np.ndarray]:
+    """Kernels of x (M, …) with all ρ(q) x_j, `orbit` (|G|, N, …): (M, |G|, N) for each field, in float64."""
+    kernels = kernel.kernel(x, orbit.reshape(-1, *orbit.shape[2:]))
+    return [np.asarray(getattr(kernels, f), np.float64).reshape(len(x), *orbit.shape[:2]) for f in fields]
+
+
+def cross_transforms(
+    kernel: KernelFunction,
+    action: Action,
+    x: DataRows,
+    inputs: DataRows,
+    irreps: Sequence[FourierIrrep],
+    fields: Sequence[Field],
+) -> list[list[np.ndarray]]:
+    """For each field and irrep Σ_q Θ(x_m, ρ(q) x_j) ρ(q) over all `inputs` x_j: (M, N, d, d)."""
+    n, transform = len(inputs), GroupFourier(tuple(irreps))
+    found = [[np.empty((len(x), n, i.dimension, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
+    step = max(1, _TILE_ENTRIES // (len(x) * action.group.order))
+    for columns in slices(0, n, min(step, _orbit_inputs(action, inputs))):
+        tile = orbit_kernels(kernel, x, action.orbit(inputs[columns]), fields)
+        for into, values in zip(found, tile, strict=True):
+            for block, part in zip(into, transform.forward(_last_axis_elements(values)), strict=True):
+                block[:, columns] = part
+    return found
+
+
+def tile_bytes(n: int, order: int) -> int:
+    """Bytes that tiles of the Gram matrix of n orbits take."""
+    return _TILE_COPIES * 8 * min(_TILE_ENTRIES, n * n * order)
+
+
+def slices(begin: int, end: int, step: int) -> Iterator[slice]:
+    """begin … end in parts of at most `step`."""
+    return (slice(start, min(start + step, end)) for start in range(begin, end, step))
+
+
+def _last_axis_elements(values: np.ndarray) -> np.ndarray:
+    """(M, |G|, N) as (M, N, |G|), contiguous."""
+    return np.ascontiguousarray(values.transpose(0, 2, 1))
+
+
+def _orbit_inputs(action: Action, x: DataRows) -> int:
+    """How many inputs may have their whole orbits in memory at once."""
+    return max(1, _INPUT_ENTRIES // (action.group.order * int(np.prod(x.shape[1:]))))
+
+
+def _dtype(irrep: FourierIrrep) -> type[np.float64] | type[np.complex128]:
+    return np.float64 if irrep.is_real else np.complex128
+
+
+class Forecast:
+    """Counts finished parts of `task`, many equal ones, and logs, at level INFO, how much is left of a long one."""
+
+    def __init__(self, task: str, parts: float) -> None:
+        self.task, self.parts, self.done = task, parts, 0.0
+        self._start = self._said = clock.monotonic()
+
+    def advance(self, parts: float = 1.0) -> None:
+        """So many more parts are finished."""
+        self.done += parts
+        now = clock.monotonic()
+        if now - self._said >= _QUIET_SECONDS and self.done < self.parts:
+            left = (now - self._start) * (self.parts / self.done - 1)
+            logger.info("%s: %.0f %%, about %s left", self.task, 100 * self.done / self.parts, duration(left))
+            self._said = now

@@ -1,13 +1,28 @@
-"""What leaving one training sample out says of an ensemble: predictions, and how far they are from the targets."""
+"""What an ensemble would predict at each training sample had it been trained without that sample, copies included.
+
+A sample whose target is a field, or an output that turns, leaves with all its positions: they are rows of one problem.
+Exactly what fits to the other N − 1 samples give, ridge (relative to their mean diagonal) and learning rate (over their
+number) included, from the decomposition of the whole (`equitangents.inference.leave_out`).
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from jaxtyping import Float
 
 from equitangents import notebook
+from equitangents.actions.subset import augmenting_elements, whole_action
+from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
+from equitangents.ensembles.infinite.problem import Problem
+from equitangents.ensembles.infinite.training_problem import Training
+from equitangents.errors import InvalidArgumentError
+from equitangents.inference import Flow, TrainedProcess
+from equitangents.inference.leave_out import errors_without, flow_ridges
 
 
 @dataclass(frozen=True)
@@ -112,3 +127,174 @@ def predictor_name(kernel: str, time: float, ridge: float, augmented: bool) -> s
             f", ridge {ridge:g}" if ridge else ""
         )
     return name + (", on all augmented copies" if augmented else "")
+
+
+def held_out_predictions(training: Training, time: float) -> np.ndarray:
+    """Prediction at x_i after training for `time` without sample i and its augmented copies: (N, *positions, outputs).
+
+    Raises InvalidArgumentError where that is not known in closed form, NotPositiveDefiniteError as a fit does.
+    """
+    n = len(training.given.x)
+    if n < 2:
+        raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
+    if training.settings.dynamics is not Flow and 0 < time < math.inf:
+        raise InvalidArgumentError(
+            f"leaving samples out after {time:g} steps of gradient descent has no closed form from one "
+            "decomposition; take dynamics='flow' or time=inf"
+        )
+    labels = original_labels(training)
+    training = training.decomposed
+    training.mean_problem.check(time)
+    if time == 0:
+        return np.zeros(labels.shape)
+    if not training.solved_by_irreps:
+        rows = cast(Problem, training.mean_problem)
+        errors = _errors_of_rows(rows, n, len(training.x) // n, _original(training), time)
+        return labels - errors.reshape(labels.shape)
+    if training.source is not None:
+        raise InvalidArgumentError(
+            f"leaving whole fields out has no closed form where they are trained by {training.solver}; hold samples "
+            "back, or compare ensembles by log_marginal_likelihood_"
+        )
+    problem = cast(IrrepProblem, training.mean_problem)
+    if not problem.process.consistent:
+        # irreps in which labels cancel only as long as all are there
+        problem = cast(IrrepProblem, training.covariance_problem)
+    return _by_irreps(problem, training.augmented_labels(), labels, time)
+
+
+def original_labels(training: Training) -> np.ndarray:
+    """The labels of the samples themselves, (N, *positions, outputs), also where every augmented copy has its own."""
+    given = training.given
+    return given.y[_original(training)] if given.each_copy else given.y
+
+
+def _original(training: Training) -> int:
+    """Which augmented copy is the sample itself."""
+    augmentation = training.given.augmentation
+    if augmentation is None:
+        return 0
+    identity = whole_action(augmentation).group.identity
+    for i, g in enumerate(augmenting_elements(augmentation)):
+        if np.ndim(g) == np.ndim(identity) and np.allclose(g, identity, rtol=0, atol=1e-9):
+            return i
+    raise InvalidArgumentError(
+        "augmentation leaves out the identity, so samples are not among their own copies; leaving one out predicts at "
+        "the sample itself and needs it: add the identity to the augmentation's elements"
+    )
+
+
+@dataclass(frozen=True)
+class _Without:
+    """How the trainings without one sample differ: their ridge, (N,), and ηt/samples."""
+
+    shifts: np.ndarray
+    scale: float
+
+    def errors(
+        self,
+        process: TrainedProcess,
+        at: np.ndarray,
+        rows: np.ndarray,
+        weights: np.ndarray,
+        kept: np.ndarray,
+        **known: np.ndarray,
+    ) -> np.ndarray:
+        """y − prediction at the rows (M, b) of samples `at` (M,): (M, b, columns)."""
+        spectrum, shifts = process.spectrum, self.shifts[at]
+        values = spectrum.eigenvalues - spectrum.delta
+        decomposition = values, spectrum.vectors, process.targets, rows
+        if math.isinf(self.scale):
+            return errors_without(*decomposition, shifts, weights, kept, **known)
+        total = np.zeros((*rows.shape, process.targets.shape[1]), process.targets.dtype)
+        for z, w in zip(*flow_ridges(), strict=True):
+            part = w * errors_without(*decomposition, shifts + z / self.scale, weights, kept, **known)
+            if np.iscomplexobj(total):
+                z, w = z.conjugate(), w.conjugate()
+                total += part + w * errors_without(*decomposition, shifts + z / self.scale, weights, kept, **known)
+            else:
+                total += 2 * part.real
+        return total
+
+
+def _without(
+    process: TrainedProcess, traces: np.ndarray, ridge: float, copies: int, time: float, count: int = 1
+) -> _Without:
+    """traces (N,): each sample's part of the mean diagonal's sum; copies: how many samples each counts as.
+
+    count: points of each copy, whose diagonal the ridge's unit is a mean over.
+    """
+    left = process.samples - copies
+    scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
+    return _Without(ridge * (traces.sum() - traces) / (left * count), scale)
+
+
+def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: float) -> np.ndarray:
+    """y_i − prediction without sample i and its `count` points: (N, count, outputs)."""
+    process, samples = problem.process, problem.samples
+    copies = len(samples.row) // (n * count)
+    row, weight, trace = (
+        a.reshape(copies, n, count).swapaxes(0, 1).reshape(n, copies * count)
+        for a in (samples.row, samples.weight, samples.trace)
+    )
+    without = _without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
+    whole = np.ones(len(process.targets)) if process.scale is None else process.scale**2
+    errors = np.empty((n, count, process.targets.shape[1]))
+    for at, rows, removed in _groups(row, weight):
+        found = without.errors(process, at, rows, whole[rows], whole[rows] - removed)
+        wanted = row[at, original * count : (original + 1) * count]
+        own = (rows[:, :, None] == wanted[:, None]).argmax(axis=1)
+        errors[at] = found[np.arange(len(at))[:, None], own]
+    return errors
+
+
+def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(samples, their rows, the weights that leave with them), samples with equally many different rows together."""
+    if row.shape[1] == 1:
+        yield np.arange(len(row)), row, weight
+        return
+    different = [np.unique(r, return_inverse=True) for r in row]
+    sizes = np.array([len(rows) for rows, _ in different])
+    for size in np.unique(sizes):
+        at = np.flatnonzero(sizes == size)
+        removed = [np.bincount(different[i][1], weights=weight[i]) for i in at]
+        yield at, np.stack([different[i][0] for i in at]), np.stack(removed)
+
+
+def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray, time: float) -> np.ndarray:
+    """The predictions (N, outputs): errors on whole orbits, one irrep after another, read at each sample."""
+    process, transform = problem.process, problem.transform
+    orbits, n = process.shared.orbits, len(labels)
+    outputs, order = process.outputs, orbits.group.order
+    changes: list[np.ndarray] | None = None
+    if not process.consistent:
+        means, _ = orbits.mean_labels(augmented)
+        labels = means[orbits.element, orbits.orbit]
+        others = np.maximum(orbits.copies[orbits.orbit] - 1, 1)[:, None, None]
+        own = np.stack([np.mean(orbits.labels_on_orbit(augmented, j), axis=0) for j in range(n)])
+        changes = transform.forward(
+            np.ascontiguousarray((means.swapaxes(0, 1)[orbits.orbit] - own).swapaxes(1, 2) / others)
+        )
+    traces = order * problem.self_kernels[orbits.orbit]
+    transformed = []
+    for k, block in enumerate(process.blocks):
+        d = block.irrep.dimension
+        without = _without(block.process, traces, process.shared.ridge, order, time)
+        bases = [
+            block.irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d)
+            for o in range(len(orbits.first))
+        ]
+        ranks = np.array([basis.shape[1] for basis in bases])
+        starts = np.cumsum(ranks) - ranks
+        errors = np.zeros((n, d, d * outputs), block.process.targets.dtype)
+        change = None if changes is None else changes[k].conj().transpose(0, 3, 2, 1).reshape(n, d, -1)
+        for rank in np.unique(ranks[ranks > 0]) if block.labelled or change is not None else ():
+            at = np.flatnonzero(ranks[orbits.orbit] == rank)
+            own = orbits.orbit[at]
+            B = np.stack([bases[o] for o in own])
+            rows = starts[own, None] + np.arange(rank)
+            weights = np.repeat(orbits.copies[own, None].astype(np.float64), rank, axis=1)
+            known = {} if change is None else {"changes": B.conj().transpose(0, 2, 1) @ change[at]}
+            errors[at] = B @ without.errors(block.process, at, rows, weights, weights - 1, **known)
+        transformed.append(errors.reshape(n, d, d, outputs).conj().transpose(0, 3, 2, 1))
+    return labels - transform.inverse(transformed)[np.arange(n), :, orbits.element]

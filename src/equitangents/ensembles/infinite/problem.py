@@ -8,30 +8,32 @@ from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
-from equitangents._types import FileName
+from equitangents._types import ArrayLike, DataRows, FileName
 from equitangents.actions import Action
-from equitangents.ensembles.infinite.rows import averaged, blocks, digests, orbit_labels
-from equitangents.ensembles.infinite.solved_problem import SolvedProblem
-from equitangents.ensembles.infinite.spectral_report import spectral_report, spectral_residual
+from equitangents.ensembles.infinite.rows import compact, rows_of
+from equitangents.ensembles.infinite.solved_problem import (
+    SolvedProblem,
+    TrainingMatrices,
+    training_matrices,
+)
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
-from equitangents.ensembles.infinite.training_matrices import TrainingMatrices, kept_kernels, training_matrices
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
 from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.spectrum import dense_solve_bytes
+from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers import Eigh, Solver
-from equitangents.solvers.choosing import DECOMPOSED, as_method
+from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
 from equitangents.solvers.matrices import ScaledMatrix
-from equitangents.solvers.method import Method
+from equitangents.solvers.method import Method, Task
 from equitangents.solvers.primal import FeatureMatrix, Primal
 from equitangents.solvers.solution import Report
 from equitangents.solvers.system import System
@@ -61,14 +63,18 @@ class Settings:
         """The dynamics of a problem of so many rows: its loss is a mean over samples."""
         return self.dynamics(self.learning_rate, max(1, rows // self.points))
 
-    def training_kernel(self, kernel: KernelFunction, x: Any) -> Kernels:
+    def training_kernel(self, kernel: KernelFunction, x: DataRows) -> Kernels:
         """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
         if self.held is not None:
             return self.held
         if self.store is None:
             return kernel.kernel(x)
-        kept = kept_kernels(self.store, kernel, x)
+        kept = rows_of(x).stored(self.store, kernel, x)
         return Kernels(cast(np.ndarray, kept.nngp[:]), cast(np.ndarray, kept.ntk[:]))
+
+    def takes_features(self, kernel: KernelFunction) -> bool:
+        """Whether a kernel is one of features, and their weights are solved for."""
+        return isinstance(kernel, FeatureMap) and as_method(self.solver) is None
 
     @property
     def limit(self) -> int:
@@ -103,11 +109,20 @@ class Problem(OneMatrix):
 
     kernel: KernelFunction
     field: Field
-    inputs: Any
+    inputs: DataRows
     process: TrainedProcess
     samples: Samples
     residual: float = math.nan  # largest relative one of the targets at the ensemble's time
     seconds: float = math.nan  # of the decomposition
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+        self.process.check(time)
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+        return self.process.max_learning_rate
 
     @property
     def kernels(self) -> None:
@@ -117,12 +132,11 @@ class Problem(OneMatrix):
         """How it was solved."""
         return spectral_report([self.process.spectrum], time, self.seconds, self.residual)
 
-    def retuned(self, settings: Settings) -> Problem:
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Problem:
         """This problem with another ridge or learning rate, without another decomposition."""
-        dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
-        return replace(self, process=self.process.retuned(settings.ridge, dynamics))
+        return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
 
-    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
         blocks = []
         for rows in self._blocks(x):
@@ -130,7 +144,7 @@ class Problem(OneMatrix):
             blocks.append(np.stack([projection.mean(t) for t in times]))
         return np.concatenate(blocks, axis=1)
 
-    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
         blocks = []
         for rows in self._blocks(x):
@@ -140,14 +154,14 @@ class Problem(OneMatrix):
             blocks.append(np.stack([projection.variance(prior, t) for t in times]))
         return np.concatenate(blocks, axis=1)
 
-    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
         cross = self.kernel.kernel(x, self.inputs)
         projection = self.process.project(getattr(cross, self.field), np.asarray(cross.nngp))
         prior = np.asarray(self.kernel.kernel(x).nngp)
         return np.stack([projection.covariance(prior, t) for t in times])
 
-    def weights(self, time: float) -> tuple[Any, np.ndarray]:
+    def weights(self, time: float) -> tuple[DataRows, np.ndarray]:
         """Inputs and their weights α = φ_t(Θ) Y, (N, outputs): μ_t(x) = Θ(x, inputs) α."""
         process = self.process
         process.check(time)
@@ -155,19 +169,19 @@ class Problem(OneMatrix):
         coefficients = process.spectrum.vectors @ (response[:, None] * process.targets)
         if process.scale is not None:
             coefficients = coefficients * process.scale[:, None]
-        return self.inputs, coefficients
+        return compact(self.kernel, self.field, self.inputs, coefficients)
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
         return 8 * (6 * m * len(self.inputs) + (times + 3) * m * m)
 
-    def _blocks(self, x: Any) -> Iterator[Any]:
-        return blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs)))
+    def _blocks(self, x: DataRows) -> Iterator[DataRows]:
+        return rows_of(x).blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs)))
 
 
 def dense(
     kernel: KernelFunction,
-    x: Any,
+    x: DataRows,
     y: np.ndarray,
     settings: Settings,
     weights: np.ndarray | None = None,
@@ -181,12 +195,11 @@ def dense(
     copies: how often each sample is there, as where augmentation changes nothing that the kernel sees.
     """
     n = len(x)
-    features = isinstance(kernel, FeatureMap) and settings.solver == "auto"
-    decomposes = settings.decomposes(n) and not features
+    decomposes = settings.decomposes(n) and not settings.takes_features(kernel)
     total = n * copies
     if decomposes:
         check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
-    first, row = kinds(digests(x), row_digests(y))
+    first, row = kinds(rows_of(x).digests(x), row_digests(y))
     each = np.ones(n) if weights is None else weights
     weight = np.bincount(row, weights=each) * copies
     if len(first) < n:
@@ -195,28 +208,46 @@ def dense(
     if not decomposes:
         return solved(kernel, x, y, settings, total, scale)
     kernels = settings.training_kernel(kernel, x)
-    gram = _scaled(getattr(kernels, settings.field), scale)
-    start = clock.perf_counter()
-    spectrum = decompose(
-        gram,
-        ridge=settings.ridge,
-        ridge_unit=float(np.trace(gram)) / total,
-        precision=getattr(kernels, settings.field).dtype,
-    )
-    seconds = clock.perf_counter() - start
+    found = _decomposed(getattr(kernels, settings.field), y, settings, total, scale)
     row, each = np.tile(row, copies), np.tile(each, copies)
-    samples = Samples(row, each, np.diagonal(gram)[row] * each / weight[row])
-    residual = spectral_residual(gram, spectrum, y if scale is None else y * scale[:, None])
-    del gram
+    samples = Samples(row, each, found.diagonal[row] * each / weight[row])
     prior = None if settings.field == "nngp" else _scaled(kernels.nngp, scale)
-    dynamics = settings.dynamics_of(total)
-    process = TrainedProcess(spectrum, y, dynamics, prior=prior, scale=scale)
-    return Problem(kernel, settings.field, x, process, samples, residual, seconds)
+    process = TrainedProcess(found.spectrum, y, settings.dynamics_of(total), prior=prior, scale=scale)
+    return Problem(kernel, settings.field, x, process, samples, found.residual, found.seconds)
+
+
+@dataclass(frozen=True)
+class _Decomposed:
+    """A matrix's spectrum and diagonal, the residual of the targets, and how long the decomposition took."""
+
+    spectrum: Spectrum
+    diagonal: np.ndarray
+    residual: float
+    seconds: float
+
+
+def _decomposed(
+    kernel: ArrayLike,
+    y: np.ndarray,
+    settings: Settings,
+    samples: int,
+    scale: np.ndarray | None,
+    unit: float | None = None,
+    size: float = 0.0,
+) -> _Decomposed:
+    """The kernel between rows times their scales, decomposed; unit and size are as in `solved`."""
+    matrix = _scaled(kernel, scale)
+    start = clock.perf_counter()
+    unit = float(np.trace(matrix)) / samples if unit is None else unit
+    spectrum = decompose(matrix, ridge=settings.ridge, ridge_unit=unit, precision=kernel.dtype, scale=size)
+    seconds = clock.perf_counter() - start
+    residual = spectral_residual(matrix, spectrum, y if scale is None else y * scale[:, None])
+    return _Decomposed(spectrum, matrix.diagonal().copy(), residual, seconds)
 
 
 def solved(
     kernel: KernelFunction,
-    x: Any,
+    x: DataRows,
     y: np.ndarray,
     settings: Settings,
     samples: int,
@@ -231,8 +262,8 @@ def solved(
     """
     check_memory(f"the dense problem of {samples} samples", 0, settings.memory_limit, "")  # that it is a limit
     method = as_method(settings.solver)
-    if isinstance(kernel, FeatureMap) and method is None:
-        method = Primal(kernel.features)
+    if settings.takes_features(kernel):
+        method = Primal(cast(FeatureMap, kernel).features)
         trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
         read = TrainingMatrices(trained, prior)
     else:
@@ -249,32 +280,8 @@ def solved(
     return SolvedProblem(kernel, settings.field, x, targets, solver, noise, scale, read.kernels)
 
 
-def explicit(
-    kernel: KernelFunction,
-    orbit: Callable[[Any], Any],
-    labels: np.ndarray,
-    x: Any,
-    settings: Settings,
-    weights: np.ndarray,
-) -> Problem | SolvedProblem:
-    """Train on all pairs (ρ_X(g) x_i, y_i(g)): `orbit` x (N, …) ↦ (|G|, N, …), labels (|G|, N, outputs).
-
-    weights (|G|,): how much each element counts.
-    """
-    n, copies = len(x), len(weights)
-    needed = 2 * copies * np.asarray(x[:1]).nbytes * n
-    if settings.decomposes(n * copies):
-        needed += dense_solve_bytes(n * copies)
-    remedy = f"take fewer samples or fewer of the augmentation's {copies} elements (equitangents.actions.subset)"
-    check_memory(f"the explicit problem of {n}·{copies} augmented samples", needed, settings.memory_limit, remedy)
-    moved = orbit(x)
-    each = None if np.ptp(weights) == 0 else np.repeat(weights / weights.mean(), n)
-    y = labels.reshape(n * copies, -1)
-    return dense(kernel, moved.reshape(-1, *x.shape[1:]), y, settings, each, remedy)
-
-
 def orbit_averaged(
-    kernel: KernelFunction, action: Action, x: Any, y: np.ndarray, settings: Settings
+    kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: Settings
 ) -> Problem | SolvedProblem:
     """The mean after full augmentation with invariant labels, at the cost of N samples.
 
@@ -290,32 +297,58 @@ def orbit_averaged(
             "train on fewer samples",
         )
     variances = kernel_diagonal(kernel, x, settings.field)
-    first, row = kinds(orbit_labels(action, x, variances), row_digests(y))
+    first, row = kinds(rows_of(x).orbit_labels(action, x, variances), row_digests(y))
     if len(first) < total:
         x, y = x[first], y[first]
     scale = np.sqrt(np.bincount(row)) if len(first) < total else None
-    mean_kernel = averaged(kernel, action)
+    mean_kernel = rows_of(x).averaged(kernel, action)
     unit, size = float(variances.mean()) / order, float(variances.mean()) * math.sqrt(total)
     if not decomposes:
         return solved(mean_kernel, x, y, settings, total, scale, unit=unit, size=size)
-    start = clock.perf_counter()
     gram = getattr(settings.training_kernel(mean_kernel, x), settings.field)
-    matrix_of_rows = _scaled(gram, scale)
-    spectrum = decompose(
-        matrix_of_rows,
-        ridge=settings.ridge,
-        ridge_unit=unit,
-        precision=gram.dtype,
-        scale=size,  # means of numbers of that size may all but vanish
-    )
-    seconds = clock.perf_counter() - start
-    residual = spectral_residual(matrix_of_rows, spectrum, y if scale is None else y * scale[:, None])
-    dynamics = settings.dynamics_of(total)
+    found = _decomposed(gram, y, settings, total, scale, unit, size)  # means of numbers of that size may all but vanish
     samples = Samples(row, np.ones(total), variances / order)
-    process = TrainedProcess(spectrum, y, dynamics, scale=scale)
-    return Problem(mean_kernel, settings.field, x, process, samples, residual, seconds)
+    process = TrainedProcess(found.spectrum, y, settings.dynamics_of(total), scale=scale)
+    return Problem(mean_kernel, settings.field, x, process, samples, found.residual, found.seconds)
 
 
-def _scaled(matrix: Any, scale: np.ndarray | None) -> np.ndarray:
+def _scaled(matrix: ArrayLike, scale: np.ndarray | None) -> np.ndarray:
     matrix = np.asarray(matrix, dtype=np.float64)
     return matrix if scale is None else matrix * np.outer(scale, scale)
+
+
+def spectral_residual(gram: np.ndarray, spectrum: Spectrum, targets: np.ndarray) -> float:
+    """The largest relative residual |Y − (Θ + δ)α|/|Y| of α = (Θ + δ)⁻¹Y, along eigenvectors above rounding."""
+    values = spectrum.eigenvalues
+    above = values > spectrum.blur
+    modes = (spectrum.vectors.T @ targets)[above]
+    vectors = spectrum.vectors[:, above]
+    alpha = vectors @ (modes / values[above][:, None])
+    missing = vectors @ modes - gram @ alpha - spectrum.delta * alpha
+    sizes = np.linalg.norm(targets, axis=0)
+    return float(np.max(np.linalg.norm(missing, axis=0) / np.where(sizes > 0, sizes, 1)))
+
+
+def spectral_report(spectra: Sequence[Spectrum], time: float, seconds: float, residual: float) -> Report:
+    """The report of one decomposition, or of one for each irrep, whose residual is not computed (NaN)."""
+    smallest = min(spectrum.smallest for spectrum in spectra)
+    largest = max(spectrum.largest for spectrum in spectra)
+    sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
+    plans = [plan_of(Eigh(), Task(size, 1, 8, True, False, size, 0), None) for size in sizes]
+    blocks = "one decomposition serves every time" if len(sizes) == 1 else f"one for each of {len(sizes)} irreps"
+    return Report(
+        solver="eigh",
+        reason=blocks,
+        size=sum(sizes),
+        precision="float64",
+        residual=residual,
+        condition=largest / smallest if smallest > max(s.blur for s in spectra) else math.inf,
+        smallest=smallest,
+        largest=largest,
+        iterations=0,
+        seconds=seconds,
+        forecast_seconds=sum(plan.seconds for plan in plans),
+        forecast_memory=max(plan.memory for plan in plans),
+        ridge=spectra[0].ridge,
+        time=time,
+    )

@@ -10,13 +10,14 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.base import BaseEstimator
 
-from equitangents.ensembles.infinite.gradients import SCALES, shared_scale
-from equitangents.ensembles.infinite.grids import points
+from equitangents._types import Numbers, Targets
+from equitangents.ensembles.infinite.evidence import SCALES, shared_scale
+from equitangents.ensembles.infinite.tuning import points
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
 from equitangents.validation import check_whole
 
@@ -37,7 +38,7 @@ class Refined:
     ensembles were fitted. note: why it stopped early, if it did.
     """
 
-    ensemble: Any
+    ensemble: BaseEstimator
     start: Mapping[str, float]
     values: Mapping[str, float]
     start_likelihood: float
@@ -80,13 +81,13 @@ class Refined:
 
 @dataclass(frozen=True)
 class _Place:
-    ensemble: Any
+    ensemble: BaseEstimator
     log_u: np.ndarray
     likelihood: float
     slopes: np.ndarray  # by log θ
 
 
-def refine(model: Any, X: Any, y: Any, names: Sequence[str] | None, evaluations: int) -> Refined:
+def refine(model: BaseEstimator, X: Numbers, y: Targets, names: Sequence[str] | None, evaluations: int) -> Refined:
     """Climb from `model`'s values; `InfiniteEnsemble.refine` says how."""
     check_whole("evaluations", evaluations, 1)
     start = _start(model, names)
@@ -142,7 +143,7 @@ class _StoppedError(Exception):
     """The climb ends at what was visited."""
 
 
-def _start(model: Any, names: Sequence[str] | None) -> dict[str, float]:
+def _start(model: BaseEstimator, names: Sequence[str] | None) -> dict[str, float]:
     """The values to begin with; of all names, if none are asked for, those that can be moved."""
     for name in names or ():
         if name not in NAMES:

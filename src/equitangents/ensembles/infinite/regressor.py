@@ -7,26 +7,35 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Literal, cast, overload
+from typing import cast
 
+import jax
 import numpy as np
 
 from equitangents._types import Key, Numbers, Spread, Times
 from equitangents.actions import as_action
-from equitangents.ensembles.fields.targets import Positions, output_positions
-from equitangents.ensembles.fields.turning import turning_outputs
+from equitangents.ensembles.estimator import (
+    FieldRegressorMixin,
+    check_fields,
+    check_inputs,
+    check_network,
+    check_targets,
+    target_rows,
+)
+from equitangents.ensembles.fields.kernel import turning_outputs
+from equitangents.ensembles.fields.targets import output_positions
 from equitangents.ensembles.infinite.approximation import Approximation, approximation
-from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
-from equitangents.ensembles.infinite.densities import target_evidence
-from equitangents.ensembles.infinite.gradients import SCALES, likelihood_gradient
-from equitangents.ensembles.infinite.held_out import held_out_predictions, original_labels
-from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, predictor_name
-from equitangents.ensembles.infinite.make_training import make_training
-from equitangents.ensembles.infinite.training_problem import Training
-from equitangents.ensembles.inputs import check_fields, check_inputs, check_network, check_targets
-from equitangents.ensembles.scores import FieldRegressorMixin
+from equitangents.ensembles.infinite.base import InfiniteEnsembleBase, TimedPredictions
+from equitangents.ensembles.infinite.evidence import SCALES, likelihood_gradient, target_evidence
+from equitangents.ensembles.infinite.leave_one_out import (
+    LeaveOneOut,
+    held_out_predictions,
+    original_labels,
+    predictor_name,
+)
+from equitangents.ensembles.infinite.training_problem import Training, make_training
 from equitangents.ensembles.standardisation import Standardisation
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import as_times
 from equitangents.kernels import KernelFunction
@@ -36,7 +45,7 @@ logger = logging.getLogger("equitangents")
 _TOLERATED = 0.05  # of the targets' size: estimated errors of approximations beyond that are warned of
 
 
-class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
+class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBase):
     """Regression by infinitely wide networks trained for a time t, following scikit-learn's conventions.
 
     Results are float64 NumPy arrays. Training samples that are equal in input and target are merged, which changes
@@ -107,6 +116,8 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     [1.0, 2.0, 3.0]
     """
 
+    fitted_attribute = "_training"
+
     def fit(self, X: Numbers, y: Numbers) -> InfiniteEnsemble:
         """Decompose the training kernel: X (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
 
@@ -147,13 +158,12 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsemble:
         """Solve the training problem and keep it; `ensemble` is this one."""
         problem = training.mean_problem
-        process = problem.process
         self.solver_ = training.solver
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.given.x))
         with self._told_of_equal_inputs(training.given.x):
-            process.check(float(self.time))
+            problem.check(float(self.time))
         self.solution_ = problem.report(float(self.time))
-        self.max_learning_rate_ = process.max_learning_rate
+        self.max_learning_rate_ = problem.max_learning_rate
         self._training = training
         if not self.solution_.error <= _TOLERATED:
             logger.warning(
@@ -233,35 +243,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         name = predictor_name(self.kernel, time, training.settings.ridge, training.given.augmentation is not None)
         return LeaveOneOut(predictions, targets - predictions, time, name)
 
-    @overload
-    def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
-    ) -> Spread: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
-    ) -> Spread: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread: ...
-
-    def predict(
-        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread:
-        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
-
-        `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
-        result. Of fields the mean is (M, *positions, outputs), the std (M, *positions), and the covariance
-        (M, *positions, M, *positions), which is refused where it does not fit into memory.
-        """
-        if return_std and return_cov:
-            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+    def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
         x, times, single = self._check_query(x, time)
         training = self._training
         # the covariance first: what is too large is refused before anything is computed
@@ -282,9 +264,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         `time`: one number, or None for the constructor's. Hardly more work than the M inputs alone. Of fields
         (M, |G|, *positions, outputs); in `predict_orbits` and `predict_joint_orbits` positions follow each |G|, too.
         """
-        x, times, single = self._check_query(x, time)
-        if not single:
-            raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")
+        x, times, _ = self._check_query(x, time, "orbits are predicted at one time")
         return self._training.orbit_means(x, times)[0]
 
     def predict_orbits(self, x: Numbers, time: Times | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -294,27 +274,21 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         or None for the constructor's. Where the irreps are solved this costs hardly more than the M inputs alone, as
         Σ_t(gx, hx) depends on g⁻¹h; else it is what `predict` gives.
         """
-        x, times, single = self._check_query(x, time)
-        if not single:
-            raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")
+        x, times, _ = self._check_query(x, time, "orbits are predicted at one time")
         mean, covariance = self._training.orbits(x, times)
         return mean[0], covariance[0]
 
     def predict_joint_orbits(self, x: Numbers, time: Times | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean (M, |G|, outputs), and covariance (M, |G|, M, |G|) of one output between all orbits."""
-        x, times, single = self._check_query(x, time)
-        if not single:
-            raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")
+        x, times, _ = self._check_query(x, time, "orbits are predicted at one time")
         mean, covariance = self._training.joint_orbits(x, times)
         return mean[0], covariance[0]
 
     def sample(self, x: Numbers, n: int, *, key: Key, time: Times | None = None) -> np.ndarray:
         """n trained networks' outputs at x, drawn jointly over inputs: (n, M, outputs), or (n, M) for 1-d y."""
-        x, times, single = self._check_query(x, time)
-        if not single:
-            raise InvalidArgumentError(f"time has shape {times.shape}; samples are drawn at one time")
+        x, times, _ = self._check_query(x, time, "samples are drawn at one time")
         check_sample("n", n, key)
-        draws = self._training.sample(x, n, float(times[0]), key=key)
+        draws = self._training.sample(x, n, float(times[0]), key=cast(jax.Array, key))
         return draws[..., 0] if self._squeeze else draws
 
     def sample_orbits(self, x: Numbers, n: int, *, key: Key, time: Times | None = None) -> np.ndarray:
@@ -322,13 +296,11 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
 
         Of the augmentation's group. Where the irreps are solved, the covariance of all M|G| points is not formed.
         """
-        x, times, single = self._check_query(x, time)
-        if not single:
-            raise InvalidArgumentError(f"time has shape {times.shape}; samples are drawn at one time")
+        x, times, _ = self._check_query(x, time, "samples are drawn at one time")
         check_sample("n", n, key)
-        return self._training.sample_orbits(x, n, float(times[0]), key=key)
+        return self._training.sample_orbits(x, n, float(times[0]), key=cast(jax.Array, key))
 
-    def _orbit_question(self, x: Any, y: Any) -> tuple[InfiniteEnsemble, Any, np.ndarray | None]:
+    def _orbit_question(self, x: Numbers, y: Numbers | None) -> tuple[InfiniteEnsemble, np.ndarray, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""
         self._check_fitted()
         if turning_outputs(self.net) is not None:
@@ -336,32 +308,18 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
                 "orbit statistics compare outputs that stay the same along an orbit, and those of this network turn; "
                 "metrics.equivariance_error(ensemble.predict, action, x, output_action) measures these"
             )
-        x = check_inputs(self, x, self.input_shape, reset=False)
-        if y is None:
-            return self, x, None
-        if self.positions_:
-            y = Positions(self.positions_).checked(check_fields(y), len(x), copies=False)[0]
-            if y.shape[-1] != self.n_outputs_:
-                raise ShapeError(f"y has {y.shape[-1]} outputs; this ensemble was fitted to {self.n_outputs_}")
-            return self, x, y.reshape(len(y), -1)
-        y = check_targets(x, y)
-        y = y.reshape(len(y), -1)
-        if y.shape[1] != self.n_outputs_:
-            raise ShapeError(f"y has {y.shape[1]} outputs; this ensemble was fitted to {self.n_outputs_}")
-        return self, x, y
+        inputs = check_inputs(self, x, self.input_shape, reset=False)
+        return self, inputs, target_rows(self, inputs, y)
 
-    def _check_query(self, x: Any, time: Any) -> tuple[Any, np.ndarray, bool]:
+    def _check_query(
+        self, x: Numbers, time: Times | None, once: str | None = None
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
+        """(x as it is trained on, times, whether that is one time), checked; it has to be one if `once` says so."""
         self._check_fitted()
         x = check_inputs(self, x, self.input_shape, reset=False)
         times, single = as_times(self.time if time is None else time)
         for t in times:
-            self._training.mean_problem.process.check(t)
+            self._training.mean_problem.check(t)
+        if once is not None and not single:
+            raise InvalidArgumentError(f"time has shape {times.shape}; {once}")
         return self._as_trained(x), times, single
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_training")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

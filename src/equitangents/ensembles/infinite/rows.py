@@ -1,91 +1,143 @@
-"""What the rows of a training problem are: inputs, arrays (N, …), or points of output fields; which of them are equal.
+"""What the rows of a training problem are: inputs, arrays (N, …), or points of output fields.
 
-The problems are the same for both; what differs is how equal rows are told, and how kernels are averaged over a group.
+The problems are the same for both. What differs is how equal rows are told, how kernels are averaged over a group, and
+where the training kernel is read: in memory, in a store, or computed anew in each pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
 
-from equitangents.actions import Action
-from equitangents.ensembles.fields.action import PointAction
+from equitangents._types import AnyAction, DataRows, FileName
+from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage, PointKernel
 from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.fields.store import FieldStore
+from equitangents.ensembles.infinite.trained_kernel import Field
 from equitangents.inference.augmented import orbit_digests, row_digests
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
-from equitangents.kernels import Kernels, orbit_average
-from equitangents.kernels.result import NngpKernels
+from equitangents.kernels import KernelFunction, orbit_average
+from equitangents.kernels.random_features import FeatureMap
+from equitangents.scale import GramStore
+from equitangents.solvers import KernelMatrix
+from equitangents.solvers.matrices import SymmetricMatrix, as_matrix
 
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
 
 
-def digests(x: Any) -> list[bytes]:
-    """Equal for rows that are equal."""
-    return x.digests() if isinstance(x, FieldPoints) else row_digests(x)
+class InputRows:
+    """Rows that are inputs."""
+
+    def digests(self, x: DataRows) -> list[bytes]:
+        """Equal for rows that are equal."""
+        return row_digests(x)
+
+    def orbit_labels(self, action: AnyAction, x: DataRows, variances: np.ndarray) -> list[bytes]:
+        """Equal for rows on one orbit; orbits are compared only where `variances`, which they share, are equal."""
+        labels = [i.to_bytes(8, "little") for i in range(len(x))]
+        order = np.argsort(variances)
+        near = np.diff(variances[order]) <= _SAME_VARIANCE * float(variances.max())
+        alike = np.sort(order[np.append(near, False) | np.append(False, near)])
+        if len(alike):
+            for i, digest in zip(alike, orbit_digests(action, x[alike]), strict=True):
+                labels[i] = b"orbit" + digest
+        return labels
+
+    def data_orbits(self, action: AnyAction, x: DataRows) -> DataOrbits:
+        """The orbits of rows under an exact action."""
+        return find_orbits(action, x)
+
+    def averaged(self, kernel: KernelFunction, action: AnyAction) -> KernelFunction:
+        """The kernel's mean over one orbit, (1/|G|) Σ_g Θ(z, g z′); it is invariant."""
+        return orbit_average(kernel, action)
+
+    def blocks(self, x: DataRows, numbers: int) -> Iterator[DataRows]:
+        """Rows in parts of at most `numbers`."""
+        return (x[start : start + numbers] for start in range(0, len(x), numbers))
+
+    def matrix(self, kernel: KernelFunction, x: DataRows, field: str) -> KernelMatrix:
+        """The kernel of rows with themselves, its tiles computed whenever they are needed."""
+        return KernelMatrix(kernel, x, field)
+
+    def stored(self, store: FileName, kernel: KernelFunction, x: DataRows) -> GramStore | FieldStore:
+        """The store in a folder with the kernels of rows, of which all that was missing is computed."""
+        return GramStore(store, kernel, x).compute()
+
+    def read(self, stored: GramStore | FieldStore, field: str) -> SymmetricMatrix:
+        """One kernel of a store as solvers read it."""
+        return as_matrix(stored, field)
 
 
-def orbit_labels(action: Action, x: Any, variances: np.ndarray) -> list[bytes]:
-    """Equal for rows on one orbit; orbits are compared only where `variances`, which they share, are equal."""
-    if isinstance(action, PointAction):
+class PointRows(InputRows):
+    """Rows that are points of fields."""
+
+    def digests(self, x: FieldPoints) -> list[bytes]:
+        """Equal for points at one position of equal signals."""
+        return x.digests()
+
+    def orbit_labels(self, action: AnyAction, x: FieldPoints, variances: np.ndarray) -> list[bytes]:
+        """Equal for points on one orbit."""
         return [int(o).to_bytes(8, "little") for o in action.data_orbits(x).orbit]
-    labels = [i.to_bytes(8, "little") for i in range(len(x))]
-    order = np.argsort(variances)
-    near = np.diff(variances[order]) <= _SAME_VARIANCE * float(variances.max())
-    alike = np.sort(order[np.append(near, False) | np.append(False, near)])
-    if len(alike):
-        for i, digest in zip(alike, orbit_digests(action, x[alike]), strict=True):
-            labels[i] = b"orbit" + digest
-    return labels
 
+    def data_orbits(self, action: AnyAction, x: FieldPoints) -> DataOrbits:
+        """The orbits of points, from those of their signals."""
+        return action.data_orbits(x)
 
-def data_orbits(action: Action, x: Any) -> DataOrbits:
-    """The orbits of rows under an exact action."""
-    return action.data_orbits(x) if isinstance(action, PointAction) else find_orbits(action, x)
+    def averaged(self, kernel: KernelFunction, action: AnyAction) -> KernelFunction:
+        """The kernel's mean over one orbit of points."""
+        return cast(KernelFunction, PointAverage(cast(PointKernel, kernel), action))
 
-
-def averaged(kernel: Any, action: Action) -> Any:
-    """The kernel's mean over one orbit, (1/|G|) Σ_g Θ(z, g z′); it is invariant."""
-    return PointAverage(kernel, action) if isinstance(action, PointAction) else orbit_average(kernel, action)
-
-
-def blocks(x: Any, numbers: int) -> Iterator[Any]:
-    """Rows in parts of at most `numbers`; points in whole signals, of which fewer numbers make no less work."""
-    if isinstance(x, FieldPoints):
+    def blocks(self, x: FieldPoints, numbers: int) -> Iterator[FieldPoints]:
+        """Points in whole signals, of which fewer numbers make no less work."""
         return (x[part] for part in x.blocks(max(numbers, x.count)))
-    return (x[start : start + numbers] for start in range(0, len(x), numbers))
+
+    def matrix(self, kernel: KernelFunction, x: FieldPoints, field: str) -> KernelMatrix:
+        """The kernel of points with themselves, in tiles of whole signals."""
+        return FieldMatrix(cast(PointKernel, kernel), x, field)
+
+    def stored(self, store: FileName, kernel: KernelFunction, x: FieldPoints) -> FieldStore:
+        """The store of the kernels of points."""
+        return FieldStore(store, cast(PointKernel, kernel), x).compute()
+
+    def read(self, stored: GramStore | FieldStore, field: str) -> SymmetricMatrix:
+        """One of its two arrays."""
+        return as_matrix(getattr(stored, field))
 
 
-@dataclass(frozen=True)
-class PointAverage:
-    """The kernel of points averaged over one orbit of an action under which it is invariant."""
+_INPUTS, _POINTS = InputRows(), PointRows()
 
-    base: Any
-    action: PointAction
 
-    def kernel(self, a: FieldPoints, b: FieldPoints | None = None) -> Any:
-        """(1/|G|) Σ_g Θ(a, g b), NNGP and NTK; of points with themselves made exactly symmetric."""
-        other = a if b is None else b
-        order = self.action.group.order
-        terms = (self.base.kernel(a, self.action(g, other)) for g in range(order))
-        first = next(terms)
-        alone = isinstance(first, NngpKernels)
-        total = [np.asarray(first.nngp)] if alone else [np.asarray(first.nngp), np.asarray(first.ntk)]
-        for k in terms:
-            total[0] = total[0] + k.nngp
-            if not alone:
-                total[1] = total[1] + k.ntk
-        means = [t / order for t in total]
-        if b is None:
-            means = [(m + m.T) / 2 for m in means]
-        return NngpKernels(means[0], first.reason) if alone else Kernels(means[0], means[1])
+def rows_of(x: DataRows) -> InputRows:
+    """What the rows x of a problem are."""
+    return _POINTS if isinstance(x, FieldPoints) else _INPUTS
 
-    def kernel_diagonal(self, a: FieldPoints) -> Any:
-        """The averaged kernel of every point with itself."""
-        parts = [self.kernel(a[part]) for part in a.blocks(max(256, a.count))]
-        pick = lambda name: np.concatenate([np.diagonal(getattr(k, name)) for k in parts])
-        if isinstance(parts[0], NngpKernels):
-            return NngpKernels(pick("nngp"), parts[0].reason)
-        return Kernels(pick("nngp"), pick("ntk"))
+
+def applied(
+    kernel: KernelFunction, x: DataRows, inputs: DataRows, field: str, weights: Sequence[np.ndarray], entries: int
+) -> np.ndarray:
+    """Θ(x, inputs) W for each W (n, k), (len(weights), M, k) in float64, `entries` of the kernel at a time."""
+    if isinstance(kernel, FieldKernel):
+        return kernel.applied(x, inputs, field, list(weights))
+    parts = []
+    for rows in rows_of(x).blocks(x, max(1, entries // len(inputs))):
+        cross = np.asarray(getattr(kernel.kernel(rows, inputs), field), np.float64)
+        parts.append(np.stack([cross @ each for each in weights]))
+    return np.concatenate(parts, axis=1)
+
+
+def applied_features(kernel: FeatureMap, x: DataRows, field: Field, weights: Sequence[np.ndarray]) -> np.ndarray:
+    """φ(x) W for each W (m, k), (len(weights), M, k) in float64."""
+    features = np.asarray(kernel.transform(x, field), np.float64)
+    return np.stack([features @ each for each in weights])
+
+
+def compact(kernel: KernelFunction, field: Field, inputs: DataRows, weights: np.ndarray) -> tuple[DataRows, np.ndarray]:
+    """Inputs and weights (n, k) that Θ(x, inputs) is multiplied with, as few numbers as they can be.
+
+    Of a kernel of features these are weights (m, k) of features, and one input stands for all.
+    """
+    if not isinstance(kernel, FeatureMap):
+        return inputs, weights
+    return inputs[:1], np.asarray(kernel.transform(inputs, field), np.float64).T @ weights

@@ -1,7 +1,7 @@
 """Fitted infinite ensembles on disk: their attributes as JSON, and arrays with checksums; no pickle is in it.
 
-What only means at the fitted time need, coefficients in place of the decomposition, is kept beside the whole state, so
-that it can be loaded without it.
+What only means at the fitted time t need is kept beside the whole state, so that it can be loaded without it: with
+α = φ_t(Θ) Y, N·outputs numbers in place of N², μ_t(x) = Θ(x, X) α.
 """
 
 from __future__ import annotations
@@ -9,22 +9,29 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from equitangents._types import Network
+from equitangents._types import DataRows, Network
 from equitangents._version import __version__
-from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime
-from equitangents.ensembles.infinite.solved_problem import SolvedProblem
+from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.infinite.rows import applied, applied_features, rows_of
+from equitangents.ensembles.infinite.trained_kernel import Field
+from equitangents.ensembles.standardisation import Standardisation
 from equitangents.ensembles.storage.array_folder import ABOUT, read_about, write_folder
-from equitangents.ensembles.storage.attribute_types import check_of
+from equitangents.ensembles.storage.checks import check_of
 from equitangents.ensembles.storage.estimator_file import Arrays
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
+from equitangents.kernels import KernelFunction
+from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.store.key import VERSION
 
+_BLOCK_ENTRIES = 2**24  # of a block of test rows against the training data, 128 MB in float64
 CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
 _FORMAT = 1
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, which is another one in another process
@@ -39,7 +46,40 @@ _FACTS = {
 _SAME = 1e-4  # relative: how well a network that is given at loading has to agree with the one that was saved
 
 
-def save(ensemble: Any, path: Path, *, means_only: bool = False) -> None:
+@dataclass(frozen=True)
+class MeansAtATime:
+    """μ_t at one time t: the kernel, the training inputs X, and the coefficients α (N, outputs).
+
+    Of a kernel of features the coefficients are the features' weights (m, outputs), and one input stands for all.
+    X are as trained on, and inputs of questions are made so by `standardisation`, if there is one.
+    """
+
+    kernel: KernelFunction
+    field: Field
+    inputs: DataRows
+    coefficients: np.ndarray
+    standardisation: Standardisation | None = None
+
+    def __call__(self, x: DataRows) -> np.ndarray:
+        """The means at x (M, …): (M, outputs), of fields (M·P, outputs), position by position."""
+        if self.standardisation is not None:
+            x = self.standardisation(x)
+        if isinstance(self.inputs, FieldPoints):
+            x = FieldPoints.of(np.asarray(x), self.inputs.count)
+        step = max(1, _BLOCK_ENTRIES // len(self.inputs))
+        return np.concatenate([self._block(rows) for rows in rows_of(x).blocks(x, step)])
+
+    def first(self) -> np.ndarray:
+        """The mean at the first training input, (1, outputs)."""
+        return self._block(self.inputs[:1])
+
+    def _block(self, rows: DataRows) -> np.ndarray:
+        if isinstance(self.kernel, FeatureMap):
+            return applied_features(self.kernel, rows, self.field, [self.coefficients])[0]
+        return applied(self.kernel, rows, self.inputs, self.field, [self.coefficients], _BLOCK_ENTRIES)[0]
+
+
+def save(ensemble: BaseEstimator, path: Path, *, means_only: bool = False) -> None:
     """Write a fitted ensemble to the folder `path`; see InfiniteEnsembleBase.save."""
     check_place(path)
     compact = means(ensemble)
@@ -72,7 +112,7 @@ def check_place(path: Path) -> None:
         raise InvalidArgumentError(f"path is {str(path)!r}, which exists and is not a saved ensemble; choose another")
 
 
-def load(cls: type, path: Path, net: Network = None, about: dict[str, Any] | None = None) -> Any:
+def load(cls: type, path: Path, net: Network = None, about: dict[str, Any] | None = None) -> BaseEstimator:
     """Read a fitted ensemble of class `cls`, that of `about` if it is given; see InfiniteEnsembleBase.load."""
     about = about_model(path) if about is None else about
     if about["class"] != cls.__name__:
@@ -122,7 +162,7 @@ def about_model(path: Path) -> dict[str, Any]:
     return about
 
 
-def fingerprint(ensemble: Any) -> str:
+def fingerprint(ensemble: BaseEstimator) -> str:
     """A hash of what a fitted ensemble's predictions depend on: network, parameters, training data, versions."""
     regression = _regression(ensemble)
     training, units = regression._training, regression.standardisation_
@@ -145,13 +185,11 @@ def fingerprint(ensemble: Any) -> str:
     return digest.hexdigest()
 
 
-def means(ensemble: Any) -> MeansAtATime | None:
+def means(ensemble: BaseEstimator) -> MeansAtATime | None:
     """The means at the fitted time of an ensemble in memory; None where they need all of its state."""
     regression = _regression(ensemble)
     solved, time = regression._training.mean_problem, float(ensemble.time)
     kernel, field = solved.kernel, regression._training.settings.field
-    if isinstance(solved, SolvedProblem) and (of_features := solved.feature_weights(time)) is not None:
-        return MeansAtATime(kernel, field, solved.inputs[:1], of_features, regression.standardisation_)
     weights = solved.weights(time)
     if weights is None:
         return None
@@ -159,12 +197,12 @@ def means(ensemble: Any) -> MeansAtATime | None:
     return MeansAtATime(kernel, field, inputs, coefficients, regression.standardisation_)
 
 
-def _regression(ensemble: Any) -> Any:
+def _regression(ensemble: BaseEstimator) -> BaseEstimator:
     """The regression behind a classifier; a regression itself."""
     return getattr(ensemble, "ensemble_", ensemble)
 
 
-def facts(ensemble: Any) -> dict[str, Any]:
+def facts(ensemble: BaseEstimator) -> dict[str, Any]:
     """What predictions in files need to know of the ensemble."""
     classes = getattr(ensemble, "classes_", None)
     return {
@@ -179,17 +217,19 @@ def facts(ensemble: Any) -> dict[str, Any]:
     }
 
 
-def _outputs(ensemble: Any) -> int:
+def _outputs(ensemble: BaseEstimator) -> int:
     return len(ensemble.classes_) if hasattr(ensemble, "classes_") else int(ensemble.n_outputs_)
 
 
-def _first(ensemble: Any) -> list[float]:
+def _first(ensemble: BaseEstimator) -> list[float]:
     """The mean at the first training input, by which a network given later is recognised."""
     problem = _regression(ensemble)._training.mean_problem
     return [float(v) for v in problem.means(problem.inputs[:1], np.array([float(ensemble.time)])).ravel()]
 
 
-def _described(means: Any, state: Any, net: Network) -> tuple[Described, Described, bool]:
+def _described(
+    means: MeansAtATime | None, state: dict[str, Any] | None, net: Network
+) -> tuple[Described, Described, bool]:
     """(means, state, whether the network was left out, as it holds functions or is not of this package)."""
     try:
         first = Described(means)
@@ -215,7 +255,7 @@ def _built(path: Path, about: dict[str, Any], net: Network, part: str) -> Any:
         raise StoreError(f"{said} cannot be read: {error}; fit the model again") from None
 
 
-def _check_same(ensemble: Any, about: dict[str, Any], net: Network) -> None:
+def _check_same(ensemble: BaseEstimator, about: dict[str, Any], net: Network) -> None:
     if net is not None and about["network_left_out"]:
         _compare(np.array(_first(ensemble)), about, net)
 

@@ -2,51 +2,36 @@
 
 With α_t = φ_t(Θ + δ) Y the mean is Θ(x, X) α_t. With B = φ_t(Θ + δ) Θ(X, x), one right-hand side a test input,
     Σ_t(x, x′) = K(x, x′) + Bᵀ K B′ − Bᵀ K(X, x′) − K(x, X) B′.
+
+The training kernel is read in memory, in a store, or computed anew in each pass. Kernels are dear: NTK and NNGP are
+held together where both take little of the memory, the one that trains alone where it takes up to two fifths, and only
+what is larger is computed whenever it is needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
-from equitangents.ensembles.fields.kernel import FieldKernel
-from equitangents.ensembles.infinite.rows import blocks
+from equitangents._types import DataRows, FileName
+from equitangents.ensembles.infinite.rows import applied, applied_features, compact, rows_of
 from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.solvers import Solver
-from equitangents.solvers.matrices import SymmetricMatrix
+from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix
 from equitangents.solvers.primal import FeatureMatrix
 from equitangents.solvers.solution import Report, Solution
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
-
-
-@dataclass(frozen=True)
-class SolvedProcess:
-    """What is asked of a process whatever solves it: whether a time can be reached, and which steps are stable."""
-
-    problem: SolvedProblem
-
-    @property
-    def dynamics(self) -> Dynamics:
-        """How training time enters: gradient flow, or discrete steps of a learning rate."""
-        return self.problem.solver.system.dynamics
-
-    def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`; it is solved to find that out."""
-        self.dynamics.check(self.problem.report(time).largest, time)
-
-    @property
-    def max_learning_rate(self) -> float:
-        """2N/λ_max, from the solver's estimate of λ_max."""
-        return self.dynamics.max_learning_rate(self.problem.report(None).largest)
+_BOTH, _ONE = 0.25, 0.4  # of the limit: a factor in the same precision fits beside them
 
 
 @dataclass(frozen=True)
@@ -60,17 +45,21 @@ class SolvedProblem(OneMatrix):
 
     kernel: KernelFunction
     field: Field
-    inputs: Any
+    inputs: DataRows
     targets: np.ndarray
     solver: Solver
     prior: SymmetricMatrix | None
     scale: np.ndarray | None
     kernels: Kernels | None = None  # of the inputs, if they are held
 
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`; it is solved to find that out."""
+        self.solver.system.dynamics.check(self.report(time).largest, time)
+
     @property
-    def process(self) -> SolvedProcess:
-        """Times and learning rates."""
-        return SolvedProcess(self)
+    def max_learning_rate(self) -> float:
+        """2N/λ_max, from the solver's estimate of λ_max."""
+        return self.solver.system.dynamics.max_learning_rate(self.report(None).largest)
 
     def solution(self, time: float) -> Solution:
         """α_t, kept for every time that was asked for."""
@@ -88,22 +77,22 @@ class SolvedProblem(OneMatrix):
     def _solutions(self) -> dict[float, Solution]:
         return {}
 
-    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
         if self.has_features:
-            features = np.asarray(cast(FeatureMap, self.kernel).transform(x, self.field), np.float64)
-            return np.stack([features @ np.asarray(self.feature_weights(t)) for t in times])
-        weighted = [self.weights(t) for t in times]
-        inputs, weights = weighted[0][0], [each for _, each in weighted]
-        if isinstance(self.kernel, FieldKernel):
-            return self.kernel.applied(x, inputs, self.field, weights)
-        means = []
-        for rows in blocks(x, max(1, _BLOCK_ENTRIES // len(inputs))):
-            cross = np.asarray(getattr(self.kernel.kernel(rows, inputs), self.field), np.float64)
-            means.append(np.stack([cross @ each for each in weights]))
-        return np.concatenate(means, axis=1)
+            of_features = [self.weights(t)[1] for t in times]
+            return applied_features(cast(FeatureMap, self.kernel), x, self.field, of_features)
+        weighted = [self._coefficients(t) for t in times]
+        return applied(self.kernel, x, weighted[0][0], self.field, [each for _, each in weighted], _BLOCK_ENTRIES)
 
-    def weights(self, time: float) -> tuple[Any, np.ndarray]:
+    def weights(self, time: float) -> tuple[DataRows, np.ndarray]:
+        """Inputs and their weights (n, outputs), or one input and weights of features: `TrainedKernel.weights`."""
+        matrix = self.solver.system.matrix
+        if isinstance(matrix, FeatureMatrix):
+            return self.inputs[:1], np.asarray(matrix.pulled(self.solution(time).coefficients))
+        return compact(self.kernel, self.field, *self._coefficients(time))
+
+    def _coefficients(self, time: float) -> tuple[DataRows, np.ndarray]:
         """Inputs and their weights (n, outputs): μ_t(x) = Θ(x, inputs) · weights."""
         solution = self.solution(time)
         chosen = slice(None) if solution.support is None else solution.support
@@ -115,12 +104,7 @@ class SolvedProblem(OneMatrix):
         """Whether the kernel is that of features, and is solved in their space."""
         return isinstance(self.solver.system.matrix, FeatureMatrix)
 
-    def feature_weights(self, time: float) -> np.ndarray | None:
-        """w (m, outputs) with μ_t(x) = φ(x)·w, of a kernel of features; None for others."""
-        matrix = self.solver.system.matrix
-        return matrix.pulled(self.solution(time).coefficients) if isinstance(matrix, FeatureMatrix) else None
-
-    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
         prior = kernel_diagonal(self.kernel, x, "nngp")
         found = np.empty((len(times), len(x)))
@@ -133,7 +117,7 @@ class SolvedProblem(OneMatrix):
                 found[i, rows] = np.maximum(prior[rows] + change, 0.0)
         return found
 
-    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
         prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
         cross, prior_cross = self._cross(x)
@@ -148,7 +132,7 @@ class SolvedProblem(OneMatrix):
         """Bytes that the joint covariance of m inputs takes at so many times."""
         return 8 * (8 * m * len(self.inputs) + (times + 3) * m * m)
 
-    def _cross(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _cross(self, x: DataRows) -> tuple[np.ndarray, np.ndarray]:
         """Θ(X, x) and K(X, x), (N, M), scaled."""
         if not self.solver.exact:
             raise InvalidArgumentError(
@@ -176,9 +160,37 @@ class SolvedProblem(OneMatrix):
             return back, self.solver.system.product(back)
         return back, self.prior.product(back)
 
-    def retuned(self, settings: Any) -> SolvedProblem:
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> SolvedProblem:
         """This problem with another ridge or learning rate; its matrix is solved anew, as read before."""
         system = self.solver.system
-        dynamics = settings.dynamics(settings.learning_rate, system.dynamics.samples)
-        other = replace(system, ridge=settings.ridge, dynamics=dynamics)
+        other = replace(system, ridge=ridge, dynamics=dynamics(system.dynamics.samples))
         return replace(self, solver=self.solver.of(other))
+
+
+@dataclass(frozen=True)
+class TrainingMatrices:
+    """The kernel that trains, K(X, X), the bytes that they take in memory, and the kernels if both are held."""
+
+    trained: SymmetricMatrix
+    prior: SymmetricMatrix
+    bytes: int = 0
+    kernels: Kernels | None = None
+
+
+def training_matrices(
+    kernel: KernelFunction, x: DataRows, field: str, store: FileName | None, limit: int, *, whole: bool
+) -> TrainingMatrices:
+    """For inputs x; `whole`: whether all entries are needed, not only some columns."""
+    rows = rows_of(x)
+    if store is not None:
+        kept = rows.stored(store, kernel, x)
+        return TrainingMatrices(rows.read(kept, field), rows.read(kept, "nngp"))
+    trained, prior = rows.matrix(kernel, x, field), rows.matrix(kernel, x, "nngp")
+    one = trained.dtype.itemsize * len(x) ** 2
+    if whole and 2 * one <= _BOTH * limit:
+        kernels = kernel.kernel(x)
+        own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.words)
+        return TrainingMatrices(own, ArrayMatrix(np.asarray(kernels.nngp), prior.words), 2 * one, kernels)
+    if whole and one <= _ONE * limit:
+        return TrainingMatrices(ArrayMatrix(trained.assembled(), trained.words), prior, one)
+    return TrainingMatrices(trained, prior)

@@ -9,29 +9,22 @@ Inputs are signals, or points of fields: a field is a kernel function on points 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Protocol
+from collections.abc import Callable
+from typing import ClassVar, Literal, Protocol
 
+import jax
 import numpy as np
 
+from equitangents._types import DataRows
 from equitangents.actions import Action
 from equitangents.inference.draws import sample_gaussian
+from equitangents.inference.dynamics import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.memory import check_memory
 from equitangents.solvers.solution import Report
 
 Field = Literal["ntk", "nngp"]
 _DIAGONAL_BLOCK = 32
-
-
-class Process(Protocol):
-    """What is asked of a training before its numbers."""
-
-    def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`."""
-
-    @property
-    def max_learning_rate(self) -> float:
-        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
 
 
 class TrainedKernel(Protocol):
@@ -44,12 +37,15 @@ class TrainedKernel(Protocol):
     decomposed: ClassVar[bool]
 
     @property
-    def inputs(self) -> Any:
+    def inputs(self) -> DataRows:
         """The inputs x_i with whose kernels k(x, x_i) the mean is a sum."""
 
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+
     @property
-    def process(self) -> Process:
-        """Times and learning rates."""
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
 
     @property
     def kernels(self) -> Kernels | None:
@@ -58,35 +54,38 @@ class TrainedKernel(Protocol):
     def report(self, time: float) -> Report:
         """How it was solved."""
 
-    def retuned(self, settings: Any) -> TrainedKernel:
-        """This training with the ridge, dynamics and learning rate of other settings."""
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> TrainedKernel:
+        """This training with another ridge and other dynamics, those of so many samples."""
 
-    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
 
-    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
 
-    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
 
-    def weights(self, time: float) -> tuple[Any, np.ndarray] | None:
-        """Inputs and α (n, outputs) with μ_t(x) = Θ(x, inputs) α; None where the mean takes more than that."""
+    def weights(self, time: float) -> tuple[DataRows, np.ndarray] | None:
+        """Inputs and α (n, outputs) with μ_t(x) = Θ(x, inputs) α; None where the mean takes more than that.
+
+        Of a kernel of features α are weights (m, outputs) of these, μ_t(x) = φ(x)·α, and one input stands for all.
+        """
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
 
-    def orbit_means(self, action: Action, x: Any, times: np.ndarray) -> np.ndarray:
+    def orbit_means(self, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input: (T, M, |G|, outputs)."""
 
-    def orbit_moments(self, action: Action, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
 
-    def joint_orbit_moments(self, action: Action, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def joint_orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs), and the covariance of one output between all orbits, (T, M, |G|, M, |G|)."""
 
     def sample_orbits(
-        self, action: Action, x: Any, draws: int, time: float, *, key: Any, limit: int | None
+        self, action: Action, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None
     ) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
 
@@ -94,12 +93,14 @@ class TrainedKernel(Protocol):
 class OneMatrix:
     """What a trained kernel that knows no group says of orbits: their points are inputs like any others."""
 
-    def orbit_means(self: TrainedKernel, action: Action, x: Any, times: np.ndarray) -> np.ndarray:
+    def orbit_means(self: TrainedKernel, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input: (T, M, |G|, outputs)."""
         means = self.means(action.orbit(x).reshape(-1, *x.shape[1:]), times)
         return means.reshape(len(times), action.group.order, len(x), -1).swapaxes(1, 2)
 
-    def orbit_moments(self: TrainedKernel, action: Action, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def orbit_moments(
+        self: TrainedKernel, action: Action, x: DataRows, times: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
         orbit = action.orbit(x).swapaxes(0, 1)
         means = self.means(orbit.reshape(-1, *orbit.shape[2:]), times)
@@ -107,7 +108,7 @@ class OneMatrix:
         return means.reshape(len(times), len(x), action.group.order, -1), covariances
 
     def joint_orbit_moments(
-        self: TrainedKernel, action: Action, x: Any, times: np.ndarray
+        self: TrainedKernel, action: Action, x: DataRows, times: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs), and the covariance of one output between all orbits, (T, M, |G|, M, |G|)."""
         orbit, order = action.orbit(x).swapaxes(0, 1), action.group.order
@@ -116,7 +117,14 @@ class OneMatrix:
         return means, self.covariances(flat, times).reshape(len(times), len(x), order, len(x), order)
 
     def sample_orbits(
-        self: TrainedKernel, action: Action, x: Any, draws: int, time: float, *, key: Any, limit: int | None
+        self: TrainedKernel,
+        action: Action,
+        x: DataRows,
+        draws: int,
+        time: float,
+        *,
+        key: jax.Array,
+        limit: int | None,
     ) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
         points = len(x) * action.group.order
@@ -131,7 +139,7 @@ class OneMatrix:
         return sample_gaussian(*flat, draws, key=key).reshape(draws, *mean.shape[1:])
 
 
-def kernel_diagonal(kernel: KernelFunction, x: Any, field: Field) -> np.ndarray:
+def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: Field) -> np.ndarray:
     """The kernel of every input with itself, (N,), in float64.
 
     A kernel without `kernel_diagonal` is computed in blocks, whose off-diagonal entries are thrown away.

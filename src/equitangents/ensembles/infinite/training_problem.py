@@ -13,36 +13,40 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, cast
+from functools import cached_property, partial
+from typing import cast
 
+import jax
 import numpy as np
 
-from equitangents.actions import Action
-from equitangents.actions.subset import ActionSubset, augmenting_elements
-from equitangents.ensembles.fields.invariance import KernelSymmetry
+from equitangents._types import AnyAction, DataRows
+from equitangents.actions import Action, restrict
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements
+from equitangents.ensembles.fields.kernel import FieldKernel, KernelSymmetry, TurningField
+from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.infinite import irrep_problem, problem
 from equitangents.ensembles.infinite.field_source import FieldSource, Given
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.trained_kernel import TrainedKernel
-from equitangents.errors import InvalidArgumentError
+from equitangents.ensembles.training.settings import check_actions
+from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group
-from equitangents.inference import augment_targets
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
 from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction
+from equitangents.kernels.fields.result import FieldFunction
 from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")
 
-_OF_THE_DATA = ("solver", "covariance_solver", "_irreps", "_weights", "reason", "symmetry", "equivariant")
+_OF_THE_DATA = ("solver", "covariance_solver", "_irreps", "reason", "symmetry", "equivariant")
 """What settings do not change."""
 _SOLVED = ("mean_problem", "covariance_problem")
-_REMEDY = "train on fewer samples, or take solver='pcg' or 'nystrom'"
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,9 @@ class Training:
     """
 
     kernel: KernelFunction
-    augmentation: Any
-    label_action: Any
-    x: Any
+    augmentation: AnyAction
+    label_action: AnyAction
+    x: DataRows
     labels: np.ndarray
     settings: Settings
     source: FieldSource | None = None
@@ -67,18 +71,13 @@ class Training:
         """Inputs, targets and actions as `fit` was given them."""
         return self.source or Given(self.augmentation, self.label_action, self.x, self.labels)
 
-    @property
-    def grid(self) -> tuple[int, ...]:
-        """The positions of outputs, () for one a sample."""
-        return () if self.source is None else self.source.positions.shape
-
     @cached_property
     def solver(self) -> str:
         """What gives the mean."""
-        n = self._size
+        n = self.given.size
         if self.augmentation is None:
-            if isinstance(self.kernel, FeatureMap) and self.settings.solver == "auto":
-                return f"primal {n}×{self.kernel.features}"
+            if self.settings.takes_features(self.kernel):
+                return f"primal {n}×{cast(FeatureMap, self.kernel).features}"
             return f"dense {n}×{n}"
         if self.reason is not None:
             return f"explicit {n}|G| ({self.reason})"
@@ -96,16 +95,9 @@ class Training:
             return self.solver
         return self._of_rows(irrep_problem.name_of(self.augmentation, self._irreps))
 
-    @property
-    def _size(self) -> str:
-        """How many rows, in words."""
-        if self.source is None:
-            return "N"
-        return "Nd" if self.source.positions.turning else "NP"
-
     def _of_rows(self, name: str) -> str:
         """Such as "irreps of D4: 5 blocks, largest 2NP"."""
-        return name + self._size[1:]
+        return name + self.given.size[1:]
 
     @property
     def solved_by_irreps(self) -> bool:
@@ -123,7 +115,7 @@ class Training:
         if self.augmentation is None or (self.reason is None and self.equivariant):
             return self._solve_dense()
         if self.reason is not None:
-            return self._solve_explicit()
+            return self.given.explicit(self.kernel, self.settings)
         if self.invariant_labels:
             return problem.orbit_averaged(self.kernel, self.augmentation, self.x, self.labels, self.settings)
         if self.settings.store is not None:
@@ -140,25 +132,16 @@ class Training:
         return self._solve_irreps(labelled_only=True, solved=None)
 
     def _solve_dense(self) -> TrainedKernel:
-        if self.source is None:
-            return problem.dense(self.kernel, self.x, self.labels, self.settings)
         copies = 1 if self.augmentation is None else self.augmentation.group.order
-        return problem.dense(self.kernel, self.x, self.labels, self.settings, remedy=_REMEDY, copies=copies)
-
-    def _solve_explicit(self) -> TrainedKernel:
-        if self.source is not None:
-            return self.source.explicit(self.settings)
-        logger.info("solving the explicit N|G| problem, %d·%d samples", len(self.x), len(self._weights))
-        orbit, labels = self.augmentation.orbit, self.augmented_labels()
-        return problem.explicit(self.kernel, orbit, labels, self.x, self.settings, self._weights)
+        return problem.dense(self.kernel, self.x, self.labels, self.settings, remedy=self.given.remedy, copies=copies)
 
     @cached_property
     def covariance_problem(self) -> TrainedKernel:
         """Solved for mean and covariance; with solver="auto" by a decomposition, if one fits into memory."""
         if self.covaries_by_irreps:
             logger.info("covariances by %s", self.covariance_solver)
-            solved = None if self.invariant_labels else self.mean_problem
-            return self._solve_irreps(labelled_only=False, solved=solved)
+            known = None if self.invariant_labels else cast(IrrepProblem, self.mean_problem)
+            return self._solve_irreps(labelled_only=False, solved=known)
         solved = self.mean_problem
         if solved.decomposed or self.settings.solver != "auto" or isinstance(self.kernel, FeatureMap):
             return solved
@@ -177,104 +160,85 @@ class Training:
     def with_settings(self, settings: Settings) -> Training:
         """The kernel and data of this one with another ridge or learning rate: what is decomposed already stays so."""
         assert settings.field == self.settings.field
-        settings = settings if self.source is None else self.source.per_sample(settings)
+        settings = self.given.per_sample(settings)
         training = replace(self, settings=settings)
+        dynamics = partial(settings.dynamics, settings.learning_rate)
         known: dict[int, TrainedKernel] = {}
         for name, value in vars(self).items():
             if name in _SOLVED and value.decomposed:  # what the other solvers solved is solved anew
-                value = known.setdefault(id(value), value.retuned(settings))
+                value = known.setdefault(id(value), value.retuned(settings.ridge, dynamics))
             elif name not in _OF_THE_DATA:
                 continue
             training.__dict__[name] = value
         return training
 
-    def _rows(self, x: Any) -> Any:
-        """The rows of inputs x (M, …): themselves, or all points of their fields, signal by signal."""
-        return x if self.source is None else self.source.points(x)
-
-    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, *positions, outputs)."""
-        means = self.mean_problem.means(self._rows(x), times)
-        return means.reshape(len(times), len(x), *self.grid, means.shape[-1])
+        means = self.mean_problem.means(self.given.rows(x), times)
+        return means.reshape(len(times), len(x), *self.given.grid, means.shape[-1])
 
-    def sample(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+    def sample(self, x: DataRows, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over all inputs and positions: (draws, M, *positions, outputs)."""
-        times, rows = np.array([time]), self._rows(x)
+        times, rows = np.array([time]), self.given.rows(x)
         covariance = self._covariance_problem_at(times, points=len(rows)).covariances(rows, times)[0]
         found = sample_gaussian(self.mean_problem.means(rows, times)[0], covariance, draws, key=key)
-        return found.reshape(draws, len(x), *self.grid, found.shape[-1])
+        return found.reshape(draws, len(x), *self.given.grid, found.shape[-1])
 
-    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M, *positions)."""
-        found = self._covariance_problem_at(times, points=0).variances(self._rows(x), times)
-        return found.reshape(len(times), len(x), *self.grid)
+        found = self._covariance_problem_at(times, points=0).variances(self.given.rows(x), times)
+        return found.reshape(len(times), len(x), *self.given.grid)
 
-    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, *positions, M, *positions)."""
-        rows = self._rows(x)
+        rows = self.given.rows(x)
         found = self._covariance_problem_at(times, points=len(rows)).covariances(rows, times)
-        return found.reshape(len(times), *((len(x), *self.grid) * 2))
+        return found.reshape(len(times), *((len(x), *self.given.grid) * 2))
 
-    def orbit_means(self, x: Any, times: np.ndarray) -> np.ndarray:
+    def orbit_means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
-        order = self.orbit_group().order
-        if self._turning is not None:
-            found = self.means(self._turning.orbits(x), times)
+        order, given = self.orbit_group().order, self.given
+        if given.turning:
+            found = self.means(given.orbits(x), times)
             return found.reshape(len(times), len(x), order, *found.shape[2:])
-        rows, solved = self._rows(x), self.mean_problem
+        rows, solved = given.rows(x), self.mean_problem
         if self.reason is None and self.invariant_labels:
-            return self._by_element(np.repeat(solved.means(rows, times)[:, :, None], order, axis=2))
-        return self._by_element(solved.orbit_means(self.augmentation, rows, times))
+            found = np.repeat(solved.means(rows, times)[:, :, None], order, axis=2)
+        else:
+            found = solved.orbit_means(self.augmentation, rows, times)
+        return given.by_element(self.augmentation, found)
 
-    def orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def orbits(self, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means (T, M, |G|, *positions, outputs) and covariances along orbits, over (|G|, *positions) twice."""
-        group = self.orbit_group()
-        if self.source is None:
+        group, given = self.orbit_group(), self.given
+        if not given.grid:
             solved = self._covariance_problem_at(times, points=group.order, blocks=len(x))
             return solved.orbit_moments(self.augmentation, x, times)
         parts = [self.joint_orbits(x[m : m + 1], times) for m in range(len(x))]
-        covariances = [c.reshape(len(times), 1, *((group.order, *self.grid) * 2)) for _, c in parts]
+        covariances = [c.reshape(len(times), 1, *((group.order, *given.grid) * 2)) for _, c in parts]
         return np.concatenate([m for m, _ in parts], axis=1), np.concatenate(covariances, axis=1)
 
-    def joint_orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def joint_orbits(self, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means (T, M, |G|, *positions, outputs), and covariances between orbits, over (M, |G|, *positions) twice."""
-        grid = len(x), self.orbit_group().order, *self.grid
-        if self._turning is not None:
-            between = self.covariances(self._turning.orbits(x), times)
+        given, action = self.given, self.augmentation
+        grid = len(x), self.orbit_group().order, *given.grid
+        if given.turning:
+            between = self.covariances(given.orbits(x), times)
             return self.orbit_means(x, times), between.reshape(len(times), *grid, *grid)
-        rows = self._rows(x)
-        solved = self._covariance_problem_at(times, points=len(rows) * self.orbit_group().order)
-        means, between = solved.joint_orbit_moments(self.augmentation, rows, times)
-        if self.source is not None:
-            shape = len(x), len(rows) // len(x), self.orbit_group().order
-            between = np.moveaxis(between.reshape(len(times), *shape, *shape), (3, 6), (2, 5)).copy()
-            between = self.augmentation.at_positions(self.augmentation.at_positions(between, 2), 5)
-        return self._by_element(means), between.reshape(len(times), *grid, *grid)
+        rows = given.rows(x)
+        solved = self._covariance_problem_at(times, points=len(rows) * action.group.order)
+        means, between = solved.joint_orbit_moments(action, rows, times)
+        between = given.between_elements(action, between)
+        return given.by_element(action, means), between.reshape(len(times), *grid, *grid)
 
-    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+    def sample_orbits(self, x: DataRows, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
-        order = self.orbit_group().order
-        if self._turning is not None:
-            found = self.sample(self._turning.orbits(x), draws, time, key=key)
+        order, given, action = self.orbit_group().order, self.given, self.augmentation
+        if given.turning:
+            found = self.sample(given.orbits(x), draws, time, key=key)
             return found.reshape(draws, len(x), order, *found.shape[2:])
-        solved = self._covariance_problem_at(np.array([time]), points=0)
-        limit = self.settings.memory_limit
-        return self._by_element(
-            solved.sample_orbits(self.augmentation, self._rows(x), draws, time, key=key, limit=limit)
-        )
-
-    @property
-    def _turning(self) -> FieldSource | None:
-        """The source of outputs that turn, no copies of which are points of others: orbits are inputs like any."""
-        return self.source if self.source is not None and self.source.positions.turning else None
-
-    def _by_element(self, values: np.ndarray) -> np.ndarray:
-        """Values at g (x, p) = (ρ_X(g) x, π_g p), (·, rows, |G|, outputs), as those at (ρ_X(g) x, p)."""
-        if self.source is None:
-            return values
-        first, _, order, outputs = values.shape
-        values = values.reshape(first, -1, self.source.positions.count, order, outputs).swapaxes(2, 3).copy()
-        return self.augmentation.at_positions(values, 2).reshape(first, -1, order, *self.grid, outputs)
+        solved, limit = self._covariance_problem_at(np.array([time]), points=0), self.settings.memory_limit
+        return given.by_element(action, solved.sample_orbits(action, given.rows(x), draws, time, key=key, limit=limit))
 
     def orbit_group(self) -> Group:
         """The augmentation's group; InvalidArgumentError where there is none."""
@@ -286,7 +250,7 @@ class Training:
         """The problem that gives covariances; raises if it cannot be evaluated at some time, or at so many points."""
         solved = self.covariance_problem
         for t in times:
-            solved.process.check(t)
+            solved.check(t)
         check_memory(
             f"the joint covariance of {points} inputs" if blocks == 1 else f"the covariances on {blocks} orbits",
             solved.query_bytes(points, len(times)) + 8 * blocks * points**2 * len(times),
@@ -295,7 +259,7 @@ class Training:
         )
         return solved
 
-    def _solve_irreps(self, *, labelled_only: bool, solved: Any) -> IrrepProblem:
+    def _solve_irreps(self, *, labelled_only: bool, solved: IrrepProblem | None) -> IrrepProblem:
         return irrep_problem.solve(
             self.kernel,
             self.augmentation,
@@ -317,29 +281,26 @@ class Training:
         return self.label_action is None and self.labels.ndim == 2
 
     @cached_property
-    def _weights(self) -> np.ndarray:
-        """How often each augmented copy counts."""
-        if isinstance(self.augmentation, ActionSubset):
-            return self.augmentation.weights
-        return np.ones(self.augmentation.group.order)
-
-    @cached_property
     def reason(self) -> str | None:
         """Why the explicit problem has to be solved; None if it need not."""
         if isinstance(self.given.augmentation, ActionSubset):
             return self.given.augmentation.name
         if not self.augmentation.exact:
             return "the augmentation is only approximately an action"
+        change = self._kernel_change()
+        if change is None:
+            return None
+        if self.given.turning:
+            return "outputs do not turn as the targets of copies do"
+        return f"the augmentation changes the kernel, by {change:.1e} of its size"
+
+    def _kernel_change(self) -> float | None:
+        """How much of its size the augmentation changes the kernel by; None if it is invariant."""
         if self.source is not None:
-            if self.symmetry.invariant:
-                return None
-            if self.source.positions.turning:
-                return "outputs do not turn as the targets of copies do"
-            return f"the augmentation changes the kernel, by {self.symmetry.together:.1e} of its size"
-        if not is_invariant(self.kernel, self.augmentation, self.x):
-            change = kernel_invariance_error(self.kernel, self.augmentation, self.x)
-            return f"the augmentation changes the kernel, by {change:.1e} of its size"
-        return None
+            return None if self.symmetry.invariant else self.symmetry.together
+        if is_invariant(self.kernel, self.augmentation, self.x):
+            return None
+        return kernel_invariance_error(self.kernel, self.augmentation, self.x)
 
     @cached_property
     def symmetry(self) -> KernelSymmetry:
@@ -354,9 +315,60 @@ class Training:
 
     def augmented_labels(self) -> np.ndarray:
         """The label of every augmented copy, (|G|, rows, outputs)."""
-        if self.labels.ndim == 3:
-            return self.labels
-        elements = augmenting_elements(self.augmentation)
-        if self.label_action is None:
-            return np.broadcast_to(self.labels, (len(elements), *self.labels.shape))
-        return augment_targets(self.label_action, self.labels, elements).reshape(len(elements), *self.labels.shape)
+        return Given(self.augmentation, self.label_action, self.x, self.labels).copies()
+
+
+def make_training(
+    net: KernelFunction | FieldFunction,
+    augmentation: Augmentation | None,
+    label_action: GroupAction | None,
+    x: DataRows,
+    y: np.ndarray,
+    positions: Positions | None,
+    settings: Settings,
+) -> Training:
+    """Training on y (N, outputs), or of fields (N, *positions, outputs), with an axis |G| before of every copy's own.
+
+    A subset of an action that is a subgroup becomes an action of its own.
+    """
+    x = x if positions is None else np.asarray(x)
+    each_copy = y.ndim > (2 if positions is None else len(positions.shape) + 2)
+    _check_targets(each_copy, augmentation, label_action, x, y, positions)
+    if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
+        whole = augmentation.action
+        assert isinstance(whole, Action)
+        subgroup = whole.group.subgroup(augmentation.elements)
+        y = y[np.argsort(augmentation.elements)] if each_copy else y
+        label_action = None if label_action is None else restrict(cast(Action, label_action), subgroup)
+        augmentation = restrict(whole, subgroup)
+    if positions is None:
+        return Training(cast(KernelFunction, net), augmentation, label_action, x, y, settings)
+    field = cast(FieldFunction, TurningField(cast(KernelFunction, net)) if positions.turning else net)
+    source = FieldSource(augmentation, label_action, x, y, FieldKernel(field), positions)
+    action, labels = source.point_labels()
+    return Training(
+        cast(KernelFunction, source.kernel), action, None, source.rows(x), labels, source.per_sample(settings), source
+    )
+
+
+def _check_targets(
+    each_copy: bool,
+    augmentation: Augmentation | None,
+    label_action: GroupAction | None,
+    x: DataRows,
+    y: np.ndarray,
+    positions: Positions | None,
+) -> None:
+    one, shape = ("a label", "") if positions is None else ("a field", "*positions, ")
+    if each_copy and (augmentation is None or label_action is not None):
+        raise ShapeError(
+            f"y has shape {y.shape}: {one} for every augmented copy, (|G|, N, {shape}outputs), needs an augmentation "
+            "and no label_action" + ("; else expected (N,) or (N, outputs)" if positions is None else "")
+        )
+    check_actions(augmentation, label_action, x, y[..., 0] if positions is not None and positions.turning else y)
+    if not each_copy or augmentation is None:
+        return
+    copies = len(augmenting_elements(augmentation))
+    if y.shape[:2] != (copies, len(x)):
+        told = f"({copies}, {len(x)}, outputs)" if positions is None else f"{copies} of them first"
+        raise ShapeError(f"y has shape {y.shape}; with {one} for every augmented copy expected {told}")

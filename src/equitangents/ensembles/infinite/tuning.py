@@ -1,33 +1,262 @@
 """Choosing among ensembles by leave-one-out or by marginal likelihood: one decomposition for every kernel matrix.
 
-Candidates that differ in ridge, time or learning rate share their decomposition; each costs O(N²) more.
+A grid's candidates are all combinations of its values. Those that differ in ridge, time or learning rate (`PATH`) share
+their decomposition, and each costs O(N²) more; all else makes another kernel matrix.
 """
 
 from __future__ import annotations
 
+import html
+import itertools
 import logging
 import math
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, clone
 
-from equitangents.ensembles.infinite.densities import sample_evidence
-from equitangents.ensembles.infinite.grids import PATH, Point, points, same_matrix
+from equitangents import notebook
+from equitangents._types import Network, Numbers, Targets
+from equitangents.ensembles.infinite.evidence import sample_evidence
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.training_problem import Training
-from equitangents.ensembles.infinite.tuned import Candidate, Tuning
 from equitangents.ensembles.training.settings import check_choice
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.formatting import duration
+from equitangents.keywords import meant
+from equitangents.nn.variants import vary
 from equitangents.statistics import Estimate, bootstrap_intervals, exactly, no_interval
 
+_SHOWN = 10
+PATH = ("ridge", "time", "learning_rate")
+NETWORK = ("depth", "W_std", "b_std", "nonlinearity")
+_SAME = {"group": "augmentation"}
 logger = logging.getLogger("equitangents")
 
 CRITERIA = ("leave_one_out", "marginal_likelihood")
 _BARE_MENTION = (
     1.0  # a difference of log likelihoods below it is "not worth more than a bare mention" (Kass & Raftery 1995)
 )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One combination of the grid's values.
+
+    params: as the grid has them. score: NaN where there is none; `note` then says why. difference: score minus the
+    best one's; for leave-one-out with its 95 % interval over training samples. tied: whether the difference is too
+    small to tell the two apart.
+    """
+
+    params: Mapping[str, Any]
+    score: float
+    difference: Estimate
+    tied: bool
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """Such as "depth=2, ridge=0.01"."""
+        return ", ".join(f"{name}={_text(value)}" for name, value in self.params.items()) or "as given"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The candidates of a grid by one criterion, in the grid's order.
+
+    measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy", "log marginal likelihood").
+    larger_is_better: of scores. best: the best candidate's ensemble, fitted to all samples. matrices: how many
+    kernel matrices were made and decomposed. seconds: by the clock, the fit of the best included.
+    """
+
+    criterion: str
+    measure: str
+    larger_is_better: bool
+    candidates: tuple[Candidate, ...]
+    best: BaseEstimator
+    best_index: int
+    samples: int
+    matrices: int
+    seconds: float
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """The best candidate's values, as the grid has them."""
+        return dict(self.candidates[self.best_index].params)
+
+    @property
+    def best_score(self) -> float:
+        """The best candidate's score."""
+        return self.candidates[self.best_index].score
+
+    @property
+    def ties(self) -> tuple[Candidate, ...]:
+        """The other candidates that cannot be told apart from the best."""
+        return tuple(c for i, c in enumerate(self.candidates) if c.tied and i != self.best_index)
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One row a candidate, in the grid's order, as `pandas.DataFrame` takes it."""
+        return [
+            {
+                **c.params,
+                "score": c.score,
+                "difference": c.difference.value,
+                "low": c.difference.low,
+                "high": c.difference.high,
+                "tied": c.tied,
+                "note": c.note,
+            }
+            for c in self.candidates
+        ]
+
+    def summary(self) -> str:
+        """The choice, what is as good as it, and what it took, in a few sentences."""
+        total, failed = len(self.candidates), sum(math.isnan(c.score) for c in self.candidates)
+        name, end = self.candidates[self.best_index].name, "largest" if self.larger_is_better else "smallest"
+        scored = total - failed
+        if scored == 1:
+            parts = [f"{name}: {self.measure} {self.best_score:.4g}, the only candidate with a score."]
+        else:
+            parts = [f"{name} has the {end} {self.measure} of {scored} candidates, {self.best_score:.4g}."]
+            parts.append(self._about_ties(scored))
+        if failed:
+            parts.append(f"{failed} more {'has' if failed == 1 else 'have'} no score; their notes say why.")
+        made = f"{self.matrices} kernel {'matrix was' if self.matrices == 1 else 'matrices were'} decomposed"
+        return " ".join([*parts, f"{made}, in {duration(self.seconds)}."])
+
+    def _about_ties(self, scored: int) -> str:
+        count = len(self.ties)
+        if self.criterion == "marginal_likelihood":
+            if not count:
+                return "All others are more than e times less probable to have given these targets."
+            return f"{_others(count, scored)} within 1 of it, a Bayes factor below e: as good as this one."
+        of = f"the 95 % interval of the difference, over {self.samples} samples,"
+        if not count:
+            return f"All others are worse: {of} leaves out 0 for each."
+        return f"{_others(count, scored)} not told apart from it: {of} holds 0 or is unknown."
+
+    def __str__(self) -> str:
+        """The summary, then the best candidates, one a line."""
+        return "\n".join([self.summary(), *(f"  {score}  {name}{mark}" for name, score, mark in self._rows())])
+
+    def __repr__(self) -> str:
+        best = self.candidates[self.best_index].name
+        return f"<Tuning of {len(self.candidates)} candidates: {best}, {self.measure} {self.best_score:.4g}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary and the best candidates."""
+        cells = (
+            f"<tr><td style='text-align:left'>{html.escape(name + mark)}</td><td>{html.escape(score)}</td></tr>"
+            for name, score, mark in self._rows()
+        )
+        head = f"<tr><th style='text-align:left'>candidate</th><th>{html.escape(self.measure)}</th></tr>"
+        facts = notebook.table("Choice of a model", [("finding", self.summary())])
+        return f"{facts}<table>{head}{''.join(cells)}</table>"
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        """(name, score, mark) of the best candidates."""
+        sign = -1 if self.larger_is_better else 1
+        scored = [c for c in self.candidates if not math.isnan(c.score)]
+        best = self.candidates[self.best_index]
+        scored.sort(key=lambda c: (c is not best, sign * c.score))
+        marks = {True: " (not told apart from the best)", False: ""}
+        rows = [(c.name, f"{c.score:.4g}", " (best)" if c is best else marks[c.tied]) for c in scored[:_SHOWN]]
+        left = len(scored) - len(rows)
+        return [*rows, (f"{left} more", "", "")] if left else rows
+
+
+def _others(count: int, scored: int) -> str:
+    return f"{count} of the {scored - 1} others {'is' if count == 1 else 'are'}"
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One candidate: its values as the grid has them, and the ensemble, not fitted, that they make."""
+
+    values: dict[str, Any]
+    ensemble: BaseEstimator
+    matrix: tuple[int, ...]  # candidates with the same share a kernel matrix
+
+
+def points(model: BaseEstimator, grid: object) -> list[Point]:
+    """Every combination of the grid's values, or of several grids', in order, the last name running fastest.
+
+    Raises InvalidArgumentError or InvalidTypeError for names and values that the ensemble cannot take.
+    """
+    grids = grid if isinstance(grid, list | tuple) else [grid]
+    found: list[Point] = []
+    for number, one in enumerate(grids):
+        lists = _lists(model, one)
+        nets: dict[tuple[int, ...], Any] = {}
+        for places in itertools.product(*(range(len(values)) for values in lists.values())):
+            values = {name: lists[name][i] for name, i in zip(lists, places, strict=True)}
+            fixed = tuple(i for name, i in zip(lists, places, strict=True) if name not in PATH)
+            ensemble = _ensemble(model, values, nets.get(fixed))
+            nets[fixed] = ensemble.net
+            found.append(Point(values, ensemble, (number, *fixed)))
+    if not found:
+        raise InvalidArgumentError(f"grid is {grid!r}; it holds no candidate")
+    return found
+
+
+def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
+    if not isinstance(grid, Mapping):
+        raise InvalidTypeError(f"grid is {grid!r}; expected a mapping of names to lists of values, or a list of such")
+    known = [*model.get_params(deep=False), *NETWORK, *_SAME]
+    lists: dict[str, list[Any]] = {}
+    for name, values in grid.items():
+        if name not in known:
+            raise InvalidArgumentError(
+                f"grid has {name!r}{meant(str(name), known)}; it may have {', '.join(sorted(known))}"
+            )
+        lists[name] = _values(values)
+        if not lists[name]:
+            raise InvalidArgumentError(f"grid[{name!r}] is {values!r}; expected at least one value")
+    for name, other in _SAME.items():
+        if name in lists and other in lists:
+            raise InvalidArgumentError(f"grid has {name!r} and {other!r}, which are the same; give one of them")
+    return lists
+
+
+def _values(values: object) -> list[Any]:
+    """A list's values; anything that is no list is the only value."""
+    if isinstance(values, np.ndarray):
+        return values.reshape(-1).tolist()
+    return list(values) if isinstance(values, list | tuple | range) else [values]
+
+
+def _ensemble(model: BaseEstimator, values: Mapping[str, Any], known: Network) -> Any:
+    """`model` with these values, not fitted and checked; `known` is the network that they make, if it is known."""
+    params = {_SAME.get(name, name): value for name, value in values.items() if name not in NETWORK}
+    if params.get("augmentation", model.augmentation) is None and "label_action" not in values:
+        params["label_action"] = None  # it moves labels along with inputs, which stay
+    varied = {name: values[name] for name in NETWORK if name in values}
+    net = params.get("net", model.net)
+    if known is not None:
+        params["net"] = known
+    elif callable(net) and not hasattr(net, "kernel"):
+        params["net"] = net(**varied)
+    elif varied:
+        params["net"] = vary(net, **varied)
+    ensemble = clone(model).set_params(**params)
+    ensemble._check_parameters()
+    return ensemble
+
+
+def same_matrix(candidates: Sequence[Point]) -> Iterable[list[int]]:
+    """Places of the candidates that share a kernel matrix, in order."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for i, point in enumerate(candidates):
+        groups.setdefault(point.matrix, []).append(i)
+    return groups.values()
 
 
 @dataclass(frozen=True)
@@ -47,7 +276,7 @@ class Score:
         return (value, self.second) if math.isfinite(value) else (math.inf, math.inf)
 
 
-def tune(model: Any, grid: Any, X: Any, y: Any, criterion: str) -> Tuning:
+def tune(model: BaseEstimator, grid: object, X: Numbers, y: Targets, criterion: str) -> Tuning:
     """Score every candidate of the grid on X, y and fit the best; `InfiniteEnsemble.tune` says how."""
     check_choice("criterion", criterion, CRITERIA)
     candidates = points(model, grid)
@@ -112,7 +341,7 @@ def _refuse_what_has_no_part(candidates: list[Point]) -> None:
             )
 
 
-def _score(model: Any, ensemble: Any, training: Training, t: float, criterion: str) -> Score:
+def _score(model: BaseEstimator, ensemble: BaseEstimator, training: Training, t: float, criterion: str) -> Score:
     if criterion == "marginal_likelihood":
         return Score("log marginal likelihood", True, sample_evidence(training).log_density)
     found: LeaveOneOut | LabelsLeftOut = model._left_out(ensemble, training, t)

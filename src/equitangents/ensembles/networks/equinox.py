@@ -18,8 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import AnyModel, DType, InputShape, Tree
-from equitangents.ensembles.networks.foreign import ForeignNetwork, cast, named, rebuilt
-from equitangents.ensembles.networks.signatures import made, parameters
+from equitangents.ensembles.networks.foreign import ForeignNetwork, cast, made, named, parameters, rebuilt
 from equitangents.errors import NetworkError
 
 

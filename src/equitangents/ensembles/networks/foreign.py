@@ -9,7 +9,9 @@ A member's variables are a dictionary: "params", which are trained, and other co
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -23,6 +25,8 @@ from equitangents._types import AnyModel, DType, InputShape, Params, Tree
 from equitangents.errors import EquitangentsError, NetworkError
 
 TRAINED = "params"
+_IN_TRAINING = ("train", "training", "is_training")
+_IN_PREDICTION = ("deterministic", "use_running_average", "inference")
 
 
 class Variables(NamedTuple):
@@ -119,11 +123,11 @@ def _traits(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> Traits:
     return Traits(bool(jax.tree.leaves(split(variables)[1])), _reads(program.jaxpr, program.jaxpr.invars[-1]))
 
 
-def _shapes(net: ForeignNetwork, key: jax.Array, input_shape: InputShape, dtype: str) -> Any:
+def _shapes(net: ForeignNetwork, key: jax.Array, input_shape: InputShape, dtype: str) -> Tree:
     return jax.eval_shape(lambda key: net.init(key, input_shape, dtype), key)
 
 
-def _tried(net: ForeignNetwork, what: str, input_shape: InputShape, trace: Any) -> Any:
+def _tried(net: ForeignNetwork, what: str, input_shape: InputShape, trace: Callable[[], Tree]) -> Tree:
     try:
         return trace()
     except EquitangentsError:
@@ -142,3 +146,29 @@ def _reads(jaxpr: Any, variable: Any) -> bool:
         if needed.intersection(equation.outvars):
             needed.update(v for v in equation.invars if not hasattr(v, "val"))
     return variable in needed
+
+
+def parameters(function: Callable[..., Any]) -> frozenset[str]:
+    """The names of a function's parameters, of a class those of its constructor; of one that cannot be read, none."""
+    try:
+        if isinstance(function, type):
+            function = function.__init__  # type: ignore[misc]
+        return frozenset(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return frozenset()
+
+
+def mode(names: frozenset[str], *, training: bool) -> dict[str, bool]:
+    """The keywords among `names` that tell a module whether it is trained."""
+    told = {name: training for name in _IN_TRAINING if name in names}
+    return told | {name: not training for name in _IN_PREDICTION if name in names}
+
+
+def made(factory: Callable[..., Any], key: jax.Array) -> AnyModel:
+    """What a factory makes: factory(rngs=nnx.Rngs(key)) if it has a parameter `rngs`, else factory(key)."""
+    names = parameters(factory)
+    if "rngs" in names:
+        from flax import nnx
+
+        return factory(rngs=nnx.Rngs(key))
+    return factory(key=key) if "key" in names else factory(key)

@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import AnyModel, DType, InputShape, Tree
-from equitangents.ensembles.networks.foreign import ForeignNetwork, cast
-from equitangents.ensembles.networks.signatures import mode, parameters
+from equitangents.ensembles.networks.foreign import ForeignNetwork, cast, mode, parameters
 
 
 @final

@@ -17,8 +17,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from equitangents._types import AnyModel, DType, InputShape, Tree
-from equitangents.ensembles.networks.foreign import ForeignNetwork, cast, named, rebuilt
-from equitangents.ensembles.networks.signatures import made, mode, parameters
+from equitangents.ensembles.networks.foreign import ForeignNetwork, cast, made, mode, named, parameters, rebuilt
 
 _OWN_STREAM = 2**31 - 1  # folded into the key of the step, for modules whose __call__ takes rngs
 

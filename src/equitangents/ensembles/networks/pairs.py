@@ -18,8 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import AnyModel, DType, InputShape, Tree
-from equitangents.ensembles.networks.foreign import ForeignNetwork, Variables, cast
-from equitangents.ensembles.networks.signatures import mode, parameters
+from equitangents.ensembles.networks.foreign import ForeignNetwork, Variables, cast, mode, parameters
 from equitangents.errors import NetworkError
 
 _STATE = "state"

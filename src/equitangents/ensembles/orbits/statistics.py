@@ -7,23 +7,26 @@ elements, it gives every statistic of a finite ensemble, and how much that varie
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
-from equitangents._types import Numbers
-from equitangents.actions import Action, check_finite_group
-from equitangents.ensembles.fields.rows import FieldRows, field_rows
-from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
+from equitangents._types import AnyModel, Key, Numbers, Targets, Times
+from equitangents.actions import Action, as_action, check_finite_group
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.named import ActionLike
+from equitangents.ensembles.estimator import one_time
+from equitangents.ensembles.fields.targets import FieldRows, field_rows
+from equitangents.ensembles.orbits.law import OrbitLaw, orbit_law
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups.group_maps import GroupMap
-from equitangents.inference.dynamics import as_times
+from equitangents.groups.group_maps import FiniteGroupMap, GroupMap
 from equitangents.metrics import on_orbits as orbit_measures
 from equitangents.validation import check_same_length, check_whole
 
@@ -48,7 +51,7 @@ class OrbitMeasures:
     """
 
     identity: int
-    output_action: Any = None
+    output_action: FiniteGroupMap | None = None
     truth: np.ndarray | None = None
     fields: FieldRows | None = None
 
@@ -219,51 +222,6 @@ class OrbitStatistics:
         return "\n".join([head, *parts])
 
 
-def orbit_statistics(
-    ensemble: Any,
-    action: Action,
-    x: Numbers,
-    members: Sequence[int],
-    *,
-    time: Any,
-    truth: np.ndarray | None,
-    output_action: GroupMap | None,
-    draws: int,
-    seed: Any,
-    confidence: float,
-    over_inputs: str,
-) -> OrbitStatistics:
-    """The statistics of a fitted regression ensemble; `InfiniteEnsemble.orbit_statistics` says what arguments are."""
-    sizes = _check_members(members)
-    time = check_time(ensemble, time)
-    check_choice("over_inputs", over_inputs, tuple(OVER_INPUTS))
-    measures = check_measures(action, output_action, x, truth, confidence, field_rows(ensemble))
-    law = orbit_law(ensemble, action, x, draws=draws, key=seed, time=time)
-    statistics = {
-        name: OrbitStatistic(
-            NAMES[name],
-            sizes,
-            np.stack([measures.of_ensembles(name, law, m) for m in sizes]),
-            confidence,
-            _CENTRES[name],
-            over_inputs,
-            measures.bounds(name, action.group.order),
-        )
-        for name in measures.available
-    }
-    return OrbitStatistics(
-        statistics["rsd"],
-        statistics["osp"],
-        statistics["equivariance_error"],
-        statistics.get("error"),
-        members=sizes,
-        order=action.group.order,
-        inputs=law.mean.shape[0],
-        draws=law.draws,
-        time=time,
-    )
-
-
 def check_measures(
     action: Action | None,
     output_action: GroupMap | None,
@@ -289,18 +247,16 @@ def check_measures(
         check_same_length("x", x, "y", truth)
     if fields is not None:
         output_action = fields.acting(output_action)
-    return OrbitMeasures(action.group.identity, output_action, truth, fields)
+    return OrbitMeasures(action.group.identity, cast(FiniteGroupMap | None, output_action), truth, fields)
 
 
-def check_time(ensemble: Any, time: Any) -> float:
+def check_time(ensemble: AnyModel, time: Times | None) -> float:
     """One training time; None: the ensemble's own."""
-    times, single = as_times(getattr(ensemble, "time", math.inf) if time is None else time)
-    if not single:
-        raise InvalidArgumentError(f"time has shape {times.shape}; orbit statistics are those of one time")
-    return float(times[0])
+    own = getattr(ensemble, "time", math.inf) if time is None else time
+    return one_time(own, "orbit statistics are those of one time")
 
 
-def _check_members(members: Any) -> tuple[int, ...]:
+def _check_members(members: int | Sequence[int]) -> tuple[int, ...]:
     if isinstance(members, int | np.integer):
         members = [members]
     try:
@@ -342,3 +298,80 @@ def quantile_interval(values: np.ndarray, q: float, confidence: float) -> tuple[
     n, tail = len(ordered), (1 - confidence) / 2
     low, high = scipy.stats.binom.ppf([tail, 1 - tail], n, q).astype(int)
     return float(ordered[np.clip(low - 1, 0, n - 1)]), float(ordered[np.clip(high, 0, n - 1)])
+
+
+class OrbitQuestions:
+    """`orbit_statistics` of an ensemble that says what is measured."""
+
+    def orbit_statistics(
+        self,
+        action: ActionLike,
+        x: Numbers,
+        members: Sequence[int] = (1, 10, 100),
+        time: Times | None = None,
+        *,
+        y: Numbers | None = None,
+        output_action: GroupAction | None = None,
+        draws: int = 1000,
+        seed: Key = 0,
+        confidence: float = 0.95,
+        over_inputs: str = "mean",
+    ) -> OrbitStatistics:
+        """What to expect of ensembles of M networks on the orbits of x, from GP(μ_t, Σ_t/M).
+
+        Args:
+            action: ρ_X on inputs, of any group, or its name; it need not be the augmentation.
+            x: inputs (n, …).
+            members: ensemble sizes M.
+            time: one training time; None: the constructor's.
+            y: targets (n,) or (n, outputs), for the error at x; for classifiers labels (n,), and the error is the
+                share of wrong classes.
+            output_action: ρ_Y on outputs (n, outputs), of the same group; outputs are then carried back by ρ_Y(g)⁻¹
+                before the relative orbit std and the predicted class are taken. None: outputs should be invariant. Of
+                fields it acts on (n, *positions, outputs), and the predicted class is one at each position.
+            draws: how many ensembles are drawn.
+            seed: a whole number or a jax.random key.
+            confidence: of all intervals.
+            over_inputs: "mean", "median" or "max": how an ensemble's values on all inputs are summarised. Relative
+                measures of single inputs are large where outputs are near zero, and dominate a mean.
+
+        Returns:
+            relative orbit std, orbit same predictions (of the argmax, or of the sign of a single output), equivariance
+            error and error, each with its distribution across ensembles. See `OrbitStatistics`.
+
+        Source: arXiv 2403.03103, section 4: the mean of M networks has covariance Σ_t/M.
+        """
+        ensemble, x, truth = self._orbit_question(x, y)
+        chosen: Action = as_action("action", action, np.shape(x))
+        sizes = _check_members(members)
+        t = check_time(ensemble, time)
+        check_choice("over_inputs", over_inputs, tuple(OVER_INPUTS))
+        measures = check_measures(chosen, output_action, x, truth, confidence, field_rows(ensemble))
+        law = orbit_law(ensemble, chosen, x, draws=draws, key=seed, time=t)
+        found = {
+            name: OrbitStatistic(
+                NAMES[name],
+                sizes,
+                np.stack([measures.of_ensembles(name, law, m) for m in sizes]),
+                confidence,
+                _CENTRES[name],
+                over_inputs,
+                measures.bounds(name, chosen.group.order),
+            )
+            for name in measures.available
+        }
+        return OrbitStatistics(
+            found["rsd"],
+            found["osp"],
+            found["equivariance_error"],
+            found.get("error"),
+            members=sizes,
+            order=chosen.group.order,
+            inputs=len(law.mean),
+            draws=law.draws,
+            time=t,
+        )
+
+    @abstractmethod
+    def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[AnyModel, np.ndarray, np.ndarray | None]:
+        """(the ensemble whose outputs are measured, x, what is true or None), checked."""

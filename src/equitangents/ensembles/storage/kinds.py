@@ -201,25 +201,26 @@ _TABLE = {
         "smallest real; scale real; name text",
     },
     "ensembles": {
-        "deep.classifier:DeepEnsembleClassifier": _DEEP,
-        "deep.regressor:DeepEnsemble": _DEEP,
+        "deep.estimators:DeepEnsembleClassifier": _DEEP,
+        "deep.estimators:DeepEnsemble": _DEEP,
         "deep.records:Checkpoints": "folder none|path; every int",
         "deep.records:Training": "optimizer text; learning_rate real; epochs int; batch_size none|int; momentum real; "
         "loss none|text",
-        "fields.action:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
-        "fields.invariance:KernelSymmetry": "together real; apart real; tolerance real",
+        "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
+        "fields.kernel:KernelSymmetry": "together real; apart real; tolerance real",
         "fields.kernel:FieldKernel": "net Network",
-        "fields.matrix:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}; strip int",
+        "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}; strip int",
         "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",
         "fields.targets:Positions": "shape (int); turning bool",
-        "fields.turning:TurningField": "net Network",
+        "fields.kernel:PointAverage": "base Network; action PointAction",
+        "fields.kernel:TurningField": "net Network",
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
         "calibrate? bool; temperature_? none|real",
         "infinite.field_source:FieldSource": "kernel FieldKernel; augmentation Augmentation; "
         "label_action Augmentation; x numbers; y floats; positions ensembles.fields.targets:Positions",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
         "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
-        "infinite.means_at_a_time:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
+        "infinite.saving:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
         "standardisation? none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
         "samples ensembles.infinite.problem:Samples; residual real; seconds real",
@@ -228,8 +229,6 @@ _TABLE = {
         "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points? int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.infinite.training_problem:Training",
-        "infinite.rows:PointAverage": "base Network; action PointAction",
-        "infinite.solved_problem:SolvedProcess": "problem SolvedProblem",
         "infinite.solved_problem:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
         "solver Solver; prior none|SymmetricMatrix; scale none|floats; kernels none|Kernels; _solutions? {Solution}",
         "infinite.training_problem:Training": _TRAINING,
@@ -242,8 +241,8 @@ _TABLE = {
         "training.variations:ZeroOutput": "",
     },
     "torch": {
-        "classifier:EnsembleClassifier": _TORCH,
-        "regressor:Ensemble": _TORCH,
+        "estimators:EnsembleClassifier": _TORCH,
+        "estimators:Ensemble": _TORCH,
     },
     "solvers": {
         "cholesky:Cholesky": "precision none|text; tolerance real",
@@ -288,6 +287,12 @@ _TABLE = {
 RENAMED = {
     f"{PACKAGE}.{old}": f"{PACKAGE}.{new}"
     for old, new in {
+        "ensembles.fields.action:PointAction": "ensembles.fields.points:PointAction",
+        "ensembles.fields.invariance:KernelSymmetry": "ensembles.fields.kernel:KernelSymmetry",
+        "ensembles.fields.matrix:FieldMatrix": "ensembles.fields.kernel:FieldMatrix",
+        "ensembles.fields.turning:TurningField": "ensembles.fields.kernel:TurningField",
+        "ensembles.infinite.means_at_a_time:MeansAtATime": "ensembles.infinite.saving:MeansAtATime",
+        "ensembles.infinite.rows:PointAverage": "ensembles.fields.kernel:PointAverage",
         "ensembles.infinite.solvers:Training": "ensembles.infinite.training_problem:Training",
         "ensembles.infinite.point_training:PointTraining": "ensembles.infinite.training_problem:Training",
         "ensembles.infinite.point_training:FieldSource": "ensembles.infinite.field_source:FieldSource",

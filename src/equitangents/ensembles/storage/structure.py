@@ -16,8 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents.ensembles.storage.attribute_types import check_of
-from equitangents.ensembles.storage.fits import fits
+from equitangents.ensembles.storage.checks import check_of, fits
 from equitangents.ensembles.storage.kinds import RENAMED, UNWRAPPED, Kind, kinds, name_of
 from equitangents.errors import EquitangentsError, InvalidTypeError
 

@@ -12,11 +12,11 @@ import os
 import shutil
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def check_suffix(path: Place) -> None:
         raise InvalidArgumentError(f"path is {str(path)!r}; expected a name that ends in .npy, .npz or .zarr")
 
 
-def files_of(path: Place, arrays: Any) -> dict[str, Place]:
+def files_of(path: Place, arrays: Collection[str]) -> dict[str, Place]:
     """The files that will be written, by array; of .npz and .zarr one for all of them."""
     if path.suffix != ".npy":
         return {"": path}
@@ -164,12 +164,14 @@ def _about(parts: Parts, name: str) -> dict[str, Any]:
     return {"record": {key: value for key, value in parts.record.items() if key != "rows"}, "array": name}
 
 
-def _write_npy(file: Any, name: str, parts: Parts, arrays: dict[str, tuple[int, ...]], labels: Any) -> None:
-    dtype = labels.dtype if name == "label" else np.dtype(np.float64)
+def _write_npy(
+    file: IO[bytes], name: str, parts: Parts, arrays: dict[str, tuple[int, ...]], labels: np.ndarray | None
+) -> None:
+    dtype = labels.dtype if labels is not None and name == "label" else np.dtype(np.float64)
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False}
     np.lib.format.write_array_header_2_0(file, {**header, "shape": (parts.count, *arrays[name])})
     for values in _blocks(parts):
-        block = labels[np.argmax(values["mean"], axis=-1)] if name == "label" else values[name]
+        block = labels[np.argmax(values["mean"], axis=-1)] if labels is not None and name == "label" else values[name]
         file.write(np.ascontiguousarray(block, dtype).tobytes())
 
 

@@ -12,17 +12,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents._types import Network, Times
+from equitangents._types import AnyModel, Network, Times
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.deep.predictions import Classification, Regression
+from equitangents.ensembles.estimator import one_time
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
-from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles.infinite.saving import MeansAtATime
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.inference.dynamics import as_times
 from equitangents.tiles.place import local
 
 CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
@@ -67,7 +67,7 @@ def predictor(model: object, time: Times | None, return_std: bool, net: Network)
             f"model is {model!r}; expected a fitted infinite ensemble, or the folder of a saved one; or a "
             "fitted ensemble of finite networks"
         )
-    asked = _one_time(facts["time"] if time is None else time)
+    asked = one_time(facts["time"] if time is None else time, "predictions are written at one time")
     grid = tuple(facts["positions"])
     shape = grid if facts["outputs"] is None else (*grid, facts["outputs"])
     arrays: dict[str, tuple[int, ...]] = {"mean": shape}
@@ -153,7 +153,7 @@ def _from_coefficients(means: MeansAtATime, shape: tuple[int, ...]) -> Callable[
     return lambda x: {"mean": means(x).reshape(len(x), *shape)}
 
 
-def _from_everything(ensemble: Any, time: float, std: bool) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+def _from_everything(ensemble: AnyModel, time: float, std: bool) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
     regression = ensemble.ensemble_ if isinstance(ensemble, InfiniteEnsembleClassifier) else ensemble
 
     def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
@@ -166,10 +166,3 @@ def _from_everything(ensemble: Any, time: float, std: bool) -> Callable[[np.ndar
         return found
 
     return outputs
-
-
-def _one_time(time: Any) -> float:
-    times, single = as_times(time)
-    if not single:
-        raise InvalidArgumentError(f"time has shape {times.shape}; predictions are written at one time")
-    return float(times[0])

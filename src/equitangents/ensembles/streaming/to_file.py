@@ -7,11 +7,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from time import monotonic, sleep
-from typing import Any
 
 import numpy as np
 
-from equitangents._types import FileName, Network, Numbers
+from equitangents._types import AnyModel, ArrayLike, FileName, Network, Numbers
 from equitangents._version import __version__
 from equitangents.claims import part
 from equitangents.ensembles.streaming.formats import (
@@ -47,7 +46,7 @@ _PATIENCE, _PAUSE = 60.0, 0.1  # seconds to wait for another process that makes 
 
 
 def predict_to_file(
-    model: Any,
+    model: AnyModel,
     x: Numbers,
     path: FileName,
     *,
@@ -127,16 +126,16 @@ def predict_to_file(
     return given
 
 
-def _checked(x: Any, asked: Predictor) -> Any:
+def _checked(x: Numbers, asked: Predictor) -> ArrayLike:
     """x as an array whose rows can be read, of the shape that the model takes."""
-    x = opened("x", x)
-    shape, flat = tuple(x.shape[1:]), (int(np.prod(asked.sample_shape)),)
+    found: ArrayLike = opened("x", x)
+    shape, flat = tuple(found.shape[1:]), (int(np.prod(asked.sample_shape)),)
     if shape not in (asked.sample_shape, flat):
         raise ShapeError(f"x has inputs of shape {shape}; the model was fitted to inputs of shape {asked.sample_shape}")
-    return x
+    return found
 
 
-def _parts(out: Place, x: Any, asked: Predictor, rows: int | None) -> Parts:
+def _parts(out: Place, x: ArrayLike, asked: Predictor, rows: int | None) -> Parts:
     """Where chunks are kept, and what they are of; the inputs are read once, and checked."""
     rows_of_all = sum(int(np.prod(shape)) for shape in asked.arrays.values()) * x.shape[0]
     _check_free(out, 8 * rows_of_all)
@@ -156,11 +155,11 @@ def _parts(out: Place, x: Any, asked: Predictor, rows: int | None) -> Parts:
     return Parts(out.with_name(f"{out.name}.parts"), count, rows, asked.arrays, record)
 
 
-def _digest(x: Any, dtype: np.dtype) -> str:
+def _digest(x: ArrayLike, dtype: np.dtype) -> str:
     return row_digests("x", x, dtype, (x.shape[0],))[0]
 
 
-def _predict(parts: Parts, mine: list[int], x: Any, asked: Predictor, told: bool | Told | None) -> None:
+def _predict(parts: Parts, mine: list[int], x: ArrayLike, asked: Predictor, told: bool | Told | None) -> None:
     waiting = [chunk for chunk in mine if not parts.is_there(chunk)]
     counted = Progress(len(mine) - len(waiting), len(mine), told, "predict", "chunks")
     for chunk in waiting:
@@ -168,7 +167,7 @@ def _predict(parts: Parts, mine: list[int], x: Any, asked: Predictor, told: bool
         counted.add(1, 1)
 
 
-def _predict_chunk(parts: Parts, chunk: int, x: Any, asked: Predictor) -> None:
+def _predict_chunk(parts: Parts, chunk: int, x: ArrayLike, asked: Predictor) -> None:
     span = parts.span(chunk)
     rows = np.ascontiguousarray(part("x", x, span), asked.dtype).reshape(-1, *asked.sample_shape)
     try:
@@ -184,7 +183,9 @@ def _predict_chunk(parts: Parts, chunk: int, x: Any, asked: Predictor) -> None:
     parts.write(chunk, values)
 
 
-def _finish(out: Place, parts: Parts, x: Any, asked: Predictor, shard: tuple[int, int] | None, force: bool) -> None:
+def _finish(
+    out: Place, parts: Parts, x: ArrayLike, asked: Predictor, shard: tuple[int, int] | None, force: bool
+) -> None:
     """Make the file if all chunks are there, also those of other processes."""
     parts.check()
     missing = sum(not parts.is_there(chunk) for chunk in parts.chunks)

@@ -10,19 +10,17 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
-from equitangents._types import AnyModel, InputShape, Network, Numbers, Params, Targets, Tree
+from equitangents._types import AnyModel, InputShape, Network, Params, Targets, Tree
 from equitangents.actions.named import ActionLike
+from equitangents.ensembles.estimator import check_network
 from equitangents.ensembles.fields.targets import Positions, output_positions
-from equitangents.ensembles.inputs import check_network
 from equitangents.ensembles.networks import ForeignNetwork, as_network, traits
 from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
+from equitangents.ensembles.training.descent import check_optimizer, resolve_batch_size
 from equitangents.ensembles.training.fingerprint import job_fingerprint
-from equitangents.ensembles.training.footprint import tree_bytes
 from equitangents.ensembles.training.jobs import Ensemble, Prepared, Task, check_room, variation_of
-from equitangents.ensembles.training.network_job import NetworkJob
-from equitangents.ensembles.training.optimizers import check_optimizer, resolve_batch_size
-from equitangents.ensembles.training.plan import Plan, Workers, make_plan, worker_count, working_bytes
+from equitangents.ensembles.training.network_job import NetworkJob, evaluate, outputs, rows_at_once
+from equitangents.ensembles.training.plan import Plan, Workers, make_plan, tree_bytes, worker_count, working_bytes
 from equitangents.ensembles.training.recipe import Members, Recipe
 from equitangents.ensembles.training.settings import check_settings
 from equitangents.errors import NetworkError
@@ -91,7 +89,7 @@ class JaxBackend:
         net, params = as_network(estimator.net), jax.tree.map(lambda a: a[i], estimator.params_)
         return net.member(params) if isinstance(net, ForeignNetwork) else (net, params)
 
-    def ends_on(self, estimator: Ensemble, x: Numbers, y: Targets) -> Positions | None:
+    def ends_on(self, estimator: Ensemble, x: np.ndarray, y: Targets) -> Positions | None:
         """The positions that networks of this package end on, or those of y."""
         net = as_network(estimator.net)
         if isinstance(net, Sequential) or np.ndim(y) < 3:

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.ensembles.training.network_job import NetworkJob
 from equitangents.ensembles.training.recipe import Own, run_epochs
 from equitangents.errors import InvalidArgumentError
@@ -18,7 +19,7 @@ from equitangents.errors import InvalidArgumentError
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
-def array_digest(*arrays: Any) -> str:
+def array_digest(*arrays: ArrayLike) -> str:
     """A digest of shapes, types and values."""
     digest = hashlib.sha256()
     for array in arrays:

@@ -14,14 +14,11 @@ from equitangents.actions import as_action
 from equitangents.actions.named import ActionLike
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements
 from equitangents.ensembles.fields.targets import Positions
-from equitangents.ensembles.training.alone import Assignment, train_alone
-from equitangents.ensembles.training.augmentation import Augmented, augment
-from equitangents.ensembles.training.loop import Schedule
+from equitangents.ensembles.training.batches import Augmented, augment
 from equitangents.ensembles.training.plan import Plan, device_bytes, on_cpu
-from equitangents.ensembles.training.run import Job
+from equitangents.ensembles.training.run import Job, Schedule
 from equitangents.ensembles.training.settings import HasSettings, check_actions, check_record
-from equitangents.ensembles.training.spread import train_in_pieces, train_spread
-from equitangents.ensembles.training.trained import Trained
+from equitangents.ensembles.training.spread import Assignment, Trained, train_alone, train_in_pieces, train_spread
 from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.memory import check_memory
@@ -85,7 +82,7 @@ class Backend(Protocol):
     def member(self, estimator: Ensemble, i: int) -> AnyModel:
         """One member as its library has it."""
 
-    def ends_on(self, estimator: Ensemble, x: Numbers, y: Targets) -> Positions | None:
+    def ends_on(self, estimator: Ensemble, x: np.ndarray, y: Targets) -> Positions | None:
         """The positions that networks end on, for targets that are fields; None for others."""
 
     def variables(self, estimator: Ensemble) -> Tree:

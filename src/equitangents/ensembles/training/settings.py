@@ -13,7 +13,7 @@ from equitangents._types import AnyAction, ArrayLike
 from equitangents.actions.group_action import GroupAction, is_infinite
 from equitangents.actions.remedies import flattened
 from equitangents.actions.subset import Augmentation, whole_action
-from equitangents.ensembles.training.losses import LOSSES
+from equitangents.ensembles.training.descent import LOSSES
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.scale.executors import check_spread
 from equitangents.validation import check_whole
@@ -30,8 +30,6 @@ class HasSettings(Protocol):
     augmentation: AnyAction
     label_action: AnyAction
     augmentation_mode: str
-    learning_rate: float
-    momentum: float
     seed: int
     dtype: str
     members_per_chunk: int | None
@@ -41,8 +39,10 @@ class HasSettings(Protocol):
     executor: ExecutorLike | None
     callback: Callable[[int, Any], None] | None
     progress: bool
-    optimizer: Any  # of the backend's library
-    loss: Any  # this and those below are entries of records of `DeepEnsemble`, and attributes elsewhere
+    optimizer: Any  # of the backend's library; this and those below are entries of records, or attributes
+    learning_rate: Any
+    momentum: Any
+    loss: Any
     epochs: Any
     batch_size: Any
     checkpoint_dir: Any

@@ -1,24 +1,132 @@
-"""Members trained by several processes or machines: each chunk of members is one piece of work, whoever takes it.
+"""Members trained to the end: in one process, from their last checkpoint if there is one, or by several machines.
 
-A chunk is trained by one program in one place of it, so that the result is that of one machine, bit for bit. The
-members of a worker that dies are trained again, from their last checkpoint if there are checkpoints.
+Each chunk of members is one piece of work, whoever takes it, trained by one program in one place of it, so that the
+result is that of one machine, bit for bit. The members of a worker that dies are trained again, from their last
+checkpoint if there are checkpoints.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+
+import jax
+import numpy as np
 
 from equitangents._protocols import ExecutorLike
-from equitangents.ensembles.training.alone import Assignment, train_alone
-from equitangents.ensembles.training.checkpoints import check_unused
-from equitangents.ensembles.training.trained import Trained, joined
+from equitangents._types import Numbers, Params, Tree
+from equitangents.ensembles.training.checkpoints import CheckpointStore, check_unused, run_directory
+from equitangents.ensembles.training.fingerprint import record_fingerprint
+from equitangents.ensembles.training.plan import Plan
+from equitangents.ensembles.training.run import Job, Pool, Run, Schedule, Snapshot, train
+from equitangents.errors import InvalidArgumentError
 from equitangents.scale.executors import Tasks, opened, spread
 from equitangents.scale.progress import Progress
 
 Piece = tuple[int, int]  # the first member of a part of the run, and how many there are
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Parameters and starts stacked over members, losses (epochs, members), outputs recorded at some epochs.
+
+    `chunk`: members that shared a call.
+    """
+
+    params: Params
+    start: Tree
+    history: np.ndarray
+    recorded: dict[str, np.ndarray]
+    recorded_epochs: list[int]
+    chunk: int
+
+
+def trained(run: Run) -> Trained:
+    """What a run that came to its end leaves."""
+    return Trained(run.params(), run.start(), run.history, run.recorded, run.recorded_epochs, run.chunk)
+
+
+def joined(parts: Sequence[Trained]) -> Trained:
+    """The members of all parts, in order."""
+    first = parts[0]
+    stacked = lambda *leaves: np.concatenate(leaves)
+    names = first.recorded
+    return Trained(
+        jax.tree.map(stacked, *(part.params for part in parts)),
+        jax.tree.map(stacked, *(part.start for part in parts)),
+        np.concatenate([part.history for part in parts], axis=1),
+        {name: np.concatenate([part.recorded[name] for part in parts], axis=1) for name in names},
+        first.recorded_epochs,
+        first.chunk,
+    )
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Members to be trained: the job and how it is spread, what is recorded and when, and where checkpoints are.
+
+    `inputs` turns what a callback gives as X into the array that networks take.
+    """
+
+    job: Job
+    plan: Plan
+    fingerprint: dict[str, str]
+    schedule: Schedule
+    sets: dict[str, np.ndarray]
+    folder: Path | None
+    resume: bool
+    progress: bool = False
+    inputs: Callable[[Numbers], np.ndarray] = np.asarray
+
+    def of(self, first: int, members: int) -> Assignment:
+        """The assignment for some of the members."""
+        return replace(self, job=self.job.of(first, members))
+
+
+def train_alone(assignment: Assignment) -> Trained:
+    """Train the members to the end of the schedule, in this process."""
+    job, plan, schedule, sets = assignment.job, assignment.plan, assignment.schedule, assignment.sets
+    store, snapshot = None, None
+    if assignment.folder is not None:
+        directory = run_directory(assignment.folder, job.first, job.members)
+        store = CheckpointStore(directory, assignment.fingerprint | record_fingerprint(sets))
+    try:
+        if store is not None:
+            found = store.latest(resume=assignment.resume)
+            if found is not None:
+                snapshot, plan = found[0], Plan(**found[1])
+                _check_progress(snapshot, schedule)
+            if snapshot is None or snapshot.epoch < schedule.epochs:
+                store.check_writable()
+        with job.workers() as workers:
+            run = Run(job.in_blocks(plan.rows), plan, workers, record=sets, snapshot=snapshot)
+            save = None if store is None else partial(_save, run, plan, store, workers)
+            train(run, schedule, inputs=assignment.inputs, save=save, progress=assignment.progress)
+            return trained(run)
+    finally:
+        if store is not None:
+            store.close()
+
+
+def _save(run: Run, plan: Plan, store: CheckpointStore, workers: Pool) -> None:
+    """Write a checkpoint, in a thread, so that an interrupt of the main one waits for it."""
+    workers.map(lambda snapshot: store.write(snapshot, plan.as_dict()), [run.snapshot()])
+
+
+def _check_progress(snapshot: Snapshot, schedule: Schedule) -> None:
+    if snapshot.epoch > schedule.epochs:
+        raise InvalidArgumentError(
+            f"epochs is {schedule.epochs}, but the checkpoint is of epoch {snapshot.epoch}; expected at least that"
+        )
+    passed = [e for e in schedule.record_at if e < snapshot.epoch]
+    if [e for e in snapshot.recorded_epochs if e < snapshot.epoch] != passed:
+        raise InvalidArgumentError(
+            f"record_at asks for epochs {passed} up to the checkpoint's {snapshot.epoch}; "
+            f"it has recorded {snapshot.recorded_epochs}"
+        )
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ def _self_angle(q: ArrayLike) -> ArrayLike:
 class Erf(Traits):
     """The dual of the error function: the arcsine kernel."""
 
+    odd: ClassVar[bool] = True
     linear_at_zero: ClassVar[bool] = True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:

@@ -108,6 +108,18 @@ def nearest_axis(s: ArrayLike, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> Ar
     return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
 
 
+def sure_of(s: ArrayLike, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
+    """s = sin²(θ/2), 0 or 1 where rounding of d and of the variances could have made it of these."""
+    m = nearest_axis(s, d, q1, q2)
+    return jnp.where(s <= 0.5, m, 1 - m)
+
+
+def rescaled(d: ArrayLike, q1: ArrayLike, q2: ArrayLike, t1: ArrayLike, t2: ArrayLike) -> ArrayLike:
+    """The squared distance 4 √(q1 q2) s + (√q1 - √q2)² of t1·u and t2·v from that of u and v."""
+    s, r, _ = half_angle(d, q1, q2)
+    return 4 * (t1 * t2) * r * sure_of(s, d, q1, q2) + root_gap(t1 * t1 * q1, t2 * t2 * q2)
+
+
 def nearest_axis_of(s: ArrayLike, r: ArrayLike) -> ArrayLike:
     """min(s, 1 - s) for s from a covariance, which has the rounding errors of 1; 0 where these could have made it."""
     m = jnp.where(s <= 0.5, s, 1 - s)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, safe_sqrt
+from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, safe_sqrt, sure_of
 from equitangents.kernels.duals.traits import Traits
 
 
@@ -16,16 +16,25 @@ from equitangents.kernels.duals.traits import Traits
 class Normalised(Traits):
     """(x - mean over channels) / √(variance over channels + eps), of infinitely many channels."""
 
+    odd: ClassVar[bool] = True
     curved: ClassVar[bool] = False
     eps: float = 1e-12
 
-    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """(α1 - α2)² + 4 α1 α2 sin²(θ/2) with α² = q/(q + ε), and 1/√((q1 + ε)(q2 + ε))."""
+    def pair(
+        self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike, units: tuple[Any, Any] | None = None
+    ) -> tuple[ArrayLike, ArrayLike]:
+        """(α1 - α2)² + 4 α1 α2 sin²(θ/2) with α² = q/(q + ε), and 1/√((q1 + ε)(q2 + ε)).
+
+        Of fields in `units` t, of which ε/t² is added to the variances: normalised, these are in no unit any more.
+        """
         s, _, _ = half_angle(d, q1, q2)
-        a1, a2 = (safe_sqrt(q / (q + self.eps)) for q in (q1, q2))
+        if units is not None:
+            s = sure_of(s, d, q1, q2)
+        e1, e2 = (self.eps, self.eps) if units is None else (self.eps / t**2 for t in units)
+        a1, a2 = (safe_sqrt(q / (q + e)) for q, e in ((q1, e1), (q2, e2)))
         total = jnp.where(a1 + a2 > 0, a1 + a2, 1)
-        gap = self.eps * (q1 - q2) / ((q1 + self.eps) * (q2 + self.eps)) / total
-        return gap**2 + 4 * a1 * a2 * s, self._factor(q1) * self._factor(q2)
+        gap = ((q1 - q2) * e2 + q2 * (e2 - e1)) / ((q1 + e1) * (q2 + e2)) / total
+        return gap**2 + 4 * a1 * a2 * s, 1 / jnp.sqrt(q1 + e1) * (1 / jnp.sqrt(q2 + e2))
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Correlation α1 α2 cos θ, from the covariance itself, and what Θ is multiplied by."""

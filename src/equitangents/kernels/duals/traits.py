@@ -13,6 +13,7 @@ class Traits:
 
     bent: ClassVar[bool] = False  # a kink or a jump at zero
     curved: ClassVar[bool] = True  # smooth, and more than a scaling: what a kink behind it makes ill-conditioned
+    odd: ClassVar[bool] = False  # φ(-x) = -φ(x)
     linear_at_zero: ClassVar[bool] = False  # zero at zero, and linear near it up to what does not matter there
     no_ntk: ClassVar[str | None] = None  # why there is no tangent kernel
 

@@ -37,6 +37,7 @@ def _products(k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, Ar
 class Sin(Traits):
     """The dual of the sine, in closed form."""
 
+    odd: ClassVar[bool] = True
     linear_at_zero: ClassVar[bool] = True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:

@@ -56,20 +56,32 @@ def compute(program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
             nngp, ntk, told = by_scale.all_pairs(law_of(program), _ways(program, chosen), chosen, *arrays)
             notes = (*notes, *told)
-            if _keeps_precision(chosen, program, arrays[0]):
-                nngp, ntk, mended = near_axis.mend(program, *arrays, nngp, ntk)
+            doubt = _doubt(chosen, program, arrays[0])
+            if doubt is not None:
+                nngp, ntk, mended = near_axis.mend(doubt, partial(_of_pairs, program), *arrays, nngp, ntk)
                 if mended:
-                    notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs in numbers of 106 bits")
+                    how = "by the reference engine" if doubt.steps is None else "in numbers of 106 bits"
+                    notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs {how}")
         if any(isinstance(x, jax.Array) for x in (x1, x2)):
             nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
     return Kernels(nngp, ntk, engine=chosen.name, form=form, notes=notes)
 
 
-def _keeps_precision(engine: Engine, program: Program, x: np.ndarray) -> bool:
-    """Whether small angles may be lost: a kink reads them without units, and no higher precision is at work."""
-    if near_axis.bent_steps(program) is None:
-        return False
-    return engine.computed_in(program, x.shape[-1], x.dtype.name) == x.dtype.name
+def _doubt(engine: Engine, program: Program, x: np.ndarray) -> near_axis.Doubt | None:
+    """Of which pairs small angles may be lost: a kink reads them without units, and no higher precision is at work."""
+    doubt = near_axis.doubt_of(program, engine.leaves_units)
+    higher = doubt is not None and engine.computed_in(program, x.shape[-1], x.dtype.name) != x.dtype.name
+    return None if higher else doubt
+
+
+def _of_pairs(program: Program, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK), (P,), of pairs of inputs, (P, *positions, C), by the reference engine in double precision."""
+    with precision.scope(np.float64):
+        parts = [
+            by_reference.kernels(program, *(x[n : n + 1].astype(np.float64) for x in (x1, x2))) for n in range(len(x1))
+        ]
+    nngp, ntk = (np.array([part[i][0, 0] for part in parts]) for i in range(2))
+    return nngp, ntk
 
 
 def check_memory(program: Program, engine: Engine, x1: Any, x2: Any) -> None:

@@ -5,22 +5,44 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.engines import engine_name
-from equitangents.kernels.result import Kernels
+from equitangents.kernels.program import Program
+from equitangents.kernels.result import KernelFunction, Kernels
+from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.size import check_result
+from equitangents.kernels.steerable import SteerableProgram
 from equitangents.kernels.store.folder import KernelStore
 from equitangents.kernels.store.key import kernel_key
+from equitangents.kernels.structured import StructuredProgram
 from equitangents.precision import is_traced, working_dtype
 from equitangents.tiles.grid import Grid
 
 logger = logging.getLogger("equitangents")
+
+
+AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
+
+
+@runtime_checkable
+class LoweredNetwork(KernelFunction, Protocol):
+    """A network of equitangents.nn: it lowers to a program."""
+
+    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
+        """How many leading layers come before the program, and the program."""
+
+    def lowered(self, x: ArrayLike) -> tuple[ArrayLike, AnyProgram]:
+        """The inputs that the program reads, and the program."""
+
+    def kernel_diagonal(self, x: ArrayLike) -> Kernels:
+        """The kernel of every input with itself."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +54,7 @@ class KeptKernel:
     on. The log says how many tiles were read and how many computed.
     """
 
-    net: Any  # a network of equitangents.nn: it lowers to a program
+    net: LoweredNetwork
     store: KernelStore = field(default_factory=KernelStore)
     tile: int = 250
 
@@ -40,14 +62,15 @@ class KeptKernel:
         if not hasattr(self.net, "lowered"):
             raise InvalidTypeError(f"net is {self.net!r}; expected a network of equitangents.nn")
 
-    def kernel(self, x1: Any, x2: Any = None, step: Callable[[int, int], None] = lambda done, total: None) -> Kernels:
+    def kernel(
+        self, x1: ArrayLike, x2: ArrayLike | None = None, step: Callable[[int, int], None] = lambda done, total: None
+    ) -> Kernels:
         """NNGP and NTK, (N1, N2), as `net.kernel` gives them; `step(done, total)` after every tile.
 
         Inputs whose values are not known (inside a JAX program) are computed and not kept.
         """
         if is_traced(x1) or is_traced(x2) or not len(x1) or (x2 is not None and not len(x2)):
-            kernels: Kernels = self.net.kernel(x1, x2)
-            return kernels
+            return self.net.kernel(x1, x2)
         dtype = working_dtype(x1, x2)
         check_result(x1, x2, dtype, 0)
         one = np.asarray(x1, dtype)
@@ -57,10 +80,9 @@ class KeptKernel:
             kernels = replace(kernels, nngp=jnp.asarray(kernels.nngp), ntk=jnp.asarray(kernels.ntk))
         return kernels
 
-    def kernel_diagonal(self, x: Any) -> Kernels:
+    def kernel_diagonal(self, x: ArrayLike) -> Kernels:
         """NNGP and NTK of every input with itself; too cheap to be kept."""
-        kernels: Kernels = self.net.kernel_diagonal(x)
-        return kernels
+        return self.net.kernel_diagonal(x)
 
     def _tiles(self, x1: np.ndarray, x2: np.ndarray | None, step: Callable[[int, int], None]) -> Kernels:
         columns = x1 if x2 is None else x2

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ _NAMED_BEFORE = {  # in files that earlier versions wrote, which are to be found
 VERSION = 2  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 
 
-def kernel_key(program: Any, x1: np.ndarray, x2: np.ndarray | None, engine: str) -> str:
+def kernel_key(program: object, x1: np.ndarray, x2: np.ndarray | None, engine: str) -> str:
     """The hash of the kernels of `program` between the inputs it reads, x1 and x2 (None: x1 with itself).
 
     Raises InvalidTypeError for a program that holds something without a description by content, such as a function.
@@ -30,7 +29,7 @@ def kernel_key(program: Any, x1: np.ndarray, x2: np.ndarray | None, engine: str)
     return hashlib.sha256("|".join(map(described, parts)).encode()).hexdigest()
 
 
-def described(thing: Any) -> str:
+def described(thing: object) -> str:
     """A text that is equal for equal content and for nothing else.
 
     >>> described((1, 0.5, None)), described(np.zeros(2)) == described(np.zeros(2, np.float32))

@@ -6,8 +6,10 @@ What is particular to a set of pairs (one fibre, or all pairs) is behind `Geomet
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
@@ -29,10 +31,22 @@ from equitangents.kernels.program import (
 
 
 class State(NamedTuple):
-    """What is carried (D = q1 + q2 - 2K unless said otherwise) and Θ over pairs of positions and inputs."""
+    """What is carried (D = q1 + q2 - 2K unless said otherwise) and Θ over pairs of positions and inputs.
+
+    What is carried is an array, or a tuple of them.
+    """
 
     d: Any
     theta: Any
+
+    def map(self, change: Callable[[Any], Any]) -> State:
+        """With all its arrays changed alike."""
+        return State(*jax.tree.map(change, tuple(self)))
+
+    @classmethod
+    def begin(cls, d: Any) -> State:
+        """With what is carried, and without Θ."""
+        return cls(d, jnp.zeros_like(jax.tree.leaves(d)[0]))
 
 
 class Geometry(Protocol):
@@ -80,18 +94,19 @@ def execute(
         elif isinstance(op, Dual):
             d, slope = carry.dual(op.activation, state.d, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
             state = State(d, state.theta * slope)
-            carry = carry.bent()
+            carry = carry.after(op)
         elif isinstance(op, Decouple):
             state = geometry.decouple(i, state, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
         elif isinstance(op, Parallel):
             state = _parallel(op, i, geometry, state, m1, m2, carry)
         elif isinstance(op, Standardise):
             q1, q2 = geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i])
-            f1, f2 = (1 / deviation(op, m.q[i]) for m in (m1, m2))
+            f1, f2 = (t / deviation(op, t * t * m.q[i]) for t, m in zip(carry.units(), (m1, m2), strict=True))
             # What is the same at all positions has their axis, so that it can be brought to pairs.
             f1, f2 = (jnp.broadcast_to(f, m.q[i].shape) for f, m in ((f1, m1), (f2, m2)))
             f1, f2 = geometry.first(i, f1), geometry.second(i, f2)
             state = State(carry.divided(state.d, q1, q2, f1, f2), state.theta * f1 * f2)
+            carry = carry.after(op)
         else:
             state = geometry.pool(i, op, state, m1, m2)
     return state

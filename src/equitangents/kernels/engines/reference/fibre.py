@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -73,17 +74,16 @@ class FibreGeometry:
 
     def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
         """Windowed mean; where only one of the two reads falls outside, K = 0 and D is the other's variance."""
-        d, theta = (x.reshape(op.in_shape + x.shape[1:]) for x in state)
         axes = tuple((j,) for j in range(len(op.in_shape)))
-        padded = State(pad_grid(d, op, axes), pad_grid(theta, op, axes))
+        padded = state.map(lambda x: pad_grid(x.reshape(op.in_shape + x.shape[1:]), op, axes))
         if not op.wrap and (any(op.low) or any(op.high)):
             padded = self._outside(i, op, padded, q1, q2, axes)
-        means = State(*(box_mean(x, op, axes).reshape((-1, *x.shape[len(axes) :])) for x in padded))
+        means = padded.map(lambda x: box_mean(x, op, axes).reshape((-1, *x.shape[len(axes) :])))
         if op.wrap:
             return means
         # Pairs without a second position are kept at zero, so that nothing overflows before they are left out.
-        valid = self.partners(self.levels.levels[i + 1])[1].reshape((-1,) + (1,) * (means.d.ndim - 1))
-        return State(*(jnp.where(valid, x, 0) for x in means))
+        valid = self.partners(self.levels.levels[i + 1])[1].reshape((-1,) + (1,) * (means.theta.ndim - 1))
+        return means.map(lambda x: jnp.where(valid, x, 0))
 
     def _outside(self, i: int, op: Box, padded: State, q1: ArrayLike, q2: ArrayLike, axes: Any) -> State:
         level = self.levels.levels[i]
@@ -91,16 +91,17 @@ class FibreGeometry:
         index, valid2 = grid_partners(level, self.label, op.low, op.high)
         valid1 = np.pad(np.ones(op.in_shape, bool), list(zip(op.low, op.high, strict=True)))
         shape = valid1.shape
-        wide = shape + (1,) * (padded.d.ndim - len(shape))
+        wide = shape + (1,) * (padded.theta.ndim - len(shape))
         valid2 = jnp.broadcast_to(valid2, shape).reshape(wide)
         first = pad_grid(q1.reshape(op.in_shape + q1.shape[1:]), op, axes)
         second = jnp.where(valid2, q2[jnp.broadcast_to(index, shape)], 0)
         both = valid1.reshape(wide) & valid2
-        return State(jnp.where(both, padded.d, self.carry.unrelated(first, second)), jnp.where(both, padded.theta, 0))
+        alone = self.carry.unrelated(first, second)
+        return State(jax.tree.map(lambda d: jnp.where(both, d, alone), padded.d), jnp.where(both, padded.theta, 0))
 
     def table(self, i: int, op: Table, state: State) -> State:
         """Windowed mean along right translations, which keep the fibre."""
-        return State(*(table_mean(x, op, self.tables) for x in state))
+        return state.map(lambda x: table_mean(x, op, self.tables))
 
     def pool(self, i: int, op: Pool | WindowPool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
         """Never asked for: pooling before a later layer mixes fibres, and plans then use all pairs."""
@@ -109,4 +110,5 @@ class FibreGeometry:
     def decouple(self, i: int, state: State, q1: ArrayLike, q2: ArrayLike) -> State:
         """Only the diagonal fibre joins equal positions."""
         same = jnp.all(self.label == 0)
-        return State(jnp.where(same, state.d, self.carry.unrelated(q1, q2)), jnp.where(same, state.theta, 0))
+        alone = self.carry.unrelated(q1, q2)
+        return State(jax.tree.map(lambda d: jnp.where(same, d, alone), state.d), jnp.where(same, state.theta, 0))

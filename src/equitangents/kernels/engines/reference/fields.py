@@ -127,7 +127,7 @@ def _picked(
 
         both = jax.lax.map(jax.checkpoint(one), tables[steps.fibres.key])
 
-    both = out_of_units(p1, p2, both)
+    both = out_of_units(steps, p1, p2, both)
 
     def picked(values: Any) -> Any:
         flat = values.reshape((-1, *values.shape[2:]))[index]

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Op, Parallel, Standardise, Table
+from equitangents.kernels.units import leaves_units
 
 
 class Moments(NamedTuple):
@@ -26,11 +27,15 @@ class Moments(NamedTuple):
     branches: list[Any]
 
 
-def field_moments(ops: tuple[Op, ...], q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
-    """Moments along `ops`, none of which pools."""
+def field_moments(
+    ops: tuple[Op, ...], q: ArrayLike, mean: ArrayLike, tables: dict[str, Any], unit: Any = None
+) -> Moments:
+    """Moments along `ops`, none of which pools, of fields in units (*batch,) up to where these are left."""
     found = Moments([q], [mean], [])
     for op in ops:
         inner = None
+        if unit is not None and leaves_units(op):
+            q, unit = q * unit**2, None
         if isinstance(op, Box):
             grid = q.reshape(op.in_shape + q.shape[1:])
             axes = tuple((i,) for i in range(len(op.in_shape)))

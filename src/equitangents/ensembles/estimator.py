@@ -1,0 +1,233 @@
+"""What every ensemble is as an estimator: its parameters, the inputs and targets that it accepts, and its score.
+
+X is (N, features) or (N, *positions, channels), y (N,) or (N, outputs); of predictions that are fields every position
+of every sample is a row of the score.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import jax
+import numpy as np
+import scipy.sparse
+import sklearn.exceptions
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import Tags
+from sklearn.utils.validation import validate_data
+
+from equitangents import notebook
+from equitangents._types import ArrayLike, InputShape, Numbers, Targets, Times
+from equitangents.actions.remedies import channels_first, remedy
+from equitangents.ensembles.fields.kernel import turning_outputs
+from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.labels import check_label_fields
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
+from equitangents.inference.dynamics import as_times
+from equitangents.keywords import CheckedKeywords, meant
+from equitangents.nn import Sequential
+from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape
+
+logger = logging.getLogger("equitangents")
+
+
+class EstimatorNotFittedError(NotFittedError, sklearn.exceptions.NotFittedError):
+    """Raised before `fit`; scikit-learn's error and ours in one."""
+
+
+class Estimator(CheckedKeywords, BaseEstimator):
+    """scikit-learn's base with errors that say which parameter was meant, or how it is changed."""
+
+    fitted_attribute: ClassVar[str]
+    """What `fit` sets last; it is not there before, nor after a fit that failed."""
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; returns self. Networks and actions are immutable: give new ones.
+
+        Raises InvalidArgumentError, before anything is set, for names that are not parameters.
+        """
+        known = self.get_params(deep=False)
+        for name in params:
+            outer, nested, _ = name.partition("__")
+            if outer not in known:
+                names = sorted([*known, *getattr(self, "shorthands", ())])
+                raise InvalidArgumentError(
+                    f"{type(self).__name__} has no parameter {outer!r}{meant(outer, names)}; it has {', '.join(names)}"
+                )
+            value = params.get(outer, known[outer])
+            if nested and not hasattr(value, "set_params"):
+                raise InvalidArgumentError(
+                    f"{name} cannot be set: {outer} is of type {type(value).__name__}, which has no parameters of its "
+                    f"own to set; give another one, set_params({outer}=...)"
+                )
+        return super().set_params(**params)
+
+    def _facts(self) -> list[tuple[str, object]]:
+        """What a notebook shows of a fitted ensemble, above scikit-learn's own diagram."""
+        return []
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, self.fitted_attribute)
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        diagram: Callable[[], str] = super()._repr_html_
+        facts = self._facts()
+        return diagram if not facts else lambda: notebook.table(type(self).__name__, facts) + diagram()
+
+
+def check_inputs(estimator: BaseEstimator, x: Numbers, input_shape: InputShape | None, *, reset: bool) -> np.ndarray:
+    """x as a finite floating array (N, *input_shape), or (N, features…) as given if input_shape is None.
+
+    With `reset` (in fit) records `n_features_in_` (and `feature_names_in_` of a data frame) on the estimator; without,
+    checks x against them.
+    """
+    if hasattr(x, "columns"):
+        validate_data(estimator, x, skip_check_array=True, reset=reset)
+    found: np.ndarray = check_array("X", _dense("X", x), min_rank=0, allow_empty=True)
+    if found.ndim < 2:
+        raise ShapeError(
+            f"X has rank {found.ndim} (shape {found.shape}); expected (N, features) or (N, *positions, channels). "
+            f"Reshape your data: X[:, None] for a single feature, X[None] for a single sample"
+        )
+    if found.size == 0:
+        lacking = "sample" if len(found) == 0 else "feature"
+        raise ShapeError(f"X has 0 {lacking}(s) (shape={found.shape}) while a minimum of 1 is required.")
+    if input_shape is not None:
+        shape = check_shape("input_shape", input_shape)
+        if found.ndim == 2 and found.shape[1] == math.prod(shape):
+            found = found.reshape(len(found), *shape)
+        elif found.shape[1:] != shape:
+            raise ShapeError(
+                f"X has shape {found.shape}; with input_shape={shape} expected (N, {', '.join(map(str, shape))}) "
+                f"or (N, {math.prod(shape)})"
+            )
+    features = math.prod(found.shape[1:])
+    if reset:
+        if hint := channels_first("X", found.shape):
+            logger.warning("X may be transposed%s", hint)
+        estimator.n_features_in_ = features
+        estimator.sample_shape_ = found.shape[1:]
+    elif found.shape[1:] != estimator.sample_shape_:
+        raise ShapeError(
+            f"X has {features} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
+            f"features as input: samples of shape {found.shape[1:]} in place of {estimator.sample_shape_}"
+        )
+    return found
+
+
+def check_network(net: object, x: ArrayLike) -> None:
+    """Raise NetworkError, with what may be wrong about x (N, …), unless it can go into a network of layers."""
+    if not isinstance(net, Sequential):
+        return
+    try:
+        net.signals(x.shape[1:])
+    except NetworkError as error:
+        raise NetworkError(f"{error} (X has shape {x.shape}){remedy('X', x.shape)}") from None
+
+
+def check_targets(x: ArrayLike, y: Targets, *, copies: bool = False) -> np.ndarray:
+    """y as a finite float64 array (N,) or (N, outputs) with as many rows as x; with `copies` also (|G|, N, outputs)."""
+    if y is None:
+        raise InvalidArgumentError(
+            "this estimator requires y to be passed, but the target y is None; expected (N,) or (N, outputs)"
+        )
+    y = np.asarray(check_array("y", _dense("y", y), rank=(1, 2, 3) if copies else (1, 2)), dtype=np.float64)
+    if y.ndim < 3:
+        check_same_length("X", x, "y", y)
+    return y
+
+
+def check_fields(y: Targets) -> np.ndarray:
+    """y as a finite float64 array of any shape: targets at the positions of a network's output."""
+    if y is None:
+        raise InvalidArgumentError("this estimator requires y to be passed, but the target y is None")
+    return np.asarray(check_array("y", _dense("y", y), min_rank=1), dtype=np.float64)
+
+
+def _dense(name: str, a: Numbers) -> ArrayLike:
+    if scipy.sparse.issparse(a):
+        raise InvalidTypeError(f"{name} is a sparse {type(a).__name__}; expected a dense array, e.g. {name}.toarray()")
+    if isinstance(a, jax.Array):
+        return a
+    a = as_rectangular(name, a)
+    if a.dtype.kind == "c":
+        raise InvalidArgumentError(f"{name} has dtype {a.dtype}: Complex data not supported; expected real numbers")
+    if a.dtype.kind in "OUS":
+        try:
+            return a.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidTypeError(f"{name} has dtype {a.dtype}; expected real numbers ({error})") from None
+    return a
+
+
+class FieldRegressorMixin(RegressorMixin):
+    """`score` of regressions whose predictions may be fields."""
+
+    def score(self, X: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
+        """R² of the mean prediction, averaged over outputs; of fields each position of each sample is a row."""
+        grid = positions_of(self)
+        if not grid:
+            return float(super().score(X, y, sample_weight))
+        true, _ = Positions(grid).checked(check_fields(y), len(X), copies=False)  # type: ignore[arg-type]
+        rows = math.prod(grid) * len(true)
+        predicted = np.asarray(self.predict(X)).reshape(rows, -1)
+        return float(r2_score(true.reshape(rows, -1), predicted, sample_weight=each_row(sample_weight, grid)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class FieldClassifierMixin(ClassifierMixin):
+    """`score` of classifiers whose predictions may be fields of labels."""
+
+    def score(self, X: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
+        """The share of labels that are predicted; of fields each position of each sample counts."""
+        grid = positions_of(self)
+        if not grid:
+            return float(super().score(X, y, sample_weight))
+        labels = check_label_fields(y, len(X), Positions(grid))  # type: ignore[arg-type]
+        right = self.predict(X) == labels
+        return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
+
+
+def one_time(time: Times, said: str) -> float:
+    """A single training time; InvalidArgumentError that ends with what is `said` for an array of them."""
+    times, single = as_times(time)
+    if not single:
+        raise InvalidArgumentError(f"time has shape {times.shape}; {said}")
+    return float(times[0])
+
+
+def target_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> np.ndarray | None:
+    """Targets (n, K) of a fitted regression at inputs x, all numbers of a field in one row; None for None."""
+    if y is None:
+        return None
+    if estimator.positions_:
+        found = Positions(estimator.positions_).checked(check_fields(y), len(x), copies=False)[0]
+    else:
+        found = check_targets(x, y).reshape(len(x), -1)
+    if found.shape[-1] != estimator.n_outputs_:
+        raise ShapeError(f"y has {found.shape[-1]} outputs; this ensemble was fitted to {estimator.n_outputs_}")
+    return found.reshape(len(found), -1)
+
+
+def positions_of(estimator: BaseEstimator) -> tuple[int, ...]:
+    """The grid on which a fitted estimator's outputs are, () for others and for outputs that turn."""
+    net = getattr(getattr(estimator, "ensemble", estimator), "net", None)
+    return () if turning_outputs(net) is not None else tuple(getattr(estimator, "positions_", ()))
+
+
+def each_row(sample_weight: Numbers | None, grid: tuple[int, ...]) -> np.ndarray | None:
+    """Weights (N,) of samples as those of all their positions."""
+    return None if sample_weight is None else np.repeat(np.asarray(sample_weight, np.float64), math.prod(grid))
