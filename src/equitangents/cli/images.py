@@ -16,7 +16,7 @@ from equitangents import beside
 from equitangents.errors import InvalidArgumentError, StoreError
 
 if TYPE_CHECKING:
-    from equitangents._types import ArrayLike
+    from equitangents.claims import Rows
 
 TABLES = (".csv", ".tsv", ".txt")
 _FORM = "images.json"  # in the folder of a model: the form of its images, and of which model
@@ -67,7 +67,7 @@ def read_like(data: str, model: Path, stage: Stage) -> Any:
     return beside.room("data").load_images_like(data, form, progress=_progress(stage))
 
 
-def check_array(x: ArrayLike, model: Path) -> None:
+def check_array(x: Rows, model: Path) -> None:
     """Raise where an array of numbers has another scale than the images, in [0, 1], that the model was fitted to."""
     import numpy as np
 
