@@ -72,9 +72,9 @@ def check_array(x: Rows, model: Path) -> None:
     import numpy as np
 
     form = form_of(model)
-    if form is None or form.unit == "its own" or not len(x):
+    if form is None or form.unit == "its own" or not x.shape[0]:
         return
-    first = np.asarray(x[: min(len(x), 100)])
+    first = np.asarray(x[: min(x.shape[0], 100)])
     largest = float(np.max(np.abs(first.astype(np.float64)))) if first.dtype.kind in "buif" and first.size else 0.0
     if largest > 2:  # noise goes beyond 1
         raise InvalidArgumentError(
