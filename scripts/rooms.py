@@ -15,8 +15,8 @@ import grimp
 
 PACKAGES = ("equitangents", "equitangents_studies")
 ALLOWED = (
-    # A group has irreps, subgroups and a table of its own kind, each of which is a group's: one concept in six files.
-    {"abelian_irreps", "group", "irreps", "regular_representation", "subgroup", "table_group"},
+    # A group has irreps, subgroups and a table of its own kind, each of which is a group's: one concept in five files.
+    {"group", "irreps", "regular_representation", "subgroup", "table_group"},
 )
 # With `--check` rooms of two names may stand in no circle; of those of three (equitangents.kernels.plans) so many may
 # import one another.

@@ -19,7 +19,6 @@ from equitangents_studies.common.rotation_bound import (
     representation,
     to_nearest,
 )
-from equitangents_studies.common.sampled_groups import STRATEGIES, importance, sample, trained_means
 from equitangents_studies.continuous import study as continuous
 from equitangents_studies.finite_width import settings as finite_width_tasks
 from equitangents_studies.finite_width import study as finite_width
@@ -33,6 +32,7 @@ from equitangents_studies.other_ensembles import study as other_ensembles
 from equitangents_studies.other_ensembles.settings import CLOSED, nested_means
 from equitangents_studies.other_ensembles.study import boosted
 from equitangents_studies.sampling import study as sampling
+from equitangents_studies.sampling.settings import STRATEGIES, importance, sample, trained_means
 
 
 class TestSameWeights:

@@ -8,7 +8,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
-from equitangents_studies.common.sampled_groups import RANDOM, STRATEGIES
 from equitangents_studies.continuous import study as continuous
 from equitangents_studies.finite_width import study as finite_width
 from equitangents_studies.framework import drawing
@@ -18,6 +17,7 @@ from equitangents_studies.framework.records import Records
 from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
 from equitangents_studies.mlp_to_gcnn.study import headline
 from equitangents_studies.sampling import study as sampling
+from equitangents_studies.sampling.settings import RANDOM, STRATEGIES
 from studies.miniatures import study
 
 

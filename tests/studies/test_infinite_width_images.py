@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents_studies.common.system_images import load_system_images
-from equitangents_studies.common.system_runs import draw_accuracies, predicted
+from equitangents_studies.common.system_runs import draw_accuracies, load_system_images, predicted
 from equitangents_studies.learning_curves.settings import Settings
 from equitangents_studies.learning_curves.study import whole, whole_images
 from equitangents_studies.systems import architecture, transformation

@@ -10,7 +10,7 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import EquitangentsError
-from equitangents_studies.common.system_images import repeated_images
+from equitangents_studies.common.system_runs import repeated_images
 from equitangents_studies.spurious_symmetries import rank_test as ranks
 from equitangents_studies.spurious_symmetries import settings, study
 from equitangents_studies.spurious_symmetries.claims import claims

@@ -16,7 +16,7 @@ from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.framework import progress
 from equitangents_studies.framework.catalogue import StudyInfo
-from equitangents_studies.framework.lock import only_run
+from equitangents_studies.framework.folder import only_run
 from studies.small import Settings, five_stages
 
 PROGRAM = [sys.executable, "-c", "from studies.small import command_line; command_line()"]
@@ -171,7 +171,7 @@ class TestOneAtATime:
             f"""
             import os, signal
             from pathlib import Path
-            from equitangents_studies.framework.lock import only_run
+            from equitangents_studies.framework.folder import only_run
             with only_run(Path({str(tmp_path / "run")!r})):
                 os.kill(os.getpid(), signal.SIGKILL)
             """

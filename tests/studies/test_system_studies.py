@@ -10,7 +10,7 @@ import pytest
 from equitangents import studies
 from equitangents.errors import EquitangentsError
 from equitangents.statistics import Estimate
-from equitangents_studies.common.system_images import load_system_images
+from equitangents_studies.common.system_runs import load_system_images
 from equitangents_studies.gaussian_vs_uniform import study as laws
 from equitangents_studies.symmetry_breaking_path import study as along
 from equitangents_studies.symmetry_groups import study as groups

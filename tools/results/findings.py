@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from equitangents.report import FAILS, HOLDS, Verdict
 from equitangents_studies import registry
-from equitangents_studies.framework import citations
+from equitangents_studies.framework import works
 from tools.results.page import heading, plain
 from tools.results.record import Record
 
@@ -49,8 +49,8 @@ def _title(work: str) -> str:
     """A work's title and authors."""
     if not work:
         return "Other works"
-    entries = [text for text in vars(citations).values() if isinstance(text, str) and work in text]
-    found = re.search(r"^\s*title\s*= \{(.*)\},$", entries[0], re.M) if entries else None
+    known = next((one for one in vars(works).values() if isinstance(one, works.Work) and work in one), None)
+    found = re.search(r"^\s*title\s*= \{(.*)\},$", known.bibtex, re.M) if known else None
     authors = next((info.source for info in registry.values() if work in info.source), f"arXiv {work}")
     return plain(f"{found[1]} ({authors})" if found else authors)
 

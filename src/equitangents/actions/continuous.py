@@ -14,9 +14,9 @@ from jaxtyping import Float
 from equitangents import precision
 from equitangents._types import ArrayLike, Element, Elements
 from equitangents.actions.compact import CompactAction
+from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.group_action import is_infinite
 from equitangents.actions.last_axis import check_last_axis, multiply
-from equitangents.actions.matrices import MatrixAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.rotation_group import RotationGroup
 

@@ -25,16 +25,14 @@ import numpy as np
 from equitangents._types import Element
 from equitangents.actions.action import Action, check_group
 from equitangents.actions.functions import from_function
+from equitangents.actions.given_maps import MatrixAction, PermutedAxes, RelabelledIndices, VoigtAction
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.image_motions import ImageMotions, Motion
 from equitangents.actions.images import image_dihedral
-from equitangents.actions.matrices import MatrixAction
-from equitangents.actions.permuted_axes import PermutedAxes, RelabelledIndices
 from equitangents.actions.positions import GridMotions, permutations
 from equitangents.actions.rotated_images import image_rotations
 from equitangents.actions.sequences import CircularShifts, PhaseTurns, Reversal, SignChange
 from equitangents.actions.vectors import channels, linear, rotations
-from equitangents.actions.voigt import VoigtAction
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import SymmetryGroup, cyclic
 from equitangents.groups.names import GroupName

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents._types import AnyAction
+from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.group_action import GroupAction
-from equitangents.actions.matrices import MatrixAction
 from equitangents.actions.vectors import linear
 from equitangents.groups import Group, SymmetryGroup
 from equitangents.groups.irreps import Irrep

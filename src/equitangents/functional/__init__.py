@@ -6,12 +6,12 @@ from equitangents.former import former_names
 from equitangents.functional.as_kernel import EmpiricalKernel
 from equitangents.functional.batching import batch
 from equitangents.functional.empirical import (
+    NtkImplementation,
     empirical_kernel_fn,
     empirical_nngp_fn,
     empirical_ntk_fn,
     empirical_ntk_vp_fn,
 )
-from equitangents.functional.implementation import NtkImplementation
 from equitangents.functional.monte_carlo import monte_carlo_kernel_fn
 from equitangents.functional.taylor import linearize, taylor_expand
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,15 @@ ApplyFn = Callable[..., Tree]
 KernelFn = Callable[..., Tree]
 Side = tuple[At, Tree]
 _NUMBERED = dict(enumerate(WAYS))  # as in neural-tangents
+
+
+class NtkImplementation(IntEnum):
+    """`implementation=` of `empirical_ntk_fn`: "auto", "jacobians", "vectors" and "structured"."""
+
+    AUTO = 0
+    JACOBIAN_CONTRACTION = 1
+    NTK_VECTOR_PRODUCTS = 2
+    STRUCTURED_DERIVATIVES = 3
 
 
 def empirical_ntk_fn(

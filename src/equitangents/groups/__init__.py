@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from equitangents.former import former_names
-from equitangents.groups.families import cyclic, dihedral, quaternion, symmetric
+from equitangents.groups.families import cyclic, dihedral, icosahedral, octahedral, quaternion, symmetric, tetrahedral
 from equitangents.groups.group import Group
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices, generated_by_matrices
 from equitangents.groups.names import group_named
@@ -14,7 +14,6 @@ from equitangents.groups.products import direct_product, semidirect_product
 from equitangents.groups.representations import direct_sum, regular, representation
 from equitangents.groups.rotation_group import o3, so3
 from equitangents.groups.sampled_permutations import permutations
-from equitangents.groups.solids import icosahedral, octahedral, tetrahedral
 from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.groups.table_group import from_table
 from equitangents.groups.translation_group import translations

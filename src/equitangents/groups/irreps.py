@@ -2,7 +2,7 @@
 
 Complex: unitary ρ with Σ d_ρ² = |G|. Real: orthogonal, each either a complex irrep that can be made real, or a complex
 irrep and its conjugate taken together (Frobenius and Schur 1906). Which, tells (1/|G|) Σ_g χ(g²) of a complex irrep:
-1 real, 0 complex, −1 quaternionic.
+1 real, 0 complex, −1 quaternionic. Those of abelian groups are characters, extended one generator at a time.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from jaxtyping import Inexact
+from jaxtyping import Inexact, Int
 
 from equitangents._aliases import Element
 from equitangents.errors import EquitangentsError, MemoryLimitError
-from equitangents.groups.abelian_irreps import abelian_irreps
 from equitangents.groups.regular_representation import complex_structure, real_components, refine
 
 if TYPE_CHECKING:
@@ -114,3 +113,51 @@ def _check_order(group: Group) -> None:
             f"the irreps of {group.name} hold {group.order}² numbers; they are computed for groups of at most "
             f"{MAX_ORDER} elements"
         )
+
+
+def character_phases(group: Group) -> Int[np.ndarray, "characters order"]:
+    """Characters of an abelian group, χ_a(g) = exp(2πi · phases[a, g] / |G|).
+
+    If H is a subgroup and s^k the first power of s in H, then every character χ of H extends to ⟨H, s⟩ in k ways: χ(s)
+    is any of the k-th roots of χ(s^k). Phases are kept as integers, in units of 1/(product of all k).
+    """
+    elements = np.array([group.identity])
+    phases = np.zeros((1, 1), np.int64)  # in units of 1/|H| of a turn, columns numbered as `elements`
+    for s in group.generators:
+        powers = [group.identity]
+        while not np.any(elements == (next_power := group.compose(powers[-1], s))):
+            powers.append(next_power)
+        k, size = len(powers), len(elements)
+        of_power = phases[:, np.flatnonzero(elements == next_power)[0]]
+        # χ(s) = (χ(s^k) + whole turns) / k, now in units of 1/(k·|H|)
+        root = (of_power[:, None] + size * np.arange(k)).ravel()
+        extended = k * np.repeat(phases, k, axis=0)
+        phases = (extended[:, None, :] + np.arange(k)[:, None] * root[:, None, None]) % (k * size)
+        phases = phases.reshape(len(root), -1)
+        elements = group._compose(np.array(powers)[:, None], elements).ravel()
+    ordered = np.empty_like(phases)
+    ordered[:, elements] = phases
+    return ordered
+
+
+def abelian_irreps(group: Group, *, real: bool) -> list[tuple[np.ndarray, Kind]]:
+    """(matrices, kind) of every irrep: characters over the complex numbers; over the reals, signs and plane turns."""
+    n = group.order
+    phases = character_phases(group)
+    turns = np.exp(2j * np.pi * np.arange(n) / n)
+    # multiples of a quarter turn exactly
+    for quarter in range(4):
+        if quarter * n % 4 == 0:
+            turns[quarter * n // 4] = 1j**quarter
+    irreps: list[tuple[np.ndarray, Kind]] = []
+    for phase in phases:
+        conjugate = -phase % n
+        chi = turns[phase]
+        if np.array_equal(phase, conjugate):
+            irreps.append(((chi.real if real else chi)[:, None, None], "real"))
+        elif not real:
+            irreps.append((chi[:, None, None], "complex"))
+        elif tuple(phase) < tuple(conjugate):
+            c, s = chi.real, chi.imag
+            irreps.append((np.stack([np.stack([c, -s], 1), np.stack([s, c], 1)], 1), "complex"))
+    return irreps

@@ -13,11 +13,10 @@ from typing import Literal
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.groups.families import cyclic, dihedral, symmetric
+from equitangents.groups.families import cyclic, dihedral, icosahedral, octahedral, symmetric, tetrahedral
 from equitangents.groups.plane_rotations import so2
 from equitangents.groups.rotation_group import o3, so3
 from equitangents.groups.sampled_permutations import permutations
-from equitangents.groups.solids import icosahedral, octahedral, tetrahedral
 from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.groups.table_group import TableGroup
 from equitangents.groups.translation_group import translations

@@ -12,10 +12,9 @@ from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups.group import read_only
 from equitangents.groups.harmonic_matrices import plane_isometries, plane_turns
-from equitangents.groups.immutable import Immutable
 from equitangents.groups.plane_rotations import MAX_BANDLIMIT
 from equitangents.groups.rotations_of_space import rotation_angle
-from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, SymmetryGroup
+from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, Immutable, SymmetryGroup
 from equitangents.validation import check_whole
 
 TOLERANCE = 1e-8  # of g gᵀ = 1

@@ -12,8 +12,7 @@ from jaxtyping import Float
 from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.harmonic_matrices import plane_turns
-from equitangents.groups.immutable import Immutable
-from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, SymmetryGroup
+from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, Immutable, SymmetryGroup
 from equitangents.validation import check_whole
 
 MAX_BANDLIMIT = 100_000

@@ -17,7 +17,6 @@ from equitangents._aliases import Element, Elements
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import read_only
 from equitangents.groups.harmonic_matrices import space_rotations
-from equitangents.groups.immutable import Immutable
 from equitangents.groups.rotations_of_space import (
     AXES,
     angles_of,
@@ -26,7 +25,7 @@ from equitangents.groups.rotations_of_space import (
     rotation_label,
     turn_about,
 )
-from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, SymmetryGroup
+from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, Immutable, SymmetryGroup
 
 MAX_BANDLIMIT = 64  # a million rotations
 TOLERANCE = 1e-8  # of R Rᵀ = 1 in float64

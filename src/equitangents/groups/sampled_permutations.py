@@ -10,8 +10,7 @@ from jaxtyping import Int
 
 from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups.immutable import Immutable
-from equitangents.groups.symmetry_group import SymmetryGroup
+from equitangents.groups.symmetry_group import Immutable, SymmetryGroup
 from equitangents.validation import check_whole
 
 

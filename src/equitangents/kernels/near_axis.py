@@ -11,7 +11,7 @@ the distance of f and -g. Positions that are parallel in inputs that are not kee
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,11 +48,11 @@ def mend(
 ) -> tuple[Any, Any, int]:
     """(NNGP, NTK, pairs) with the kernels of such pairs computed again, and how many these are.
 
-    By `again(x1, x2)`, both (P, …), where the network is not dense.
+    By `again(i, j)`, of the numbers (P,) of both inputs, where the network is not dense.
     """
     if not len(x1) or (x2 is not None and not len(x2)):
         return nngp, ntk, 0
-    compute = again if doubt.steps is None else partial(kernels, doubt.steps)
+    other = x1 if x2 is None else x2
     found = 0
     for i, j in _near(x1, x2, doubt.parallel):
         if not len(i):
@@ -60,7 +60,7 @@ def mend(
         if not found:
             nngp, ntk = np.array(nngp), np.array(ntk)
         found += len(i)
-        k, theta = compute(x1[i], (x1 if x2 is None else x2)[j])
+        k, theta = again(i, j) if doubt.steps is None else kernels(doubt.steps, x1[i], other[j])
         known = np.isfinite(k) & np.isfinite(theta)
         for out, values in ((nngp, k), (ntk, theta)):
             out[i[known], j[known]] = values[known]
@@ -225,11 +225,16 @@ def _few(x: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
     if x.shape[1] > _FEW:
-        x = x @ np.random.default_rng(0).standard_normal((x.shape[1], _FEW)).astype(x.dtype)
+        x = x @ _combinations(x.shape[1], x.dtype.name)
         scale = scale / np.sqrt(_FEW)
     few = np.asarray(x * scale, np.float32)
     lengths = np.sqrt(np.einsum("nc,nc->n", few, few))
     return few / np.where(lengths > 0, lengths, 1)[:, None], lengths
+
+
+@lru_cache(maxsize=4)
+def _combinations(entries: int, dtype: str) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((entries, _FEW)).astype(dtype)
 
 
 def _angle(ratio: Any, sign: Any, dtype: DType) -> Any:

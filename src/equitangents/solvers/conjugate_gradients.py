@@ -1,8 +1,4 @@
-"""Preconditioned conjugate gradients on several right-hand sides at once: one product with all of them a step.
-
-P⁻¹ = (λ + δ) U(Λ + δ)⁻¹Uᵀ + (1 − UUᵀ) with Θ ≈ UΛUᵀ of low rank, λ its smallest eigenvalue, so that P ≥ 1 and
-λ_min(Θ + δ) ≥ λ_min(P⁻¹(Θ + δ)). Source: Frangella, Tropp & Udell 2023 (arXiv 2110.02820), equation 5.2.
-"""
+"""Preconditioned conjugate gradients on several right-hand sides at once: one product with all of them a step."""
 
 from __future__ import annotations
 
@@ -29,21 +25,6 @@ class Preconditioner(abc.ABC):
     @abc.abstractmethod
     def apply(self, residuals: np.ndarray) -> np.ndarray:
         """P⁻¹ R for residuals (N, k)."""
-
-
-class LowRank(Preconditioner):
-    """From a factor F (N, rank) of Θ ≈ F Fᵀ, which is overwritten by its left singular vectors."""
-
-    def __init__(self, factor: np.ndarray, delta: float) -> None:
-        values, vectors = scipy.linalg.eigh(factor.T @ factor)
-        keep = values > max(float(values[-1]), 0.0) * len(values) * np.finfo(np.float64).eps
-        self.values = values[keep]
-        self.vectors = factor @ (vectors[:, keep] / np.sqrt(self.values))
-        self._weights = (self.values[0] + delta) / (self.values + delta) - 1
-
-    def apply(self, residuals: np.ndarray) -> np.ndarray:
-        """The residuals preconditioned: P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) - 1) Vᵀ R, (N, k)."""
-        return residuals + self.vectors @ (self._weights[:, None] * (self.vectors.T @ residuals))
 
 
 class Unchanged(Preconditioner):

@@ -18,7 +18,7 @@ import scipy.linalg
 
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import relative_resolution
-from equitangents.solvers.low_rank_factors import cheap_pivots, pivoted_cholesky
+from equitangents.solvers.low_rank_factors import cheap_pivots, inverse_root, pivoted_cholesky
 from equitangents.solvers.matrices import PartMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
@@ -104,12 +104,10 @@ class _Span:
 
     def __init__(self, system: System, corner: np.ndarray, outputs: int) -> None:
         self._system = system
-        values, vectors = scipy.linalg.eigh((corner + corner.T) / 2)
-        eps = float(np.finfo(system.matrix.dtype).eps)
-        keep = values > max(float(values[-1]), 0.0) * eps * math.sqrt(len(values))
-        if not keep.any():
+        rounding = float(np.finfo(system.matrix.dtype).eps) * math.sqrt(len(corner))
+        self._root, values = inverse_root((corner + corner.T) / 2, rounding)
+        if not len(values):
             raise NotPositiveDefiniteError(f"{system.matrix.words} vanishes on the landmarks: check the inputs")
-        self._root = vectors[:, keep] / np.sqrt(values[keep])
         self._squares = np.zeros((self._root.shape[1],) * 2)
         self._pulls = np.zeros((self._root.shape[1], outputs))
 

@@ -1,7 +1,10 @@
-"""Low-rank factors Θ ≈ F Fᵀ: by randomly pivoted Cholesky, from columns, or by Nyström's sketch, from products.
+"""Low-rank factors Θ ≈ F Fᵀ, and preconditioners from them.
 
-Sources: Chen, Epperly, Tropp & Webber 2023 (arXiv 2207.06503) and Epperly, Tropp & Webber 2024 (arXiv 2410.03969,
-pivots drawn in blocks and accepted by rejection); Frangella, Tropp & Udell 2023 (arXiv 2110.02820).
+By randomly pivoted Cholesky, from columns, or by Nyström's sketch, from products. Sources: Chen, Epperly, Tropp &
+Webber 2023 (arXiv 2207.06503) and Epperly, Tropp & Webber 2024 (arXiv 2410.03969, pivots drawn in blocks and accepted
+by rejection); Frangella, Tropp & Udell 2023 (arXiv 2110.02820), of which equation 5.2 is
+P⁻¹ = (λ + δ) U(Λ + δ)⁻¹Uᵀ + (1 − UUᵀ) with Θ ≈ UΛUᵀ of low rank, λ its smallest eigenvalue, so that P ≥ 1 and
+λ_min(Θ + δ) ≥ λ_min(P⁻¹(Θ + δ)).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
+from equitangents.solvers.conjugate_gradients import Preconditioner
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix
 
 _BLOCK = 64  # pivots drawn at once, at most
@@ -24,6 +28,19 @@ class Pivoted(NamedTuple):
     factor: np.ndarray
     pivots: np.ndarray
     trace_left: float
+
+
+class LowRank(Preconditioner):
+    """From a factor F (N, rank) of Θ ≈ F Fᵀ, which is overwritten by its left singular vectors."""
+
+    def __init__(self, factor: np.ndarray, delta: float) -> None:
+        root, self.values = inverse_root(factor.T @ factor, factor.shape[1] * float(np.finfo(np.float64).eps))
+        self.vectors = factor @ root
+        self._weights = (self.values[0] + delta) / (self.values + delta) - 1
+
+    def apply(self, residuals: np.ndarray) -> np.ndarray:
+        """The residuals preconditioned: P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) - 1) Vᵀ R, (N, k)."""
+        return residuals + self.vectors @ (self._weights[:, None] * (self.vectors.T @ residuals))
 
 
 def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> Pivoted:
@@ -70,20 +87,26 @@ def cheap_pivots(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarray
 def factor_on(matrix: SymmetricMatrix, pivots: np.ndarray) -> np.ndarray:
     """F (N, rank) with F Fᵀ = C W⁺ Cᵀ for the columns C of some pivots, all read at once, and W = C at the pivots."""
     columns = matrix.finite(matrix.columns(pivots))
-    values, vectors = scipy.linalg.eigh((columns[pivots] + columns[pivots].T) / 2)
-    keep = values > max(float(values[-1]), 0.0) * len(values) * np.finfo(matrix.dtype).eps
-    return columns @ (vectors[:, keep] / np.sqrt(values[keep]))
+    corner = (columns[pivots] + columns[pivots].T) / 2
+    return columns @ inverse_root(corner, len(pivots) * float(np.finfo(matrix.dtype).eps))[0]
 
 
 def nystrom_sketch(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarray:
     """F (N, rank) with F Fᵀ = (Θ Ω)(Ωᵀ Θ Ω)⁺(Θ Ω)ᵀ for random orthonormal Ω: one product with `rank` vectors."""
     omega = scipy.linalg.qr(np.random.default_rng(seed).normal(size=(matrix.size, rank)), mode="economic")[0]
     image = matrix.product(omega)
-    values, vectors = scipy.linalg.eigh((omega.T @ image + image.T @ omega) / 2)
-    keep = values > max(float(values[-1]), 0.0) * rank * np.finfo(matrix.dtype).eps
-    if not keep.any():
+    corner = (omega.T @ image + image.T @ omega) / 2
+    root, values = inverse_root(corner, rank * float(np.finfo(matrix.dtype).eps))
+    if not len(values):
         raise NotPositiveDefiniteError(f"{matrix.words} is not positive semidefinite, or vanishes: no preconditioner")
-    return image @ (vectors[:, keep] / np.sqrt(values[keep]))
+    return image @ root
+
+
+def inverse_root(matrix: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
+    """(R with R Rᵀ = W⁺, the eigenvalues of W that count): those above `rounding` times the largest."""
+    values, vectors = scipy.linalg.eigh(matrix)
+    keep = values > max(float(values[-1]), 0.0) * rounding
+    return vectors[:, keep] / np.sqrt(values[keep]), values[keep]
 
 
 def _accepted(

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.solvers.conjugate_gradients import LowRank, Preconditioner, Unchanged, conjugate_gradients
+from equitangents.solvers.conjugate_gradients import Preconditioner, Unchanged, conjugate_gradients
 from equitangents.solvers.definiteness import check_positive, raise_if_not_positive, refused
 from equitangents.solvers.finite_time import AtTheEnd, tile_bytes
 from equitangents.solvers.lanczos import extremes, largest_eigenvalue
-from equitangents.solvers.low_rank_factors import cheap_pivots, factor_on, nystrom_sketch, pivoted_cholesky
+from equitangents.solvers.low_rank_factors import LowRank, cheap_pivots, factor_on, nystrom_sketch, pivoted_cholesky
 from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.solvers.method import TOLERANCE, Answer, Cost, Method, Prepared, Task, check_iterations
 from equitangents.solvers.system import System, are_solved, rounding_of

@@ -19,11 +19,11 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.solvers.conjugate_gradients import DIVERGED, LowRank
+from equitangents.solvers.conjugate_gradients import DIVERGED
 from equitangents.solvers.definiteness import refused
 from equitangents.solvers.finite_time import AtTheEnd
 from equitangents.solvers.lanczos import largest_eigenvalue
-from equitangents.solvers.low_rank_factors import nystrom_sketch
+from equitangents.solvers.low_rank_factors import LowRank, nystrom_sketch
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import TOLERANCE, Answer, Cost, Method, Prepared, Task, check_iterations
 from equitangents.solvers.system import System, rounding_of

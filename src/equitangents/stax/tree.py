@@ -44,7 +44,7 @@ class Leaf:
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        """This one."""
+        """The leaf itself, its only one."""
         return (self,)
 
     @property
@@ -71,7 +71,7 @@ class Leaf:
         return chain(self.layers, signal)  # type: ignore[arg-type]  # layers that join read several
 
     def after(self, signal: Signals) -> Signals:
-        """What comes out."""
+        """The signals that its layers make of these."""
         return self.signals(signal)[-1]
 
     def flattened(self, params: Params, name: str = "params") -> tuple[Params, ...]:
@@ -159,7 +159,7 @@ class Row(_Joined):
         return self.children[0].readers(count) if self.children else (self,) * count
 
     def after(self, signal: Signals) -> Signals:
-        """What comes out."""
+        """The signals that all children make of these, one after another."""
         for child in self.children:
             signal = child.after(signal)
         return signal

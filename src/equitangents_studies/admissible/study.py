@@ -24,16 +24,16 @@ from equitangents_studies.common.input_pictures import why_foreign
 from equitangents_studies.common.orbits import deviations, relative_std, same_predictions
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import ensemble_stage
-from equitangents_studies.framework.citations import BEYOND_THE_LIMIT, EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import BEYOND_THE_LIMIT as THEIRS
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 GROUP = "C4"
 SUPPORTS: dict[str, tuple[int, int]] = {"3×3": (3, 3), "3×2": (3, 2), "3×1": (3, 1)}
 SYMMETRIC, *ASYMMETRIC = SUPPORTS
 LEFT, ROUNDING = 0.02, 1e-8
-_SOURCE = "arXiv 2410.01452"
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="inputs",
             at_least=0,
             by=theirs(
-                f"{_SOURCE}: 1,000 members, symmetric and asymmetric filters; the shapes of the asymmetric ones are "
+                f"{THEIRS}: 1,000 members, symmetric and asymmetric filters; the shapes of the asymmetric ones are "
                 "ours",
                 "experiments",
                 "3.97 and 3.91 on MNIST, 3.86 and 3.65 on grey CIFAR-10",
@@ -227,7 +227,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="(E d)² / E d², with d = f(ρ(g)x) − f(x) of one trained network and E over networks; without bias.",
             covers="members",
             at_most=LEFT,
-            by=theirs(f"{_SOURCE}: exactly 0 at every width; the bound is our choice", "theorem on finite width", "0"),
+            by=theirs(f"{THEIRS}: exactly 0 at every width; the bound is our choice", "theorem on finite width", "0"),
             holds="Averaging more members takes all of the violation away, at this width.",
             fails="Something is left that theory excludes: the ensemble is not what the theorem is about.",
         ),
@@ -358,6 +358,4 @@ def _layers(results: Results) -> Table:
     return table("What the layers tell of the mean at every width.", ["support", "equivariant", "because"], rows)
 
 
-STUDY: Study[Settings, Results] = Study(
-    PRESETS, measure, claims, (BEYOND_THE_LIMIT, EMERGENT_EQUIVARIANCE), check_settings
-)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS, EMERGENT_EQUIVARIANCE), check_settings)

@@ -15,19 +15,18 @@ from typing import Literal
 import numpy as np
 
 from equitangents import nn
-from equitangents.report import format_number, with_interval
+from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly, excess_exponent, shared_level, t_interval
 from equitangents_studies.common import networks
 from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair, distance_share
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
-THEIRS = "arXiv 2406.06504"
 BATCHES = 16  # members in the largest ensembles whose means are compared
 _LEFT = 1.0  # % of the mean square prediction
 _WITHIN = 5.0  # % of the mean square prediction
@@ -338,12 +337,12 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     )
     said = (
         f"The distance of the two means falls with the members to the power "
-        f"{with_interval(exponent.value, exponent.interval)} (theory: −1/2), towards "
-        f"{with_interval(floor.value, floor.interval)} % of the mean square prediction with {widths[0]} to "
+        f"{in_words(exponent)} (theory: −1/2), towards "
+        f"{in_words(floor)} % of the mean square prediction with {widths[0]} to "
         f"{widths[-1]} channels (the source: they approach one another); at infinite width it is "
         f"{format_number(infinite)}."
     )
     return title, said
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

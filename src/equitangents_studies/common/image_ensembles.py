@@ -183,7 +183,7 @@ def cost_of_a_step(recipe: Recipe, images: Images, task: Task) -> Arrays:
     rows = np.arange(_TIMED_STEPS * recipe.batch) % len(images.train_x)
     net, marks = network(recipe, images.classes), []
 
-    def mark(epoch: int, state: Any) -> None:
+    def mark(epoch: int, state: object) -> None:
         marks.append(time.process_time())
         task.step(epoch, _TIMED_EPOCHS + 1)
 

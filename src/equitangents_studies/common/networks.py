@@ -87,7 +87,7 @@ def wallpaper_gcnn(
     return nn.Sequential(*layers, nn.GroupPool(), nn.Dense(outputs))
 
 
-def same_weights(params: Params) -> Any:
+def same_weights(params: Params) -> Params:
     """Parameters of an `mlp` in the places of a `gcnn` whose convolutions have the window {e}: it is the MLP's mean
     over the orbit, (1/|G|) Σ_g f(ρ(g)x; θ).
     """

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from equitangents.report import Table, with_interval
+from equitangents.report import Table
 from equitangents.statistics import Estimate, binomial_ends, bootstrap, exactly, no_interval, shared_level, t_interval
 from equitangents_studies.comparison.settings import Results, Settings, covers, repeated
-from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, in_words, ours, theirs
 from equitangents_studies.framework.records import Records, table
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 ACCURACY, AGREEMENT = "rotated", "outside"
 
@@ -25,7 +24,7 @@ ACCURACY, AGREEMENT = "rotated", "outside"
 def recommendation(settings: Settings, results: Results) -> list[str]:
     """The most accurate and the most invariant, those shown to lose little to them, and the cheapest of those."""
     named = lambda name: results.titles[name]
-    number = lambda name, measure: _cell(results.estimate(results.labels[name], measure))
+    number = lambda name, measure: in_words(results.estimate(results.labels[name], measure))
     if len(results.labels) == 1:
         (only,) = results.labels
         return [
@@ -94,13 +93,13 @@ def lag(results: Results, measure: str, name: str) -> Estimate:
 
 def lag_table(settings: Settings, results: Results) -> Table:
     """Of every contender what it costs to train and how far it lies behind the best, from the cheapest up."""
-    order = sorted(results.labels, key=lambda name: _cost(results, name))
+    order = sorted(results.labels, key=lambda name: results.cost(name))
     enough = {measure: good_enough(settings, results, measure) for measure in (ACCURACY, AGREEMENT)}
     rows = [
         [
             results.titles[name],
-            f"{_cost(results, name):.3g}",
-            *("best" if name == _best(results, m) else _cell(lag(results, m, name)) for m in enough),
+            f"{results.cost(name):.3g}",
+            *("best" if name == _best(results, m) else in_words(lag(results, m, name)) for m in enough),
             " and ".join(what for m, what in ((ACCURACY, "accuracy"), (AGREEMENT, "OSP")) if name in enough[m]) or "–",
         ]
         for name in order
@@ -119,35 +118,25 @@ def _what_it_costs(results: Results, best: str, chosen: str) -> str:
     if best == chosen:
         return ""
     behind = lag(results, ACCURACY, chosen)
-    first, second = (float(np.median(results.costs[name]["inference_seconds"])) for name in (chosen, best))
+    first, second = (results.cost(name, "inference_seconds") for name in (chosen, best))
     times = f"{first / second:.2g} times as long" if second > 0 else "too short a time to compare"
-    return (
-        f" Its accuracy differs from that of {results.titles[best]} by {_cell(behind)}. One prediction takes {times}."
-    )
+    differs = f" Its accuracy differs from that of {results.titles[best]} by {in_words(behind)}."
+    return f"{differs} One prediction takes {times}."
 
 
 def _best(results: Results, measure: str) -> str:
     """The one of the highest score; of several the cheapest."""
-    key = lambda name: (results.score(results.labels[name], measure).mean(), -_cost(results, name))
+    key = lambda name: (results.score(results.labels[name], measure).mean(), -results.cost(name))
     return max(results.labels, key=key)
 
 
 def _cheapest(results: Results, names: Sequence[str]) -> str:
-    return min(names, key=lambda name: _cost(results, name))
-
-
-def _cost(results: Results, name: str) -> float:
-    """Seconds of processors that one training took: the median, since the first also compiles."""
-    return float(np.median(results.costs[name]["training_seconds"]))
+    return min(names, key=lambda name: results.cost(name))
 
 
 def _range(results: Results, measure: str) -> float:
     """All images, or all orientations."""
     return results.bounds(measure)[1]
-
-
-def _cell(estimate: Estimate) -> str:
-    return with_interval(estimate.value, estimate.interval)
 
 
 STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions out of distribution, and their errors
@@ -156,7 +145,7 @@ STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions 
     "gcnn": {"C4": (4.0, 0.0), "C8": (7.71, 0.21), "C16": (15.08, 0.34)},
     "canonicalisation": {"C4": (4.0, 0.0), "C8": (7.45, 0.14), "C16": (12.41, 0.85)},
 }
-SOURCE, PLACE = "arXiv 2403.03103", "comparison table of the slides"
+PLACE = "comparison table of the slides"
 _UPRIGHT = ("gcnn", "canonicalisation")  # which here see images as they are
 _BY_CONSTRUCTION = ("gcnn", "gcnn-augmented", "gcnn-ensemble", "canonicalisation", "test-time")
 
@@ -177,7 +166,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 covers=(over, repeated(settings)),
                 at_least=0,
                 aggregate=("all of these inputs", whole),
-                by=theirs(SOURCE, PLACE, _stated_pair(settings.group)),
+                by=theirs(THEIRS, PLACE, _stated_pair(settings.group)),
                 holds="Where orientations must not matter, averaging augmented networks brings more than training one.",
                 fails="Averaging does not make augmented networks more invariant here.",
             )
@@ -192,7 +181,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 measure=f"Orbit same predictions on the worst input of all sets and repetitions, of {results.order}.",
                 covers=EXACT,
                 at_least=results.order,
-                by=theirs(SOURCE, PLACE, "4 ± 0 for C4"),
+                by=theirs(THEIRS, PLACE, "4 ± 0 for C4"),
                 holds="Where the class must never depend on the orientation, build the invariance in: the group "
                 "moves pixels to pixels, and nothing is left to training.",
                 fails="Rounding decides between classes of nearly equal score for some orientation: built-in "
@@ -222,7 +211,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         judged.append(_small_against_one(settings, results, over))
     if settings.data == "fashion_mnist":
         judged += [
-            _as_stated(settings, results, name, over) for name in STATED if name in present and _stated(name, settings)
+            _as_stated(settings, results, name, over)
+            for name in STATED
+            if name in present and stated(name, settings.group)
         ]
     if not judged:
         worst = lambda name: results.estimate(present[name], "outside", shared_level(len(present)))
@@ -269,8 +260,9 @@ def _small_against_one(settings: Settings, results: Results, over: str) -> Claim
     )
 
 
-def _stated(name: str, settings: Settings) -> tuple[float, float] | None:
-    return STATED.get(name, {}).get(settings.group)
+def stated(name: str, group: str) -> tuple[float, float] | None:
+    """The source's number of a contender, or of the one that it stands in for, and its error, where there is one."""
+    return STATED.get(name.removesuffix("-augmented"), {}).get(group)
 
 
 def stated_text(name: str, group: str) -> str:
@@ -308,7 +300,7 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
         numbers=by_set,
         measure=f"{title}, out of {results.order}, mean over {', '.join(by_set)}.{upright}",
         covers=(over, repeated(settings)),
-        by=theirs(SOURCE, PLACE),
+        by=theirs(THEIRS, PLACE),
         agrees=f"The source’s number is met: {title}.",
         differs=f"The source’s number is not met: {title}. Networks, training, pixels and foreign images are ours.",
         undecided=f"Whether the source’s number is met is not decided by this run: {title}.",

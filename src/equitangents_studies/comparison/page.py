@@ -8,16 +8,17 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 
 from equitangents.extending import duration
-from equitangents.report import Figure, Section, Table, palette, with_interval
+from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate
 from equitangents_studies import contenders
 from equitangents_studies.common.images import is_own
 from equitangents_studies.common.input_pictures import corners, input_pictures, why_foreign
 from equitangents_studies.common.scores import FLOOR, floor_control
-from equitangents_studies.comparison.claims import STATED, lag_table, recommendation, stand_in, stated_text
+from equitangents_studies.comparison.claims import STATED, lag_table, recommendation, stand_in, stated, stated_text
 from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs, small_channels
 from equitangents_studies.contenders.turned_filters import exact_on_filters
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
+from equitangents_studies.framework.records import in_words
 
 _WORDS = {
     "upright": "accuracy, upright",
@@ -86,8 +87,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{' and '.join(map(str, settings.channels))} channels, Adam, step {settings.learning_rate:g}",
         "Intervals": f"95 %, over {over}",
     }
-    said = {of.__name__: of(settings, results) for of in (finding, sentence)}
-    return Presentation(tables, sections, facts, **said)
+    return Presentation(tables, sections, facts, finding(settings, results), sentence(settings, results))
 
 
 def _resampled(settings: Settings) -> str:
@@ -135,23 +135,18 @@ def _not_run(settings: Settings, results: Results) -> list[str]:
         titles = ", ".join(contenders.find(name).title for name in missing)
         notes.append(f"Not among the contenders of this run: {titles}.")
     if "gcnn-ensemble" in missing and "gcnn" in results.labels:
-        one, networks = _cost(results, "gcnn", "training_seconds"), settings.group_members * settings.repetitions
+        one, networks = results.cost("gcnn", "training_seconds"), settings.group_members * settings.repetitions
         notes[-1] += (
             f" The {settings.group_members} networks of a group-convolutional ensemble in {_repetitions(settings)} "
             f"would take about {duration(networks * one)} of processors, at {one:.3g} s a network."
         )
     if not settings.shrink and {"gcnn", "plain"} <= results.labels.keys():
-        times = results.gcnn_multiplications / _cost(results, "plain", "multiplications")
+        times = results.gcnn_multiplications / results.cost("plain", "multiplications")
         notes.append(
             "No ensembles of small networks were trained at the cost of one group-convolutional network "
             f"(`shrink` is empty): one such network takes as many multiplications as {times:.0f} plain ones."
         )
     return notes
-
-
-def _cost(results: Results, name: str, which: str) -> float:
-    """The median over repetitions: the first one also compiles."""
-    return float(np.median(results.costs[name][which]))
 
 
 def _amount(value: float) -> str:
@@ -167,9 +162,9 @@ def _main_table(settings: Settings, results: Results) -> Table:
     rows = []
     for name, labels in results.labels.items():
         kind = "" if exact_on_filters(settings.group) or not name.startswith("gcnn") else ", steerable filters"
-        costs = [_cost(results, name, c) for c in ("parameters", "training_seconds", "inference_seconds")]
+        costs = [results.cost(name, c) for c in ("parameters", "training_seconds", "inference_seconds")]
         numbers = [results.estimate(labels, m) for m in MEASURES]
-        times, products = (f"{costs[1]:.3g}", f"{costs[2]:.2g}"), _amount(_cost(results, name, "multiplications"))
+        times, products = (f"{costs[1]:.3g}", f"{costs[2]:.2g}"), _amount(results.cost(name, "multiplications"))
         rows.append(
             [
                 results.titles[name] + kind,
@@ -198,8 +193,8 @@ def contender_table(results: Results) -> Columns:
     for name, labels in {**results.labels, **({_FLOOR: results.floor} if results.floor else {})}.items():
         for which in MEASURES:
             e = results.estimate(labels, which)
-            stated = stated_text(name, results.problem.group) if which == "outside" else ""
-            rows.append((name, which, e, stated))
+            of_source = stated_text(name, results.problem.group) if which == "outside" else ""
+            rows.append((name, which, e, of_source))
     return columns(("contender", "measure", "value", "low", "high", "source"), rows)
 
 
@@ -267,7 +262,7 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
                 e = results.estimate(labels, which)
                 look = {"fmt": "osD^vPX<>h"[i % 10], "label": results.titles[name]}
                 drawing.estimates(
-                    axes, [max(_cost(results, name, "training_seconds"), 1e-3)], [e], _LOOK[i % 7].light, **look
+                    axes, [max(results.cost(name, "training_seconds"), 1e-3)], [e], _LOOK[i % 7].light, **look
                 )
             if results.floor and which == "outside":
                 axes.axhline(
@@ -365,11 +360,11 @@ def _beside_figure(found: Found, group: str, order: int, over: str, folder: RunF
         (axes,) = drawn
         first = next(iter(found.values()))[1]
         for i, (name, (whole, by_set)) in enumerate(found.items()):
-            stated = STATED.get(name.removesuffix("-augmented"), {}).get(group)
-            if stated is not None:
+            theirs = stated(name, group)
+            if theirs is not None:
                 label = "source" if i == 0 else None
                 axes.errorbar(
-                    [i - 0.18], [stated[0]], yerr=[stated[1]], fmt="D", ms=6, color=palette.MUTED.light, capsize=3,
+                    [i - 0.18], [theirs[0]], yerr=[theirs[1]], fmt="D", ms=6, color=palette.MUTED.light, capsize=3,
                     label=label,
                 )  # fmt: skip
             drawing.estimates(axes, [i], [whole], palette.BLUE.light, fmt="o", ms=7, label="ours" if i == 0 else None)
@@ -389,7 +384,7 @@ def _by_set(results: Results, found: Found, group: str, over: str) -> Table:
     rows = [
         [
             results.titles[name],
-            with_interval(whole.value, whole.interval),
+            in_words(whole),
             stated_text(name.removesuffix("-augmented"), group) or "–",
             *(f"{by_set[s].value:.2f}" for s in sets),
         ]
@@ -419,7 +414,7 @@ def sentence(settings: Settings, results: Results) -> str:
     """Our numbers beside the source's."""
     found = found_of(results)
     named = [
-        f"{results.titles[name]} {with_interval(whole.value, whole.interval)}"
+        f"{results.titles[name]} {in_words(whole)}"
         + (f", the source {said}" if (said := stated_text(name.removesuffix("-augmented"), settings.group)) else "")
         for name, (whole, _) in found.items()
     ]

@@ -158,6 +158,10 @@ class Results:
         low, high = self.bounds(measure)
         return table_mean(self.score(a, measure) - self.score(b, measure), (low - high, high - low), level)
 
+    def cost(self, name: str, which: str = "training_seconds") -> float:
+        """What a contender took in one repetition: the median, since the first also compiles."""
+        return float(np.median(self.costs[name][which]))
+
     def least(self, labels: dict[str, np.ndarray]) -> float:
         """Orbit same predictions on the worst input of all sets and repetitions."""
         return float(min(self.agreement(y).min() for y in labels.values()))

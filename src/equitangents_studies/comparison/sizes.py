@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, shared_level, t_interval
 from equitangents_studies.common.images import load_images
 from equitangents_studies.common.scores import table_mean
@@ -21,10 +20,10 @@ from equitangents_studies.comparison import settings as comparison
 from equitangents_studies.comparison.settings import Results
 from equitangents_studies.comparison.study import check_settings as check_cell
 from equitangents_studies.comparison.study import measure as measure_cell
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import Claim, Records, claim, ours
+from equitangents_studies.framework.claims import Claim, Records, claim, in_words, ours
 from equitangents_studies.framework.stages import Part
 from equitangents_studies.framework.study import RunFolder, Study, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 _OURS = "ours: the question of cost at several sizes and difficulties, which the source leaves open"
 _SHARE = 0.95  # of |G|
@@ -183,7 +182,7 @@ def claims(settings: Settings, results: SizesResults) -> Sequence[Claim]:
     gains = Records.over(lambda cell, shrink: results.gain(cell, shrink, level), told, cell=cells, shrink=shrinks)
     ahead = [label for label, e in gains.labelled().items() if e.high < 0]
     mean = results.mean_gain()
-    led = f"{with_interval(100 * mean.value, (100 * mean.low, 100 * mean.high))} percentage points on average"
+    led = f"{in_words(mean.times(100))} percentage points on average"
     exceptions = f" Ensembles are ahead at {'; '.join(ahead)}." if ahead else ""
     each = shared_level(len(settings.tasks) * len(shrinks))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from equitangents.report import Figure, Table, palette, with_interval
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate
 from equitangents_studies.common.input_pictures import corners, input_pictures, why_foreign
 from equitangents_studies.comparison.settings import MEASURES, covers
 from equitangents_studies.comparison.sizes import Settings, SizesResults, cell_settings, title, words
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
+from equitangents_studies.framework.records import in_words
 
 _LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE)
 _GCNN = "group-convolutional network"
@@ -74,7 +75,7 @@ def sentence(points: Estimate, cells: int) -> str:
     """Our number; the source leaves the question open."""
     return (
         "The source leaves open how ensembles compare in cost with equivariant networks; ours, at no more "
-        f"multiplications, differ by {with_interval(points.value, points.interval)} percentage points on average over "
+        f"multiplications, differ by {in_words(points)} percentage points on average over "
         f"{cells} sizes and tasks."
     )
 

@@ -24,9 +24,9 @@ from equitangents_studies.contenders.contender import Entry
 from equitangents_studies.contenders.machines import TrainedNetworks
 from equitangents_studies.contenders.networks import cnn, count_multiplications
 from equitangents_studies.contenders.registry import group_convolutional
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.stages import Arrays, Stage, Stages
 from equitangents_studies.framework.study import Study, Task, at_least, check
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 
 def images_of(settings: Settings, data_dir: Path | None, repetition: int = 0) -> Images:

@@ -1,6 +1,6 @@
 """Contenders by name: those that come with the package, those that were registered, and "module:Name" of one's own.
 
-One more that comes with the package is a function here that makes it of a `Problem`.
+One more that comes with the package is an entry in `KINDS`, which says how it is made of a `Problem`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from equitangents import nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import WallpaperGroup
-from equitangents_studies.contenders.contender import Contender, Entry, Factory, Problem, fits
+from equitangents_studies.contenders.contender import Entry, Factory, Problem, fits
 from equitangents_studies.contenders.machines import Averaged, KernelMachine, TrainedNetworks
 from equitangents_studies.contenders.networks import B_STD, W_STD, Canonicalised, cnn, count_parameters
 from equitangents_studies.contenders.turned_filters import TurnedFilters, turned_filters
@@ -23,63 +22,13 @@ _SCORER_CHANNELS = 4
 _SIDE = 7  # images are averaged over blocks down to about this size, since the cost grows as its fourth power
 _POINT_GROUPS = {"C2": (2, False), "C4": (4, False), "D4": (4, True)}
 
-KINDS: dict[str, Entry] = {}
-Make = Callable[[Problem], Contender]
-
-
-def _kind(name: str, title: str, unavailable: Callable[[Problem], str] = lambda problem: "") -> Callable[[Make], Make]:
-    """Puts what makes a contender into `KINDS`."""
-
-    def put(make: Make) -> Make:
-        KINDS[name] = Entry(name, title, make, unavailable)
-        return make
-
-    return put
-
 
 def group_convolutional(problem: Problem) -> TurnedFilters:
     """About as many parameters as the plain network. C4 and D4 are exact, C8 and C16 have steerable filters."""
     return turned_filters(problem, count_parameters(cnn(problem), problem.shape))
 
 
-@_kind("plain", "one plain network")
-def _plain(problem: Problem) -> TrainedNetworks:
-    """The floor, trained on the images as they are: nothing of it knows of the group."""
-    return TrainedNetworks(cnn(problem), problem)
-
-
-@_kind("augmented", "one augmented network")
-def _augmented(problem: Problem) -> TrainedNetworks:
-    """The plain network; every image is moved by a random element whenever it is seen."""
-    return TrainedNetworks(cnn(problem), problem, augmented=True)
-
-
-@_kind("ensemble", "augmented ensemble")
-def _ensemble(problem: Problem) -> TrainedNetworks:
-    """`members` augmented networks; each has as many parameters as the single one."""
-    return TrainedNetworks(cnn(problem), problem, members=problem.members, augmented=True)
-
-
-@_kind("gcnn", "group-convolutional network")
-def _gcnn(problem: Problem) -> TrainedNetworks:
-    """A single group-convolutional network: invariance is built in, images are not moved in training."""
-    return TrainedNetworks(group_convolutional(problem), problem)
-
-
-@_kind("gcnn-augmented", "group-convolutional network, on turned images")
-def _gcnn_augmented(problem: Problem) -> TrainedNetworks:
-    """The network of `gcnn`, trained on moved images: what resampling takes from invariance can be learnt."""
-    return TrainedNetworks(group_convolutional(problem), problem, augmented=True)
-
-
-@_kind("gcnn-ensemble", "group-convolutional ensemble")
-def _gcnn_ensemble(problem: Problem) -> TrainedNetworks:
-    """`group_members` networks of the kind `gcnn`."""
-    return TrainedNetworks(group_convolutional(problem), problem, members=problem.group_members)
-
-
-@_kind("canonicalisation", "learned canonicalisation")
-def _canonicalisation(problem: Problem) -> TrainedNetworks:
+def _canonicalised(problem: Problem) -> Canonicalised:
     """A small network turns the image, a plain one classifies it, trained together on images that are not moved.
 
     The scorer: patches of 2×2, ReLU, a dense layer with one output.
@@ -90,19 +39,7 @@ def _canonicalisation(problem: Problem) -> TrainedNetworks:
         nn.Flatten(),
         nn.Dense(1, W_std=1.0),
     )
-    return TrainedNetworks(Canonicalised(problem.group, scorer, cnn(problem)), problem)
-
-
-@_kind("test-time", "orbit average at test time")
-def _test_time(problem: Problem) -> Averaged:
-    """Averages over the orbit, f̄(x) = (1/|G|) Σ_g f(ρ(g)x), f one augmented network."""
-    return Averaged(TrainedNetworks(cnn(problem), problem, augmented=True), problem)
-
-
-@_kind("infinite", "infinitely wide augmented networks")
-def _infinite(problem: Problem) -> KernelMachine:
-    """The plain network's architecture in closed form, on the first `kernel_images` images in all orientations."""
-    return KernelMachine(cnn(problem), problem, augmented=True)
+    return Canonicalised(problem.group, scorer, cnn(problem))
 
 
 def _without_grid(problem: Problem) -> str:
@@ -112,7 +49,6 @@ def _without_grid(problem: Problem) -> str:
     return f"a grid of pixels has no group-convolutional kernel for {problem.group}; it has for C2, C4 and D4"
 
 
-@_kind("invariant-kernel", "invariant kernel", _without_grid)
 def _invariant_kernel(problem: Problem) -> KernelMachine:
     """The kernel of infinitely wide Lift, GroupConv and GroupPool over a wallpaper group.
 
@@ -135,6 +71,44 @@ def _invariant_kernel(problem: Problem) -> KernelMachine:
     return KernelMachine(net, problem, augmented=False)
 
 
+KINDS: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        # the floor, trained on the images as they are: nothing of it knows of the group
+        Entry("plain", "one plain network", lambda p: TrainedNetworks(cnn(p), p)),
+        # every image is moved by a random element whenever it is seen
+        Entry("augmented", "one augmented network", lambda p: TrainedNetworks(cnn(p), p, augmented=True)),
+        # each member has as many parameters as the single network
+        Entry(
+            "ensemble",
+            "augmented ensemble",
+            lambda p: TrainedNetworks(cnn(p), p, members=p.members, augmented=True),
+        ),
+        # invariance is built in, images are not moved in training
+        Entry("gcnn", "group-convolutional network", lambda p: TrainedNetworks(group_convolutional(p), p)),
+        # what resampling takes from invariance can be learnt of moved images
+        Entry(
+            "gcnn-augmented",
+            "group-convolutional network, on turned images",
+            lambda p: TrainedNetworks(group_convolutional(p), p, augmented=True),
+        ),
+        Entry(
+            "gcnn-ensemble",
+            "group-convolutional ensemble",
+            lambda p: TrainedNetworks(group_convolutional(p), p, members=p.group_members),
+        ),
+        Entry("canonicalisation", "learned canonicalisation", lambda p: TrainedNetworks(_canonicalised(p), p)),
+        # f̄(x) = (1/|G|) Σ_g f(ρ(g)x), f one augmented network
+        Entry(
+            "test-time",
+            "orbit average at test time",
+            lambda p: Averaged(TrainedNetworks(cnn(p), p, augmented=True), p),
+        ),
+        # the plain network's architecture in closed form, on the first `kernel_images` images in all orientations
+        Entry("infinite", "infinitely wide augmented networks", lambda p: KernelMachine(cnn(p), p, augmented=True)),
+        Entry("invariant-kernel", "invariant kernel", _invariant_kernel, _without_grid),
+    )
+}
 _registered: dict[str, Factory] = {}
 
 

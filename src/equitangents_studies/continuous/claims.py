@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, t_interval
 from equitangents_studies.common.scores import covered
 from equitangents_studies.continuous.settings import ImageEnsembles, Results, Settings, bound_share, finite_violation
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, in_words, ours, theirs
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
@@ -42,7 +42,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "differences.",
             covers=EXACT,
             at_most=1,
-            by=theirs(SOURCE, "Lemma 6.2", "at most 1"),
+            by=theirs(THEIRS, "Lemma 6.2", "at most 1"),
             holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
             f"{share.max():.0%} of it here.".replace("%", " %"),
             fails="With the gradient searched at so few places κ C(x) is no safe bound: raise the setting points.",
@@ -53,7 +53,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="On rings: largest change under C_k, relative to the root mean square prediction.",
             covers=EXACT,
             at_most=1e-8,
-            by=theirs(SOURCE, "main theorem", "0"),
+            by=theirs(THEIRS, "main theorem", "0"),
             holds="If only finitely many orientations occur in use, show exactly those: the infinitely wide "
             "ensemble is then invariant under them.",
             fails="The closed-form mean changes even under the rotations that the data show: find out why before "
@@ -130,7 +130,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return found if results.images is None else [*found, *image_claims(settings, results.images)]
 
 
-SOURCE, _PLACE = "arXiv 2403.03103", "experiments on rotated FashionMNIST: emergent continuous invariance"
+_PLACE = "experiments on rotated FashionMNIST: emergent continuous invariance"
 _OF_FLOOR, _GAIN = 0.02, 0.01  # shares of the angles
 
 
@@ -171,7 +171,7 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             measure=f"{agreement}; C{last} minus C{first}, after {found.epochs[-1]} epochs each.",
             at_least=0,
             aggregate=(f"the mean over {len(sets)} sets of inputs", over_sets(rises)),
-            by=theirs(SOURCE, _PLACE, "emergent invariance under SO(2), up to the discretisation"),
+            by=theirs(THEIRS, _PLACE, "emergent invariance under SO(2), up to the discretisation"),
             holds=f"More orientations steady predictions between them too: from C{first} to C{last} agreement over all "
             f"angles rises by {_points(more)} at {dearer}.",
             fails=f"More orientations do not steady predictions at all angles on every set: from C{first} to C{last} "
@@ -186,7 +186,7 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             measure=f"{agreement}; the mean of {found.recipe.members} networks minus its members’ mean.",
             at_least=0,
             aggregate=(f"the mean over {len(found.orders)} groups and {len(sets)} sets of inputs", over_sets(leads)),
-            by=theirs(SOURCE, _PLACE),
+            by=theirs(THEIRS, _PLACE),
             holds=f"Averaging steadies predictions also at angles that training did not show: by {_points(members)}.",
             fails="Averaging does not steady predictions at all angles for every number of orientations and set: the "
             f"lead of the mean is {_points(members)}.",
@@ -258,7 +258,7 @@ def sentence(found: ImageEnsembles) -> str:
     )
     return (
         f"The source says that ensembles become invariant under SO(2) up to the discretisation; ours, trained with "
-        f"C{last}, keep their class at {with_interval(mean.value, mean.interval)} % of {found.angles} angles on "
+        f"C{last}, keep their class at {in_words(mean)} % of {found.angles} angles on "
         f"average over {len(found.sets)} sets of inputs, single networks at {member.value:.1f} %, and resampling alone "
         f"leaves {floor.value:.1f} %."
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from matplotlib.axes import Axes
 
-from equitangents.report import Figure, Section, Table, palette, with_interval
+from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies.common.scores import covered
 from equitangents_studies.continuous.claims import finding, sentence
@@ -19,7 +19,7 @@ from equitangents_studies.continuous.settings import (
     bound_share,
     finite_violation,
 )
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, in_words, section
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -342,7 +342,7 @@ def _curves(axes: Axes, found: ImageEnsembles, of: Callable[[int], np.ndarray]) 
 
 
 def _table(found: ImageEnsembles) -> Table:
-    percent = lambda shares: with_interval(found.mean(shares).times(100).value, found.mean(shares).times(100).interval)
+    percent = lambda shares: in_words(found.mean(shares).times(100))
     titles = [found.images.titles[name] for name in found.sets]
     header = ["", "steps", "processor seconds", "error, %", *(f"agreement, {title}, %" for title in titles)]
     rows = []

@@ -32,8 +32,8 @@ from equitangents_studies.continuous.settings import (
     check_settings,
     finite_violation,
 )
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 __all__ = ["PRESETS", "STUDY", "WAYS", "Results", "Settings", "bound_share", "claims", "finite_violation", "measure"]
 

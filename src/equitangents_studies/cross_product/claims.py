@@ -20,9 +20,9 @@ from equitangents_studies.cross_product.settings import (
     member_violations,
 )
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
-WORK = "arXiv 2403.03103"
-_BOUND_OURS = f"{WORK}; the bound is our choice"
+_BOUND_OURS = f"{THEIRS}; the bound is our choice"
 _THEOREM = "theorem of emergent equivariance"
 _EXPERIMENT = "experiments, cross product"
 
@@ -63,7 +63,7 @@ def _closed_form(settings: Settings, results: Results) -> list[Claim]:
             measure="Largest change of ρ(g)⁻¹μ(gx) over the group, relative to the largest prediction.",
             covers=EXACT,
             at_most=1e-8,
-            by=theirs(WORK, _THEOREM, "exactly equivariant"),
+            by=theirs(THEIRS, _THEOREM, "exactly equivariant"),
             holds="Augmented with a whole group, the infinitely wide ensemble needs no equivariant architecture.",
             fails="Do not rely on augmentation for equivariance: even the closed form does not turn with its inputs.",
         ),
@@ -74,7 +74,7 @@ def _closed_form(settings: Settings, results: Results) -> list[Claim]:
             "independent and alike, so that Σ is a multiple of the unit matrix between them.",
             covers=EXACT,
             at_most=1e-8,
-            by=theirs(WORK, "review: the distribution is equivariant, by μ_t and Σ_t", "exactly equivariant"),
+            by=theirs(THEIRS, "review: the distribution is equivariant, by μ_t and Σ_t", "exactly equivariant"),
             holds="Error bars of the infinitely wide ensemble are the same for all orientations in the group.",
             fails="Do not compare error bars of the closed form between orientations of an input.",
         ),
@@ -85,7 +85,7 @@ def _closed_form(settings: Settings, results: Results) -> list[Claim]:
             "on the augmented pairs, after the last step; Π(g) is the permutation that turning them by g makes.",
             covers=EXACT,
             at_most=1e-8,
-            by=theirs(WORK, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
+            by=theirs(THEIRS, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
             holds="Turning an input is the same as permuting the training set: the reason why mean and covariance are "
             "equivariant at every time, in numbers.",
             fails="The proof’s central step is not met by these kernels: are the augmented pairs whole orbits?",
@@ -169,7 +169,7 @@ def _bound(settings: Settings, results: Results) -> Claim:
         "reaches from the largest that was seen to where that of a further pair may lie.",
         covers="test pairs",
         at_most=1,
-        by=theirs(WORK, "Lemma 6.2, with labels that turn along"),
+        by=theirs(THEIRS, "Lemma 6.2, with labels that turn along"),
         holds=f"The bound is safe to choose a group by: the largest violation seen is {seen}.",
         fails=f"Do not rely on the bound: some violation is {seen}; search gradients at more places.",
         undecided=f"Whether further pairs keep to the bound is not decided: the largest seen is {seen}.",

@@ -46,10 +46,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Members": f"{settings.members} MLPs, {settings.hidden_layers} hidden layers of {settings.width}, ReLU",
         "Training": "full-batch gradient descent",
     }
-    return Presentation(tables, sections, facts, *_in_words(settings, results))
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
-def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
+def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and one sentence beside what the source shows."""
     name, last = settings.trained_groups[-1], len(results.times) - 1
     single, mean = violations(results, name, "test", last)

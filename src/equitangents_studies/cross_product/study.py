@@ -15,6 +15,7 @@ from jaxtyping import Float
 from scipy.stats import special_ortho_group
 
 from equitangents import actions, groups, nn
+from equitangents.ensembles import InfiniteEnsemble
 from equitangents.groups import MatrixGroup
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
@@ -34,8 +35,8 @@ from equitangents_studies.cross_product.settings import (
     largest_change,
     shifts,
 )
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 
 def pair_action(group: groups.Group) -> actions.Action:
@@ -128,7 +129,9 @@ def _infinite(settings: Settings, name: str, task: Task) -> Arrays:
     }
 
 
-def _between(settings: Settings, model: Any, group: MatrixGroup, x: np.ndarray, times: np.ndarray) -> Arrays:
+def _between(
+    settings: Settings, model: InfiniteEnsemble, group: MatrixGroup, x: np.ndarray, times: np.ndarray
+) -> Arrays:
     """|μ(Rx) − R μ(x)| under random rotations, its mean square relative to μ's, its largest, and the bound, (T, N)."""
     rotations = special_ortho_group.rvs(3, size=settings.rotations, random_state=settings.seed)
     predict = lambda z: model.predict(z, time=times)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from equitangents.report import with_interval
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -27,7 +26,7 @@ from equitangents_studies.finite_width.settings import (
     Settings,
     width_name,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, identity, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, identity, in_words, ours, theirs
 
 OPEN = "open question of arXiv 2403.03103"
 EXACT_AT_ANY_WIDTH = "arXiv 2410.01452; the bound is our choice"
@@ -203,7 +202,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
 def width_claim(fall: Records | Mapping[str, Estimate], nouns: str, at_width: str, widest: str, when: str) -> Claim:
     """Whether the correction of finite width falls as theory’s leading order; `widest` says how large it is at last."""
     found = fall.estimates if isinstance(fall, Records) else tuple(fall.values())
-    exponents = ", ".join(with_interval(e.value, e.interval) for e in found if np.isfinite(e.value))
+    exponents = ", ".join(in_words(e) for e in found if np.isfinite(e.value))
     return claim(
         f"Finite width’s effect on the violation of {nouns} falls as the inverse of the width",
         fall,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette, with_interval
+from equitangents.report import Figure, Section, palette
 from equitangents.statistics import Estimate, bootstrap, surviving_share
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.finite_width.claims import group_change, members_exponent, width_exponent
@@ -17,7 +17,7 @@ from equitangents_studies.finite_width.settings import (
     Settings,
     width_name,
 )
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, in_words, section
 
 
 def parts_table(settings: Settings, results: Results) -> Columns:
@@ -135,9 +135,7 @@ def _sentence(settings: Settings, results: Results) -> str:
     for name in ARCHITECTURES:
         at = {t: width_exponent(settings, name, cell, len(results.steps) // 2) for t, cell in results.of(name).items()}
         said += [
-            f"{with_interval(e.value, e.interval)} ({NOUNS[name]}, {results.titles[task]})"
-            for task, e in at.items()
-            if np.isfinite(e.value)
+            f"{in_words(e)} ({NOUNS[name]}, {results.titles[task]})" for task, e in at.items() if np.isfinite(e.value)
         ]
     fall = f": by the width to the power {', '.join(said)}, where theory’s leading order is −1" if said else ""
     return (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents import actions
+from equitangents import actions, nn
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import is_own
 from equitangents_studies.common.infinite import gradient_descent, predicted_parts
@@ -34,8 +34,8 @@ from equitangents_studies.finite_width.settings import (
     load_problem,
     width_name,
 )
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 _NETWORKS: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     *((a, tuple(KINDS)) for a in ARCHITECTURES),
@@ -111,7 +111,7 @@ def recorded_steps(settings: Settings) -> np.ndarray:
     return np.array(sorted(set(settings.steps)))
 
 
-def network(settings: Settings, architecture: str, width: int, problem: Problem) -> Any:
+def network(settings: Settings, architecture: str, width: int, problem: Problem) -> nn.Sequential:
     """An MLP, a CNN on the torus that is flattened at the end, or a p4 network that is pooled at the end."""
     scales: dict[str, Any] = {"W_std": settings.W_std, "b_std": settings.b_std}
     if architecture == "mlp":

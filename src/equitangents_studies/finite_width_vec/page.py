@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Table, palette, with_interval
+from equitangents.report import Figure, Table, palette
 from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.finite_width_vec.study import GROUPS, INFERENCES, Results, Settings, best_width
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
+from equitangents_studies.framework.records import in_words
 
 _COLOURS = {"I": palette.BLUE, "O(3)^d": palette.VERMILLION}
 _TITLES = {"I": "as they are", "O(3)^d": "rotated by O(3)^d"}
@@ -122,7 +123,7 @@ def _table(s: Settings, results: Results) -> Table:
         cells = []
         for w in results.widths:
             e, count = results.accuracy(how, group, w), results.successful(how, group, w)
-            number = with_interval(e.value, e.interval) if np.isfinite(e.value) else "–"
+            number = in_words(e) if np.isfinite(e.value) else "–"
             cells.append(f"{number}; {count} of {s.runs}")
         rows.append([f"{how}, {group}", *cells])
     for group in GROUPS:

@@ -16,11 +16,17 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents.statistics import Estimate, exactly, no_interval, paired_mean
-from equitangents_studies.common.system_images import SystemImages, repeated_images
-from equitangents_studies.common.system_runs import by_key, counted_runs, counting, draw_accuracies
-from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
+from equitangents_studies.common.system_runs import (
+    SystemImages,
+    by_key,
+    counted_runs,
+    counting,
+    draw_accuracies,
+    repeated_images,
+)
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import GradientInference, architecture, inference, rotate
 
 GROUPS = ("I", "O(3)^d")
@@ -75,28 +81,26 @@ class Results:
         """How many runs count."""
         return int(np.isfinite(self.counted(inference, group, width)).sum())
 
-    def accuracy(self, inference: str, group: str, width: int, level: float = 0.95) -> Estimate:
+    def accuracy(self, inference: str, group: str, width: int) -> Estimate:
         """The mean over runs that count, in percent; NaN where they are too few."""
-        return self._mean(self.counted(inference, group, width), level, (0, 100))
+        return self._mean(self.counted(inference, group, width), bounds=(0, 100))
 
-    def wide(self, group: str, level: float = 0.95) -> Estimate:
+    def wide(self, group: str) -> Estimate:
         """Accuracy of the NTK in percent."""
-        return paired_mean(100 * self.limit[group], level, (0, 100))
+        return paired_mean(100 * self.limit[group], bounds=(0, 100))
 
-    def cost(self, inference: str, width: int, level: float = 0.95) -> Estimate:
+    def cost(self, inference: str, width: int) -> Estimate:
         """Accuracy on images as they are minus that on rotated ones, run by run, in percentage points."""
-        return self._mean(self._cost(inference, width), level)
+        return self._mean(self._cost(inference, width))
 
     def mean_cost(self) -> Estimate:
         """The mean cost over all inferences and widths at which enough runs count."""
         every = [(how, w) for how in INFERENCES for w in self.widths if self.cost(how, w).has_interval]
         return self._over_cells([self._cost(how, w) for how, w in every])
 
-    def ahead(
-        self, inference: str, group: str, width: int, of: Literal["mean", "draws"] = "mean", level: float = 0.95
-    ) -> Estimate:
+    def ahead(self, inference: str, group: str, width: int, of: Literal["mean", "draws"] = "mean") -> Estimate:
         """Accuracy of networks minus that of the NTK, or of single draws of the infinitely wide network's law."""
-        return self._mean(self._ahead(inference, group, width, of), level)
+        return self._mean(self._ahead(inference, group, width, of))
 
     def mean_of(self, cells: Sequence[tuple[str, int]], group: str, of: Literal["mean", "draws"]) -> Estimate:
         """The mean of `ahead` over (inference, width), where enough runs count."""
@@ -125,12 +129,12 @@ class Results:
             return no_interval(math.nan)
         table = np.array(cells)
         some = np.isfinite(table).any(axis=0)
-        return self._mean(np.nanmean(table[:, some], axis=0), 0.95)
+        return self._mean(np.nanmean(table[:, some], axis=0))
 
     def _cost(self, inference: str, width: int) -> np.ndarray:
         return self.counted(inference, "I", width) - self.counted(inference, "O(3)^d", width)
 
-    def _mean(self, values: np.ndarray, level: float, bounds: tuple[float, float] = (-100, 100)) -> Estimate:
+    def _mean(self, values: np.ndarray, level: float = 0.95, bounds: tuple[float, float] = (-100, 100)) -> Estimate:
         values = values[np.isfinite(values)]
         if len(values) < self.needed:
             return no_interval(math.nan, level)
@@ -196,7 +200,7 @@ def _runs(width: int, how: str, group: str, settings: Settings, images: list[Sys
     return {key: rows[0] for key, rows in found.items()}
 
 
-WORK, FIGURE = "arXiv 2207.04612", "Figure 3"
+FIGURE = "Figure 3"
 BEST = {"NN": 64, "NN+": 128}  # the widths past which the source's accuracies fall
 STATED = "68, 78, 78, 79, 79 % at 64 channels; 67 % of infinitely wide VEC (45,000 images of 32×32 pixels)"
 RUNS = "runs, each with images, a rotation and initial weights of its own"
@@ -229,7 +233,7 @@ def _falls(settings: Settings, results: Results, how: str) -> Claim:
         f"Trained as {how}, accuracy on images as they are falls past {BEST[how]} channels",
         {f"{how}, {width} against {last} channels": e if known else no_interval(e.value, e.level)},
         measure=f"Mean accuracy at {width} channels minus that at {last}, run by run.",
-        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE),
+        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
         holds=f"Wider is not better: with {how} take VEC of moderate width.",
         fails=f"Here accuracy grows on past {BEST[how]} channels.",
         undecided=f"Accuracies at {width} and {last} channels are too near to one another for this many runs.",
@@ -244,7 +248,7 @@ def _ahead(settings: Settings, results: Results) -> Claim:
         "VEC of the source’s best width predicts better than infinitely wide VEC, the mean of infinitely many networks",
         numbers,
         measure="Accuracy of single networks minus that of the NTK on the same images, images as they are.",
-        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE, STATED),
+        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE, STATED),
         aggregate=("the mean of both inferences", results.mean_of(list(widths.items()), "I", "mean")),
         why=f"The comparison is of single networks with a mean: the NTK predicts {results.wide('I').value:.1f} %, one "
         f"infinitely wide network, drawn from its exact law, {results.single('I').value:.1f} %, since its random "
@@ -264,7 +268,7 @@ def _behind(settings: Settings, results: Results) -> Claim:
         {f"{how}, {w} channels": results.ahead(how, "O(3)^d", w) for how, w in every},
         measure="Accuracy of single networks minus that of the NTK on the same rotated images, at widths where enough "
         "runs count.",
-        covers=(RUNS, settings.runs), at_most=0, unit=_POINTS, by=theirs(WORK, FIGURE),
+        covers=(RUNS, settings.runs), at_most=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
         aggregate=("the mean over widths and inferences", results.mean_of(every, "O(3)^d", "mean")),
         holds="Where neighbourhoods are of no use, take the kernel’s mean. It would be ahead for being a mean alone: "
         f"of one infinitely wide network these are {_points(like)} percentage points ahead.",
@@ -279,7 +283,7 @@ def _unmoved(results: Results) -> Claim:
         "Infinitely wide VEC predicts as well on rotated images as on images as they are",
         {"the largest of all runs": exactly(100 * float(moved))},
         measure="Difference of the NTK’s accuracies on rotated images and images as they are.",
-        covers=EXACT, at_most=0.5, unit=_POINTS, by=theirs(WORK, "Theorem 4.1 and Figure 3", "equal"),
+        covers=EXACT, at_most=0.5, unit=_POINTS, by=theirs(THEIRS, "Theorem 4.1 and Figure 3", "equal"),
         holds="At infinite width VEC has the symmetry O(3)^d, and rotations cost it nothing.",
         fails="Rotations change the kernel’s predictions by more than rounding.",
     )  # fmt: skip
@@ -333,4 +337,4 @@ def _points(e: Estimate, sign: int = 1) -> str:
     )
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

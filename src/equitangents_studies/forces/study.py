@@ -19,7 +19,7 @@ from equitangents import nn
 from equitangents.errors import MissingLibraryError
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, MoleculeRegressor, Molecules
-from equitangents.report import format_number, with_interval
+from equitangents.report import format_number
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies import data
 from equitangents_studies.common.molecule_kernels import mean_square, so3_network
@@ -27,9 +27,9 @@ from equitangents_studies.common.scores import largest
 from equitangents_studies.data.molecules import TRAJECTORIES
 from equitangents_studies.forces import water_tensors
 from equitangents_studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, in_words, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="turns" + (" and molecules" if results.water else ""),
             at_most=0.01,
             by=theirs(
-                "arXiv 2406.06504", "review", "the extension to equivariant outputs is exact; the bound is our choice"
+                EQUIVARIANT_KERNELS, "review", "the extension to equivariant outputs is exact; the bound is our choice"
             ),
             holds="Predictions need no data in other orientations: the sampling of rotations to tolerance "
             f"{settings.tolerance:g} is fine enough.",
@@ -357,7 +357,7 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     )
     said = (
         f"Trained on energies and forces of {frames} frames, the error of force components is "
-        f"{with_interval(meV.value, meV.interval)} meV/Å, {shown} % of their mean deviation, and "
+        f"{in_words(meV)} meV/Å, {shown} % of their mean deviation, and "
         f"{format_number(100 * alone.value)} % from energies alone; the source has no forces, a reviewer asked "
         "for them."
     )

@@ -6,15 +6,17 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from equitangents_studies.framework import works
+
 if TYPE_CHECKING:
     from equitangents_studies.framework.study import Present, Study
 
-_EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
-_BEYOND = "Nordenfors & Flinth 2024, arXiv 2410.01452"
-_KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
-_SYNERGY = "Xiao & Pennington 2022, arXiv 2207.04612"
-_SMALL = "Arora et al. 2019, arXiv 1910.01663"
-_PARTIAL = "Perin & Deny 2025, arXiv 2412.11521"
+_EMERGENT = f"Gerken & Kessel 2024, {works.EMERGENT_EQUIVARIANCE}"
+_BEYOND = f"Nordenfors & Flinth 2024, {works.BEYOND_THE_LIMIT}"
+_KERNELS = f"Misof, Kessel & Gerken 2024, {works.EQUIVARIANT_KERNELS}"
+_SYNERGY = f"Xiao & Pennington 2022, {works.SYNERGY_AND_SYMMETRY}"
+_SMALL = f"Arora et al. 2019, {works.SMALL_DATA}"
+_PARTIAL = f"Perin & Deny 2025, {works.PARTIAL_ORBITS}"
 _WITH_DESK = ("quick", "desk", "paper")
 
 
@@ -159,7 +161,7 @@ registry: dict[str, StudyInfo] = {
         _shipped(
             "frozen-kernel",
             "How far the tangent kernel moves in training",
-            "Jacot et al. 2018, arXiv 1806.07572",
+            f"Jacot et al. 2018, {works.TANGENT_KERNEL}",
             "Movement of the tangent kernel of trained networks against width: NTK and standard parametrisation, a "
             "mean-field output scale, with a smooth nonlinearity and with ReLU, over training.",
         ),
@@ -296,6 +298,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Targets on C_n and on SO(3), by networks that end on the group: how many images the right group saves, "
             "and equivariance at every time, on and off the data.",
+            page="study",
         ),
     )
 }

@@ -26,14 +26,13 @@ from equitangents.report import (
     Origin,
     Verdict,
     format_number,
-    with_interval,
 )
 from equitangents.statistics import Estimate
-from equitangents_studies.framework.records import Records
+from equitangents_studies.framework.records import Records, in_words
 
 __all__ = [
     "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement", "claim",
-    "decide", "identity", "lead", "ours", "theirs",
+    "decide", "identity", "in_words", "lead", "ours", "theirs",
 ]  # fmt: skip
 
 Claim = Verdict
@@ -136,7 +135,7 @@ def claim(
         criterion=criterion,
         value=shown.value,
         interval=shown.interval,
-        source=by.source,
+        source=str(by.source),  # a plain text, of a work, too
         level=shown.level,
         note=note,
         unit=unit,
@@ -262,7 +261,7 @@ def agreement(
         criterion="the difference contains 0 within both uncertainties, and reaches at most twice the source’s",
         value=ours.value,
         interval=ours.interval,
-        source=by.source,
+        source=str(by.source),  # a plain text, of a work, too
         level=ours.level,
         note=note,
         unit=unit,
@@ -356,11 +355,6 @@ def further_by(ratio: float, repeated: int, level: float) -> int | None:
         middle = (enough + short) // 2
         enough, short = (middle, short) if length(middle) < asked else (enough, middle)
     return enough - repeated
-
-
-def in_words(estimate: Estimate) -> str:
-    """A number with its interval."""
-    return with_interval(estimate.value, estimate.interval)
 
 
 def plainly(number: float) -> str:

@@ -193,6 +193,6 @@ def heading(title: str) -> str:
     return title[:1].upper() + title[1:]
 
 
-def name_of(time: Any) -> str:
+def name_of(time: float | np.ndarray) -> str:
     """A training time, a number, in a sentence."""
     return "at initialisation" if time == 0 else "at the end" if np.isinf(time) else f"at time {time:g}"

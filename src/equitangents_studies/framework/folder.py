@@ -6,6 +6,7 @@ when it is complete; killed in the middle of that, it is put in place by whoever
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import html
@@ -15,16 +16,17 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import LEFTOVER, UNREADABLE, read_json, whole_file
+from equitangents.extending import LEFTOVER, UNREADABLE, HeldError, read_json, whole_file
+from equitangents.extending import held as hold
 from equitangents.report import Verdict
-from equitangents_studies.framework import lock, stage_files
+from equitangents_studies.framework import stage_files
 from equitangents_studies.framework.progress import Progress, Task
 from equitangents_studies.framework.sessions import Ending, Sessions
 from equitangents_studies.framework.stages import Arrays, Key, Stage
@@ -33,7 +35,34 @@ Columns = Mapping[str, Sequence[Any] | np.ndarray]
 
 _OURS = ("config.json", "verdicts.json", "report.html", "results", "figures", "stages", "checkpoints")
 _EVERY = 10.0  # seconds between notes of the run time
-_NEW, _COMPLETE = ".new", "complete"
+_NEW, _COMPLETE, _LOCK = ".new", "complete", ".lock"
+
+
+@contextlib.contextmanager
+def only_run(path: Path) -> Iterator[None]:
+    """Hold the folder `path`, which is made if need be; the system gives it back when a process ends, however it ends.
+
+    Raises InvalidArgumentError where another run holds the folder, or nothing can be written.
+    """
+    made = not path.exists()
+    with contextlib.ExitStack() as stack:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(hold(path / _LOCK))
+        except HeldError as error:
+            who = f" (process {error.owner})" if error.owner else ""
+            raise InvalidArgumentError(
+                f"another run{who} is writing into {path}; wait until it is done, or choose another folder with --out"
+            ) from None
+        except OSError as error:
+            raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
+        try:
+            yield
+        finally:
+            stack.close()
+            if made:
+                with contextlib.suppress(OSError):  # a folder that holds something stays
+                    path.rmdir()
 
 
 class RunFolder:
@@ -41,7 +70,7 @@ class RunFolder:
 
     Long computations are stages: `stage(name, compute)` returns the arrays of `compute` and keeps them on disk together
     with the run's fingerprint; a resumed run reads them instead. `path` is where to write until `finish` is called.
-    Whoever makes one holds the folder (`lock.only_run`).
+    Whoever makes one holds the folder (`only_run`).
 
     Raises InvalidArgumentError where the folder holds something else, a run of another study or with other settings
     (unless `force`, which replaces it), or, with `resume`, no run to go on with.
@@ -184,7 +213,7 @@ class RunFolder:
 def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) -> Path:
     """Where a run with `config` is to write, if it may."""
     new = path / _NEW
-    if not path.exists() or (path.is_dir() and not any(p.name != lock.NAME for p in path.iterdir())):
+    if not path.exists() or (path.is_dir() and not any(p.name != _LOCK for p in path.iterdir())):
         if resume:
             raise InvalidArgumentError(f"there is no run in {path} to resume; leave out --resume to start one")
         return path
@@ -299,7 +328,7 @@ def _sweep(path: Path) -> None:
                 item.unlink()
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: object) -> None:
     """Write `content` as indented JSON; the file appears only when it is complete."""
     with whole_file(path) as partial:
         partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -314,7 +343,7 @@ def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
     return {"study": plain["study"], **plain["settings"]}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A value as it should stand in a table: floats in their shortest exact form, no NumPy types, NaN as nothing."""
     if isinstance(value, np.generic):
         value = value.item()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from equitangents.report import Figure, Section, Table, Widget
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.folder import Columns, RunFolder
-from equitangents_studies.framework.records import Records, columns, table
+from equitangents_studies.framework.records import Records, columns, in_words, table
 from equitangents_studies.framework.study import Presentation
 
-__all__ = ["Columns", "Presentation", "Records", "RunFolder", "columns", "drawing", "section", "table"]
+__all__ = ["Columns", "Presentation", "Records", "RunFolder", "columns", "drawing", "in_words", "section", "table"]
 
 
 def section(title: str, *parts: str | Figure | Widget | Table) -> Section:

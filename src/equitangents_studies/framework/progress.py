@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from equitangents.extending import ExecutorLike
@@ -140,7 +141,7 @@ def _remembering(interrupted: threading.Event) -> Iterator[None]:
         yield
         return
 
-    def handle(number: int, frame: Any) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         interrupted.set()
         signal.default_int_handler(number, frame)
 

@@ -41,7 +41,7 @@ class Records:
         names = tuple(coordinates)
         return cls(names, rows, tuple(compute(**dict(zip(names, row, strict=True))) for row in rows), words)
 
-    def where(self, **fixed: Any) -> Records:
+    def where(self, **fixed: object) -> Records:
         """The records at the given coordinates."""
         at = {self.names.index(name): value for name, value in fixed.items()}
         chosen = [i for i, row in enumerate(self.rows) if all(row[k] == value for k, value in at.items())]
@@ -103,7 +103,12 @@ def columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> Columns:
     return {name: [row[i] for row in kept] for i, name in enumerate(names)}
 
 
+def in_words(estimate: Estimate) -> str:
+    """A number with its interval."""
+    return with_interval(estimate.value, estimate.interval)
+
+
 def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A table of the page, in whose cells estimates stand with their intervals."""
-    cell = lambda x: with_interval(x.value, x.interval) if isinstance(x, Estimate) else str(x)
+    cell = lambda x: in_words(x) if isinstance(x, Estimate) else str(x)
     return Table(caption, header, [[cell(x) for x in row] for row in rows])

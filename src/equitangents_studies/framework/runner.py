@@ -81,8 +81,7 @@ def run(
     check_spread(executor)
     study, present = load(info)
     from equitangents_studies.framework import settings as reading
-    from equitangents_studies.framework.folder import RunFolder, finished
-    from equitangents_studies.framework.lock import only_run
+    from equitangents_studies.framework.folder import RunFolder, finished, only_run
     from equitangents_studies.framework.progress import Progress
 
     chosen = reading.changed(study.presets[preset], settings)
@@ -132,6 +131,7 @@ def _report(
     from equitangents_studies.framework.claims import lead
     from equitangents_studies.framework.folder import write_json
     from equitangents_studies.framework.settings import as_text
+    from equitangents_studies.framework.works import Work
 
     verdicts = tuple(study.claims(settings, results))
     shown = present(settings, results, folder)
@@ -149,7 +149,7 @@ def _report(
         settings=chosen,
         versions=installed_versions(),
         rerun=rerun,
-        citations=study.citations,
+        citations=[work.bibtex if isinstance(work, Work) else work for work in study.citations],
         facts={**shown.facts, **seed, "Run time": exact_duration(seconds)},
         seconds=seconds,
     )

@@ -98,13 +98,13 @@ def _parse(key: str, text: str, hint: Any) -> Any:
         raise InvalidArgumentError(f"{key} was {text!r}; it must be {kind}") from None
 
 
-def check(condition: bool, name: str, value: Any, requirement: str) -> None:
+def check(condition: bool, name: str, value: object, requirement: str) -> None:
     """Raise InvalidArgumentError saying what setting `name` was and what it must be, unless `condition` is true."""
     if not condition:
         raise InvalidArgumentError(f"{name} was {value}; it must be {requirement}")
 
 
-def at_least(settings: Any, **least: float) -> None:
+def at_least(settings: object, **least: float) -> None:
     """`check` that each named setting is no smaller than told."""
     for name, bound in least.items():
         check(getattr(settings, name) >= bound, name, getattr(settings, name), f"at least {bound}")
@@ -122,7 +122,7 @@ def as_text(settings: Any) -> dict[str, str]:
     return {f.name: _as_text(getattr(settings, f.name)) for f in dataclasses.fields(settings)}
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, tuple | list):
         return ",".join(map(str, value))
     return "none" if value is None else str(value)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, palette, with_interval
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
+from equitangents.report import Figure, palette
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, in_words, section
 from equitangents_studies.frozen_kernel.study import NAMES, PARAMETRISATIONS, TITLES, Results, Settings, exponents
 
 _COLOURS = dict(zip(PARAMETRISATIONS, (palette.BLUE, palette.GREEN, palette.VERMILLION), strict=True))
@@ -70,7 +70,7 @@ def sentence(settings: Settings, results: Results) -> str:
     e = results.exponent((settings.smooth, "ntk"), last)
     return (
         "Theory bounds the movement of tangent kernels in training by the width to the power −1/2 and expects −1; with "
-        f"{NAMES[settings.smooth]} it falls as the width to the power {with_interval(e.value, e.interval)} after "
+        f"{NAMES[settings.smooth]} it falls as the width to the power {in_words(e)} after "
         f"{last:,} steps."
     )
 

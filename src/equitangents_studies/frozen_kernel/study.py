@@ -26,70 +26,13 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import kernels, nn
-from equitangents.extending import FiniteNetwork, Params
-from equitangents.report import with_interval
+from equitangents.extending import ArrayLike, FiniteNetwork, Params
 from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.framework.citations import TANGENT_KERNEL, WIDE_NETWORKS
-from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, in_words, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
-
-PARAMETRISATIONS = ("ntk", "standard", "mean-field")
-TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}
-
-
-@dataclass(frozen=True)
-class Standard:
-    """`net`, a network of dense layers, with V = σ_w/√n · W and c = σ_b b as its parameters."""
-
-    net: nn.Sequential
-
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Any:
-        """The weights of `net`, as they multiply inputs."""
-        return self._scaled(self.net.init(key, input_shape, dtype), 1)
-
-    def apply(self, params: Params, x: Any) -> Any:
-        """The function that `net` computes, of weights as they multiply inputs."""
-        return self.net.apply(self._scaled(params, -1), x)
-
-    def _scaled(self, params: Params, power: int) -> Any:
-        """Every parameter times the `power` of what multiplies it in NTK parametrisation."""
-        return tuple(
-            {name: value * scale(layer, name, entry) ** power for name, value in entry.items()} if entry else entry
-            for layer, entry in zip(self.net.layers, params, strict=True)
-        )
-
-
-@dataclass(frozen=True)
-class MeanField:
-    """`net` with its output divided by √width."""
-
-    net: nn.Sequential
-    width: int
-
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Any:
-        """The parameters of `net`."""
-        return self.net.init(key, input_shape, dtype)
-
-    def apply(self, params: Params, x: Any) -> Any:
-        """1/√width times what `net` gives."""
-        return self.net.apply(params, x) / math.sqrt(self.width)
-
-
-def scale(layer: nn.Layer, name: str, entry: dict[str, Any]) -> float:
-    """What multiplies parameter `name` of a dense layer in NTK parametrisation: σ_w/√n, or σ_b."""
-    assert isinstance(layer, nn.Dense)
-    return layer.b_std if name == "b" else layer.W_std / math.sqrt(entry["w"].shape[0])
-
-
-def parametrised(net: nn.Sequential, width: int, parametrisation: str) -> Any:
-    """`net` under one of PARAMETRISATIONS."""
-    return {"ntk": net, "standard": Standard(net), "mean-field": MeanField(net, width)}[parametrisation]
-
-
-NONLINEARITIES: dict[str, type[nn.Layer]] = {"erf": nn.Erf, "gelu": nn.Gelu, "relu": nn.Relu}
-NAMES = {"erf": "Erf", "gelu": "GELU", "relu": "ReLU"}
+from equitangents_studies.framework.works import TANGENT_KERNEL, WIDE_NETWORKS
 
 
 @dataclass(frozen=True)
@@ -143,6 +86,65 @@ PRESETS = presets(
     paper="data=fashion_mnist train_images=200 kernel_images=25 hidden_layers=3 widths=64,128,256,512,1024,2048 "
     "networks=20 steps=1,10,100,1000,10000",
 )
+
+PARAMETRISATIONS = ("ntk", "standard", "mean-field")
+
+TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}
+
+
+@dataclass(frozen=True)
+class Standard:
+    """`net`, a network of dense layers, with V = σ_w/√n · W and c = σ_b b as its parameters."""
+
+    net: nn.Sequential
+
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Params:
+        """The weights of `net`, as they multiply inputs."""
+        return self._scaled(self.net.init(key, input_shape, dtype), 1)
+
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
+        """The function that `net` computes, of weights as they multiply inputs."""
+        return self.net.apply(self._scaled(params, -1), x)
+
+    def _scaled(self, params: Params, power: int) -> Params:
+        """Every parameter times the `power` of what multiplies it in NTK parametrisation."""
+        return tuple(
+            {name: value * scale(layer, name, entry) ** power for name, value in entry.items()} if entry else entry
+            for layer, entry in zip(self.net.layers, params, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class MeanField:
+    """`net` with its output divided by √width."""
+
+    net: nn.Sequential
+    width: int
+
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Params:
+        """The parameters of `net`."""
+        return self.net.init(key, input_shape, dtype)
+
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
+        """1/√width times what `net` gives."""
+        return self.net.apply(params, x) / math.sqrt(self.width)
+
+
+def scale(layer: nn.Layer, name: str, entry: dict[str, Any]) -> float:
+    """What multiplies parameter `name` of a dense layer in NTK parametrisation: σ_w/√n, or σ_b."""
+    assert isinstance(layer, nn.Dense)
+    return layer.b_std if name == "b" else layer.W_std / math.sqrt(entry["w"].shape[0])
+
+
+def parametrised(net: nn.Sequential, width: int, parametrisation: str) -> FiniteNetwork:
+    """`net` under one of PARAMETRISATIONS."""
+    known: dict[str, FiniteNetwork] = {"ntk": net, "standard": Standard(net), "mean-field": MeanField(net, width)}
+    return known[parametrisation]
+
+
+NONLINEARITIES: dict[str, type[nn.Layer]] = {"erf": nn.Erf, "gelu": nn.Gelu, "relu": nn.Relu}
+
+NAMES = {"erf": "Erf", "gelu": "GELU", "relu": "ReLU"}
 
 
 Kind = tuple[str, str]  # a nonlinearity and a parametrisation
@@ -235,7 +237,7 @@ def _networks(settings: Settings, images: Images, kind: Kind, width: int, task: 
     measured = []
     for i in range(settings.networks):
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), width), i)
-        params = net.init(key, x.shape[1:])
+        params = net.init(key, x.shape[1:], "float32")
         measured.append(trained(net, params, x, y, seen, settings.rate, recorded_steps(settings)))
         task.step(i + 1, settings.networks)
     return {key: np.array([one[key] for one in measured]) for key in measured[0]}
@@ -266,7 +268,9 @@ def trained(
 
 
 @partial(jax.jit, static_argnums=0)
-def _descend(net: FiniteNetwork, params: Params, x: Any, y: Any, rate: Any, steps: Any) -> tuple[Any, Any]:
+def _descend(
+    net: FiniteNetwork, params: Params, x: jax.Array, y: jax.Array, rate: float, steps: int
+) -> tuple[Params, jax.Array]:
     """Parameters after `steps` of full-batch gradient descent, and the loss there."""
     loss = lambda p: jnp.mean((net.apply(p, x) - y) ** 2) / 2
     move = lambda _, p: jax.tree.map(lambda a, slope: a - rate * slope, p, jax.grad(loss)(p))
@@ -275,8 +279,11 @@ def _descend(net: FiniteNetwork, params: Params, x: Any, y: Any, rate: Any, step
 
 
 _THEOREM = "Jacot et al. 2018, Lee et al. 2019 (‖Θ_t − Θ_0‖ = O(1/√n) at all times)"
+
 _PLACE = "Lee et al. 2019, Theorem 2.1"
+
 _ORDER = (-1.1, -0.9)  # around the −1 of perturbation theory
+
 _CONDITIONS = "Lipschitz and twice differentiable with a bounded second derivative"
 
 
@@ -304,12 +311,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     of = lambda parametrisation, phis, at: exponents(settings, results, [parametrisation], phis, at)
     measure = f"Exponent of ‖Θ_t − Θ_0‖/‖Θ_0‖, geometric mean over networks, against width, {reach}"
     each = f"{measure}, at every recorded step."
-    bounded: dict[str, Any] = {"measure": each, "covers": "networks", "at_most": -0.5}
+    bounded = partial(claim, measure=each, covers="networks", at_most=-0.5)
     here, there, standard = of("ntk", [smooth], steps), of("ntk", [relu], steps), of("standard", [smooth, relu], steps)
     orders, scaled = of("ntk", [smooth, relu], [last]), of("mean-field", [smooth, relu], [last])
     each_phi = [results.exponent((phi, "ntk"), last) for phi in (smooth, relu)]
     mean = Estimate(*(sum(ends) / 2 for ends in zip(*((e.value, e.low, e.high) for e in each_phi), strict=True)))
-    slope = f"its exponents are {orders.span('.2f')}, on average {with_interval(mean.value, mean.interval)}"
+    slope = f"its exponents are {orders.span('.2f')}, on average {in_words(mean)}"
     moved = lambda phi, parametrisation: results.movement[phi, parametrisation][-1, :, -1]
     quotients = Records.over(
         lambda phi: log_ratio(moved(phi, "ntk"), moved(phi, "mean-field"), confidence=shared_level(2)),
@@ -317,7 +324,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         phi=[smooth, relu],
     )
     return [
-        claim(
+        bounded(
             f"With {NAMES[smooth]} in NTK parametrisation the tangent kernel’s relative movement falls at least as "
             "fast as one over the square root of the width",
             here,
@@ -328,9 +335,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{here.span('.2f')}): compare trained networks with the closed form before relying on it.",
             undecided=f"Whether the kernel freezes as fast as its bound is not decided (exponents are "
             f"{here.span('.2f')}): train more networks, or wider ones.",
-            **bounded,
         ),
-        claim(
+        bounded(
             "With ReLU in NTK parametrisation the tangent kernel’s relative movement falls at least as fast as one "
             "over the square root of the width, although ReLU does not meet the theorem’s conditions",
             there,
@@ -344,9 +350,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{there.span('.2f')}.",
             undecided=f"Whether kernels of ReLU networks freeze as fast as the theorem’s is not decided: exponents are "
             f"{there.span('.2f')}.",
-            **bounded,
         ),
-        claim(
+        bounded(
             "In standard parametrisation, with learning rates of the order 1/n, the tangent kernel’s relative movement "
             "falls at least as fast as one over the square root of the width",
             standard,
@@ -357,7 +362,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{standard.span('.2f')}.",
             undecided="Whether networks as other libraries set them up freeze is not decided: exponents are "
             f"{standard.span('.2f')}.",
-            **bounded,
         ),
         claim(
             f"In NTK parametrisation the tangent kernel’s relative movement {after(last)} falls as one over the width, "

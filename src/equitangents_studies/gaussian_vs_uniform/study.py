@@ -21,17 +21,17 @@ import numpy as np
 
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, t_interval
-from equitangents_studies.common.system_images import SystemImages, asked_images
-from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
+from equitangents_studies.common.system_runs import SystemImages, asked_images
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, algorithmic_symmetry, architecture, inference, rotate
 from equitangents_studies.systems.architectures import B_STD, W_STD
 
 LAWS = ("gaussian", "uniform")
 GROUPS = ("I", "P(3d)", "O(3d)")
-WORK, FIGURE = "arXiv 2207.04612", "Figure S5"
+FIGURE = "Figure S5"
 MARGIN = 2.0
 LEAST = 1e-9  # a change of κ above rounding
 COUPLED = (("gaussian", "P(3d)"), ("gaussian", "O(3d)"), ("uniform", "P(3d)"))
@@ -186,7 +186,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "Coupled networks stay equal under O(3d) with a Gaussian first layer, under P(3d) with either",
             {named(*pair): exactly(value) for pair, value in results.equal.items()},
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
-            covers=EXACT, at_most=1e-8, by=theirs(WORK, f"Theorem 4.1 and {FIGURE}", "equal"),
+            covers=EXACT, at_most=1e-8, by=theirs(THEIRS, f"Theorem 4.1 and {FIGURE}", "equal"),
             holds="These algorithms have the same law on moved data.",
             fails="Coupled networks come apart: the construction fails here.",
         ),
@@ -194,7 +194,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "A uniform first layer is not symmetric under O(3d): a rotation changes the law of its responses",
             kappa,
             measure="Mean change of the excess kurtosis of a response when a test image is rotated, in closed form.",
-            covers=EXACT, at_least=LEAST, by=theirs(WORK, FIGURE, "symmetric under permutations alone"),
+            covers=EXACT, at_least=LEAST, by=theirs(THEIRS, FIGURE, "symmetric under permutations alone"),
             holds=f"The law changes, and with 1/n: by {kappa[count(smallest)].value:.2g} of {smallest**2 * 3} "
             f"coordinates, by {kappa[count(largest)].value:.1g} of {3 * largest**2:,}, so that no accuracy can tell.",
             fails="A rotation leaves the law of the responses as it is.",
@@ -204,7 +204,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             between,
             measure="Test accuracy with a Gaussian first layer minus that with a uniform one, networks of equal seeds.",
             covers=("networks", settings.members), at_least=-MARGIN, at_most=MARGIN, unit="percentage points",
-            by=theirs(WORK, FIGURE, "no visible difference; the margin is ours"),
+            by=theirs(THEIRS, FIGURE, "no visible difference; the margin is ours"),
             aggregate=("the mean over groups", mean),
             holds=f"Either law will do: accuracies differ by {mean.value:.1f} percentage points "
             f"({mean.low:.1f} to {mean.high:.1f}).".replace("-", "−"),
@@ -235,8 +235,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     sections = [section("Accuracy", text, _figure(settings, results, folder))]
     tables = {"accuracy": table(results), "kurtosis": _kurtosis_table(results)}
-    found = _finding(results), _sentence(settings, results)
-    return Presentation(tables, sections, facts, finding=found[0], sentence=found[1])
+    return Presentation(tables, sections, facts, finding=_finding(results), sentence=_sentence(settings, results))
 
 
 def _finding(results: Results) -> str:
@@ -295,4 +294,4 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

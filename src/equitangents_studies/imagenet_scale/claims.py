@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.common.scores import covered
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.imagenet_scale.settings import Key, Results, Settings, mean_over_images
 
-WORK = "arXiv 2207.04612"
 SOURCE = {("ResNet-101", "I"): 0.41, ("ResNet-101", "O(3)^d"): 0.49, ("Mixer", "I"): 0.38}  # exponents beyond the cusp
 OFF = 0.05  # that exponents may be from the source's, our choice
 MOST_PERMUTED = 35.0  # per cent
@@ -99,7 +99,7 @@ def _exponents(settings: Settings, results: Results) -> list[Claim]:
             covers=_covers(settings),
             at_least=-OFF,
             at_most=OFF,
-            by=theirs(WORK, "Figure 5", "0.41, 0.49 and 0.38"),
+            by=theirs(THEIRS, "Figure 5", "0.41, 0.49 and 0.38"),
             holds="Extrapolate with the source’s exponents.",
             fails="Do not extrapolate with the source’s exponents: measure your own.",
             undecided="More runs would decide.",
@@ -127,7 +127,7 @@ def _cusps(settings: Settings, results: Results) -> list[Claim]:
             covers=_covers(settings),
             at_least=0.5,
             at_most=2,
-            by=theirs(WORK, "Figure 5", "about 2·10⁵ images; dimensions 150,528 and 294,528"),
+            by=theirs(THEIRS, "Figure 5", "about 2·10⁵ images; dimensions 150,528 and 294,528"),
             holds="Plan for more training images than the spurious group has dimensions.",
             fails="The cusp is elsewhere: the dimension of the group does not tell how many images it takes.",
             undecided=f"{results.sizes[0]:,} to {results.sizes[-1]:,} images do not fix the cusps: it takes sizes from "
@@ -151,7 +151,7 @@ def lost_claim(settings: Settings, numbers: Mapping[str, Estimate], most: int) -
         numbers,
         measure=f"Accuracy on images as they are minus that on rotated ones, {most:,} training images.",
         covers=covered(settings.runs, "runs"), at_least=0, unit="percentage points",
-        by=theirs("arXiv 2207.04612", "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200)"),
+        by=theirs(THEIRS, "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200)"),
                 holds=f"These networks use what is alike at all positions: rotations cost {spread} percentage points.",
         fails="Some network loses nothing: these images carry their class in what rotations leave.",
         undecided="More training and test images, or more runs, would decide whether accuracy is lost.",
@@ -173,7 +173,7 @@ def _larger(settings: Settings, results: Results) -> list[Claim]:
             covers=covered(settings.runs, "runs"),
             at_least=0,
             unit="percentage points",
-            by=theirs(WORK, "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200) percentage points"),
+            by=theirs(THEIRS, "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200) percentage points"),
             holds="Larger networks make up for part of a symmetry that does not fit.",
             fails="At this size larger networks lose more.",
             undecided="The difference is within its errors: more runs would decide.",
@@ -195,7 +195,7 @@ def _permuted(settings: Settings, results: Results) -> list[Claim]:
             covers=covered(settings.runs, "runs"),
             at_most=MOST_PERMUTED,
             unit="%",
-            by=theirs(WORK, "results on ImageNet", "below 35 % on ImageNet"),
+            by=theirs(THEIRS, "results on ImageNet", "below 35 % on ImageNet"),
             holds="Where neighbours are not neighbours, windows and patches do not help.",
             fails="Some network gets further: locality matters less than stated.",
             undecided="More runs would decide.",

@@ -17,8 +17,8 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.data.class_folders import ImageFolder
-from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.imagenet_scale.claims import claims
 from equitangents_studies.imagenet_scale.settings import (
     PERMUTED,

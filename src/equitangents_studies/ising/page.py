@@ -67,10 +67,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Members": f"{settings.members:,} at every width",
         "Training": f"full-batch gradient descent, step {results.learning_rate:.3g}",
     }
-    return Presentation(tables, sections, facts, *_in_words(settings, results))
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
-def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
+def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and one sentence beside what the source shows."""
     narrow, wide, most = min(settings.widths), max(settings.widths), max(settings.groups)
     ratio = overall_ratio(settings, results, wide, [t for t in settings.steps if t > 0])

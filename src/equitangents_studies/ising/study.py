@@ -36,9 +36,9 @@ from equitangents_studies.common.infinite import gradient_descent
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.common.training import ensemble_stage
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 SETS = ("training", "test", "foreign")
 EVERY = 64  # up to this M a prediction is made for every M, beyond on a logarithmic scale
@@ -301,7 +301,6 @@ def _members(
     return {width: {name: joined(width, name) for name in SETS} for width in widths}
 
 
-WORK = "arXiv 2403.03103"
 _WIDTHS = "experiments, Ising model: mean predictions against the NTK’s"
 _SPREAD = "experiments, Ising model: relative orbit standard deviation"
 _ENOUGH = 30  # disjoint groups of M members that an interval for M needs
@@ -333,7 +332,7 @@ def _means(settings: Settings, results: Results) -> list[Claim]:
             "of the bias that a finite number of members brings.",
             covers=("members", settings.members),
             at_most=0.5,
-            by=theirs(f"{WORK}; the bound is our choice", _WIDTHS),
+            by=theirs(f"{THEIRS}; the bound is our choice", _WIDTHS),
             holds="Wider networks bring the ensemble’s mean closer to the closed form.",
             fails="Wider networks do not bring the ensemble’s mean closer to the closed form: do not expect width "
             "to mend a difference between the two.",
@@ -347,7 +346,7 @@ def _means(settings: Settings, results: Results) -> list[Claim]:
             covers=("members", settings.members),
             at_most=5,
             unit="%",
-            by=theirs(f"{WORK}; the bound is our choice", _WIDTHS),
+            by=theirs(f"{THEIRS}; the bound is our choice", _WIDTHS),
             holds=f"At width {wide} the closed form can stand in for the mean of many networks, on the training "
             "set and away from it.",
             fails=f"At width {wide} the closed form is not yet the mean of many networks: take wider ones, or "
@@ -379,7 +378,7 @@ def _spreads(settings: Settings, results: Results) -> list[Claim]:
             covers=(f"blocks of {most} members", blocks),
             at_least=0.9,
             at_most=1.1,
-            by=theirs(f"{WORK}; the bounds are our choice", _SPREAD, "1"),
+            by=theirs(f"{THEIRS}; the bounds are our choice", _SPREAD, "1"),
             holds="The closed form tells the spread, and so how many members a target needs: measured over predicted "
             f"is {ratios.span('.2f')} by M, step and set.",
             fails="Leave a margin when planning the number of members from the closed form at this width: the spread "
@@ -395,7 +394,7 @@ def _spreads(settings: Settings, results: Results) -> list[Claim]:
             f"ones, after the last step; GP(μ, Σ/M) has {predicted:.3f}.",
             covers=(f"blocks of {most} members", blocks),
             at_most=0.7,
-            by=theirs(f"{WORK}; the bound is our choice", _SPREAD),
+            by=theirs(f"{THEIRS}; the bound is our choice", _SPREAD),
             holds=f"Averaging {most} members divides the spread over orbits by {1 / fall.value:.2f}, on spins like "
             "those of the training set and on others.",
             fails=f"Averaging {most} members leaves {fall.value:.2f} of the spread: take an invariant network.",
@@ -428,4 +427,4 @@ def _words(step: int, name: str, size: int | None = None) -> str:
     return ("" if size is None else f"M = {size}, ") + f"{after(step)}, {name} spins"
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

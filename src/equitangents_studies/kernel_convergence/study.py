@@ -10,23 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 
 from equitangents import kernels, nn
 from equitangents.groups import so3, wallpaper
-from equitangents.report import Figure, format_number, palette, with_interval
+from equitangents.report import Figure, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, in_words, ours, theirs
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}
 KINDS = ("nngp", "ntk")
-THEIRS = "arXiv 2406.06504"
 _FITTED = 3  # widest networks, to which limits are fitted
 
 
@@ -177,23 +175,23 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     )
     resolution = 300 * max(relative_error(settings, results, space, kind) for space in SPACES for kind in KINDS)
     exponents = over(lambda space, kind: power_law(widths, deviations(results, space, kind), confidence=level))
-    how: dict[str, Any] = {
-        "aggregate": ("all four kernels together", rate(settings, results)),
-        "measure": f"Exponent of the root mean square deviation of means over {settings.samples} networks, relative to "
+    of_rate = partial(
+        claim,
+        aggregate=("all four kernels together", rate(settings, results)),
+        measure=f"Exponent of the root mean square deviation of means over {settings.samples} networks, relative to "
         "the kernel, against the width.",
-        "covers": ("batches of networks", settings.batches),
-    }
+        covers=("batches of networks", settings.batches),
+    )
     return [
-        claim(
+        of_rate(
             "Kernels of random networks approach the analytic ones as the width grows",
             exponents,
             at_most=0,
             by=theirs(THEIRS, "slides, convergence of kernels", "they converge"),
             holds="Wide networks have the analytic kernels, and the wider the nearer.",
             fails="Random networks do not come nearer to the analytic kernels as they grow.",
-            **how,
         ),
-        claim(
+        of_rate(
             "They do so as one over the square root of the width",
             exponents,
             at_least=-0.6,
@@ -204,7 +202,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails="The deviation of a finite network does not halve with four times the width; measure it at the "
             "width that is to be used.",
             undecided="The rate is not measured well enough to extrapolate the deviation to other widths.",
-            **how,
         ),
         claim(
             "The limit of their means in growing width is the analytic kernel, to within three standard errors",
@@ -231,7 +228,7 @@ def relative_error(settings: Settings, results: Results, space: str, kind: str) 
 def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and our numbers beside the source's."""
     found = rate(settings, results)
-    shown = with_interval(found.value, found.interval)
+    shown = in_words(found)
     worst = max(errors_off(settings, results, *key) for key in results.exact)
     title = f"Kernels of random networks come to the analytic ones as width to the power {shown.split(' (')[0]}"
     said = (
@@ -287,4 +284,4 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

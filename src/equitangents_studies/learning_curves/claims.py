@@ -8,9 +8,9 @@ import numpy as np
 
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, identity, ours, theirs
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.learning_curves.settings import DRAWN, DRAWN_SIZES, FIELDS, Results, Settings, off
 
-WORK = "arXiv 2207.04612"
 SETS = "training and test sets from the same images"
 OURS = "our question"
 SOURCE = {"GAP": 77.0, "VEC": 67.0}  # per cent, infinite width, 45,000 images of CIFAR-10
@@ -102,7 +102,8 @@ def _growth(settings: Settings, results: Results) -> Claim:
         numbers,
         measure="Exponent of the classification error over the upper half of training sizes (in logarithms) minus that "
         f"over the lower half, by repetition; a growth below {GROWTH:g}, our margin, counts as none.",
-        covers=(SETS, settings.repetitions), at_most=GROWTH, by=theirs(WORK, "§6.1, Figure 4", "the effect disappears"),
+        covers=(SETS, settings.repetitions), at_most=GROWTH,
+        by=theirs(THEIRS, "§6.1, Figure 4", "the effect disappears"),
         holds=f"One power law nearly does for the NTK: exponents change by {said}.{small} Across a fitted cusp: "
         f"{fitted}.",
         fails=f"The NTK’s exponent grows, too: by {said}.",
@@ -122,7 +123,7 @@ def _scaling(settings: Settings, results: Results) -> list[Claim]:
             measure=f"Error over one fitted power law, minus 1, at the size, from {_FROM} images on, that is furthest "
             "off.",
             covers=(SETS, settings.repetitions), at_least=-_CLEAN, at_most=_CLEAN, unit="%",
-            by=theirs(WORK, "Figure S6", f"straight lines; that {_CLEAN:g} % count as straight is ours"),
+            by=theirs(THEIRS, "Figure S6", f"straight lines; that {_CLEAN:g} % count as straight is ours"),
             holds=f"One power law describes each curve to {abs(worst.value):.1f} %.",
             fails=f"Some curve is off one power law by {abs(worst.value):.1f} %.",
             undecided=f"Curves are off one power law by up to {abs(worst.value):.1f} %, which repetitions do not tell "
@@ -147,7 +148,7 @@ def _whole(settings: Settings, results: Results) -> list[Claim]:
                     f"Infinitely wide {model} classifies {SOURCE[model]:g} % after {FULL:,} images",
                     numbers["NTK"], stated_value=SOURCE[model], stated_spread=0.5, unit="%",
                     measure="Accuracy of the NTK on all test images.", covers="test images",
-                    by=theirs(WORK, "Figure 2"),
+                    by=theirs(THEIRS, "Figure 2"),
                     numbers=numbers,
                     agrees=f"Infinitely wide {model} is what the source says.",
                     differs=f"Infinitely wide {model} is not what the source says.",
@@ -190,7 +191,7 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 measure="Largest relative change of the squared error, all sizes and repetitions; kernels in float32.",
                 covers=EXACT,
                 at_most=1e-2,
-                by=theirs(WORK, "Theorem 4.1", "equal"),
+                by=theirs(THEIRS, "Theorem 4.1", "equal"),
                 holds="These kernels do not see how channels of neighbouring pixels go together.",
                 fails="Errors change by more than rounding: raise the ridge, or compute in float64.",
             )
@@ -205,7 +206,7 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 covers=(SETS, settings.repetitions),
                 at_least=0,
                 unit="percentage points",
-                by=theirs(WORK, "Figure 2"),
+                by=theirs(THEIRS, "Figure 2"),
                 holds="Pooling pays as far as the data are translation invariant; these rotations end that.",
                 fails="GAP loses nothing here: these images carry their class elsewhere.",
                 undecided="More repetitions would decide whether GAP loses accuracy.",
@@ -221,7 +222,7 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 covers=(SETS, settings.repetitions),
                 at_least=0,
                 unit="percentage points",
-                by=theirs(WORK, "Figure 2"),
+                by=theirs(THEIRS, "Figure 2"),
                 holds="Windows help even where nothing is pooled.",
                 fails="Windows without pooling do not help on these images.",
                 undecided="More repetitions would decide between VEC and FCN.",

@@ -78,8 +78,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     if results.whole:
         tables["whole"] = _whole_rows(results)
         sections.insert(1, section("At the source’s size", _whole(settings, results)))
-    found = _finding(results), _sentence(settings, results)
-    return Presentation(tables, sections, facts, finding=found[0], sentence=found[1])
+    return Presentation(tables, sections, facts, finding=_finding(results), sentence=_sentence(settings, results))
 
 
 def _finding(results: Results) -> str:

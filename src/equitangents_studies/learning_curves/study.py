@@ -27,9 +27,9 @@ from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
-from equitangents_studies.common.system_images import SystemImages, load_system_images
-from equitangents_studies.framework.citations import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
+from equitangents_studies.common.system_runs import SystemImages, load_system_images
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.works import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
 from equitangents_studies.learning_curves.claims import claims
 from equitangents_studies.learning_curves.settings import (
     DRAWN,

@@ -21,19 +21,17 @@ from equitangents.extending import box_offsets
 from equitangents.groups import wallpaper
 from equitangents.inference import augment_inputs
 from equitangents.kernels import KeptKernel, KernelStore, orbit_average
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import kernel_classification
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue, subgroup_mean
 
-THEIRS = "arXiv 2406.06504"
 TITLES = {"cnn": "CNN", "C4": "group-convolutional, C4", "D4": "group-convolutional, D4"}
 GROUPS = SQUARE_GROUPS
 _CHANNELS, _W_STD, _B_STD = 8, 2**0.5, 0.1  # kernels do not depend on the number of channels
@@ -301,7 +299,7 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and our numbers beside the source's."""
     ahead = results.mean_lead("C4").times(100)
     above = sum(results.lead("C4", j).value > 0 for j in range(len(settings.sizes)))
-    shown = with_interval(ahead.value, ahead.interval)
+    shown = in_words(ahead)
     title = (
         f"On tissue the kernel invariant under turns classifies {shown.split(' (')[0]} percentage points better than "
         "the CNN’s"
@@ -318,4 +316,4 @@ def _difference(results: Results, one: str, other: str) -> Estimate:
     return t_interval(results.accuracy[one][:, -1] - results.accuracy[other][:, -1], bounds=(-1, 1))
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -24,6 +24,7 @@ import numpy as np
 from equitangents import actions, kernels, nn
 from equitangents.actions import Action
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.extending import ArrayLike, Params
 from equitangents.inference import augment_inputs
 from equitangents.kernels import Kernels
 from equitangents.report import format_number
@@ -34,10 +35,111 @@ from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
+
+SETS = ("training", "test", "photographs", "noise")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`group` acts on the 8×8 digits of scikit-learn; `times` are in units of N/(η λ_max); `widths` are those of
+    finite networks, `draws` how many of each; the widest `trained_widths` train for `steps` of gradient descent.
+    The theorems are shown at all `depths` (hidden layers): for MLPs on all images, for CNNs on `depth_images` of each
+    set, and for frozen kernels of one network of `depth_width` at `frozen_depths`. Sizes and times are our choice.
+    """
+
+    group: str = "D4"
+    train_images: int = 40
+    test_images: int = 40
+    foreign_images: int = 20
+    hidden_layers: int = 2
+    times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
+    widths: tuple[int, ...] = (8, 16, 32, 64, 128)
+    draws: int = 8
+    trained_widths: tuple[int, ...] = (16, 128)
+    members: int = 64
+    steps: tuple[int, ...] = (0, 1, 10, 100)
+    rate: float = 0.5
+    depths: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
+    depth_images: int = 8
+    frozen_depths: tuple[int, ...] = (1, 3, 6)
+    depth_width: int = 16
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    seed: int = 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="draws=16 members=200",
+    paper="train_images=400 test_images=300 foreign_images=300 widths=16,32,64,128,256,512 draws=30 "
+    "trained_widths=64,256,1024 members=500 steps=0,1,10,100,1000 depth_images=40 frozen_depths=1,2,3,4,5,6 "
+    "depth_width=64",
+)
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
+    check(settings.group in GROUPS, "group", settings.group, "C4 or D4")
+    at_least(settings, hidden_layers=1, draws=3, members=3)
+    check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
+    at_least(settings, depth_images=2, depth_width=1)
+    for name in ("depths", "frozen_depths"):
+        depths = getattr(settings, name)
+        check(len(depths) >= 1 and min(depths) >= 1, name, depths, "a list of numbers of hidden layers, at least 1")
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Distances between the two ensembles' predictions, and what they are distances of.
+
+    `kernel_distance` (2,) is that of the NNGP and the NTK; `distance` and `without_augmentation` are (times, sets), at
+    infinite width; `exact` (widths, times, sets) is that of frozen kernels with the same weights, `squares` (draws,
+    widths) the squared distance of frozen kernels of independent networks late in training on test images;
+    `trained[width]` (steps, sets) share of the mean square, as Estimates. `by_depth[theorem][depth]` are arrays of the
+    same meaning at that depth, as `AugmentedPair.infinite` has them; `frozen_by_depth[depth]` (times, sets).
+    """
+
+    times: np.ndarray
+    kernel_distance: np.ndarray
+    distance: np.ndarray
+    without_augmentation: np.ndarray
+    std_ratio: np.ndarray
+    exact: np.ndarray
+    squares: np.ndarray
+    differences: dict[int, dict[str, np.ndarray]]
+    outputs: dict[int, dict[str, np.ndarray]]
+    by_depth: dict[str, dict[int, Arrays]] = field(default_factory=dict)
+    frozen_by_depth: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def trained(self, width: int, step: int, name: str, level: float = 0.95) -> Estimate:
+        """(E f^MLP − E f^GCNN)² over E (f^MLP)², members independent and training at zero output."""
+        return second_moment_share(
+            self.differences[width][name][step], self.outputs[width][name][step], confidence=level
+        )
+
+
+def recorded_steps(settings: Settings) -> list[int]:
+    """When trained networks are recorded, initialisation included."""
+    return sorted({0, *settings.steps})
+
+
+def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
+    """Unbiased squared distance of the means of trained networks, as a share of the mean square prediction."""
+    steps = recorded_steps(settings)
+    return Records.over(
+        lambda width, inputs, step: results.trained(width, steps.index(step), inputs, level),
+        lambda width, inputs, step: f"after {step} steps, {inputs}",
+        width=widths,
+        inputs=SETS,
+        step=[step for step in steps if step > 0],
+    )
+
+
+GROUPS = SQUARE_GROUPS
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +147,9 @@ class FrozenKernel:
     """The empirical kernel of `net` with `params`."""
 
     net: nn.Sequential
-    params: Any
+    params: Params
 
-    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """Θ_θ in the precision of the parameters."""
         ntk = np.asarray(kernels.empirical(self.net, self.params, np.asarray(x1), x2), np.float64)
         return Kernels(nngp=np.zeros_like(ntk), ntk=ntk)
@@ -58,24 +160,21 @@ class SymmetrisedKernel:
     """The mean of the empirical kernels of the networks x ↦ f(ρ(h)x; θ), h ∈ G: invariant under `action`."""
 
     net: nn.Sequential
-    params: Any
+    params: Params
     action: Action
 
-    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """(1/|G|) Σ_h Θ_θ(ρ(h)x1, ρ(h)x2)."""
         x2 = x1 if x2 is None else x2
         one = FrozenKernel(self.net, self.params)
         order = self.action.group.order
-        ntk: Any = sum(one.kernel(self.action(h, x1), self.action(h, x2)).ntk for h in range(order)) / order
+        ntk = np.asarray(sum(one.kernel(self.action(h, x1), self.action(h, x2)).ntk for h in range(order)) / order)
         return Kernels(nngp=np.zeros_like(ntk), ntk=ntk)
 
 
-def draw(net: nn.Sequential, shape: tuple[int, ...], seed: int, index: int) -> Any:
+def draw(net: nn.Sequential, shape: tuple[int, ...], seed: int, index: int) -> Params:
     """Parameters of network `index`, in float64."""
     return net.init(jax.random.fold_in(jax.random.key(seed), index), shape, "float64")
-
-
-GROUPS = SQUARE_GROUPS
 
 
 def image_action(settings: Settings) -> actions.Action:
@@ -134,108 +233,11 @@ def convolutional_pair(settings: Settings) -> AugmentedPair:
     )
 
 
-SETS = ("training", "test", "photographs", "noise")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """`group` acts on the 8×8 digits of scikit-learn; `times` are in units of N/(η λ_max); `widths` are those of
-    finite networks, `draws` how many of each; the widest `trained_widths` train for `steps` of gradient descent.
-    The theorems are shown at all `depths` (hidden layers): for MLPs on all images, for CNNs on `depth_images` of each
-    set, and for frozen kernels of one network of `depth_width` at `frozen_depths`. Sizes and times are our choice.
-    """
-
-    group: str = "D4"
-    train_images: int = 40
-    test_images: int = 40
-    foreign_images: int = 20
-    hidden_layers: int = 2
-    times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
-    widths: tuple[int, ...] = (8, 16, 32, 64, 128)
-    draws: int = 8
-    trained_widths: tuple[int, ...] = (16, 128)
-    members: int = 64
-    steps: tuple[int, ...] = (0, 1, 10, 100)
-    rate: float = 0.5
-    depths: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
-    depth_images: int = 8
-    frozen_depths: tuple[int, ...] = (1, 3, 6)
-    depth_width: int = 16
-    W_std: float = 2**0.5
-    b_std: float = 0.1
-    seed: int = 0
-
-
-PRESETS = presets(
-    Settings(),
-    desk="draws=16 members=200",
-    paper="train_images=400 test_images=300 foreign_images=300 widths=16,32,64,128,256,512 draws=30 "
-    "trained_widths=64,256,1024 members=500 steps=0,1,10,100,1000 depth_images=40 frozen_depths=1,2,3,4,5,6 "
-    "depth_width=64",
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """Distances between the two ensembles' predictions, and what they are distances of.
-
-    `kernel_distance` (2,) is that of the NNGP and the NTK; `distance` and `without_augmentation` are (times, sets), at
-    infinite width; `exact` (widths, times, sets) is that of frozen kernels with the same weights, `squares` (draws,
-    widths) the squared distance of frozen kernels of independent networks late in training on test images;
-    `trained[width]` (steps, sets) share of the mean square, as Estimates. `by_depth[theorem][depth]` are arrays of the
-    same meaning at that depth, as `AugmentedPair.infinite` has them; `frozen_by_depth[depth]` (times, sets).
-    """
-
-    times: np.ndarray
-    kernel_distance: np.ndarray
-    distance: np.ndarray
-    without_augmentation: np.ndarray
-    std_ratio: np.ndarray
-    exact: np.ndarray
-    squares: np.ndarray
-    differences: dict[int, dict[str, np.ndarray]]
-    outputs: dict[int, dict[str, np.ndarray]]
-    by_depth: dict[str, dict[int, Arrays]] = field(default_factory=dict)
-    frozen_by_depth: dict[int, np.ndarray] = field(default_factory=dict)
-
-    def trained(self, width: int, step: int, name: str, level: float = 0.95) -> Estimate:
-        """(E f^MLP − E f^GCNN)² over E (f^MLP)², members independent and training at zero output."""
-        return second_moment_share(
-            self.differences[width][name][step], self.outputs[width][name][step], confidence=level
-        )
-
-
-def recorded_steps(settings: Settings) -> list[int]:
-    """When trained networks are recorded, initialisation included."""
-    return sorted({0, *settings.steps})
-
-
-def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
-    """Unbiased squared distance of the means of trained networks, as a share of the mean square prediction."""
-    steps = recorded_steps(settings)
-    return Records.over(
-        lambda width, inputs, step: results.trained(width, steps.index(step), inputs, level),
-        lambda width, inputs, step: f"after {step} steps, {inputs}",
-        width=widths,
-        inputs=SETS,
-        step=[step for step in steps if step > 0],
-    )
-
-
 _NAMES = dict(zip(KINDS, ("mlp", "gcnn"), strict=True))
+
 _PAIRS = {"5.2": dense_pair, "5.3": convolutional_pair}
+
 _LATE = 100.0  # kernels of narrow networks may be singular, so that training has no end
-
-
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
-    check(settings.group in GROUPS, "group", settings.group, "C4 or D4")
-    at_least(settings, hidden_layers=1, draws=3, members=3)
-    check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
-    at_least(settings, depth_images=2, depth_width=1)
-    for name in ("depths", "frozen_depths"):
-        depths = getattr(settings, name)
-        check(len(depths) >= 1 and min(depths) >= 1, name, depths, "a list of numbers of hidden layers, at least 1")
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
@@ -329,7 +331,6 @@ def _drawn(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> A
     return {"independent": squares}
 
 
-THEIRS = "arXiv 2406.06504"
 ROUNDING = 1e-8
 
 
@@ -506,4 +507,4 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     return title, said
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

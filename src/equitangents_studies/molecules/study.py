@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -19,14 +19,13 @@ from jaxtyping import Float
 from equitangents import molecules as molecular
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
 from equitangents_studies.data.molecules import KCAL_PER_EV
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, in_words, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 
 @dataclass(frozen=True)
@@ -264,7 +263,7 @@ class _Problem:
             l_max=s.soap_l_max,
         )  # fmt: skip
 
-    def model(self, name: str, tuned: Arrays) -> Any:
+    def model(self, name: str, tuned: Arrays) -> kernels.NetworkKernel | kernels.VectorKernel:
         """The kernel with its chosen width."""
         s, width = self.settings, float(tuned["width"])
         if name == "so3":
@@ -301,7 +300,9 @@ def _tune(problem: _Problem, name: str, task: Task) -> Arrays:
     return {"errors": table, "widths": np.array(widths), "width": np.array(widths[best]), **found_rotations}
 
 
-def _gram(problem: _Problem, name: str, model: Any, folder: RunFolder, task: Task) -> Arrays:
+def _gram(
+    problem: _Problem, name: str, model: kernels.NetworkKernel | kernels.VectorKernel, folder: RunFolder, task: Task
+) -> Arrays:
     place = folder.checkpoints(f"kernel-{name}")
     return {"kernel": kernels.blockwise(model.kernel, problem.molecules, problem.settings.block, place, task)}
 
@@ -326,7 +327,7 @@ def _curves(problem: _Problem, grams: dict[str, np.ndarray], task: Task) -> Arra
     return {f"errors_{n}": e for n, e in errors.items()} | {f"ridges_{n}": r for n, r in ridges.items()}
 
 
-def _moved(problem: _Problem, model: Any, K: np.ndarray, task: Task) -> Arrays:
+def _moved(problem: _Problem, model: kernels.NetworkKernel | kernels.VectorKernel, K: np.ndarray, task: Task) -> Arrays:
     """Changes of predictions when molecules are turned and shifted, or renumbered, each (molecules, turns)."""
     s, y = problem.settings, problem.set.energies
     order, test = problem.split(0)
@@ -352,7 +353,6 @@ def _moved(problem: _Problem, model: Any, K: np.ndarray, task: Task) -> Arrays:
 
 
 OURS = "our question"
-THEIRS = "arXiv 2406.06504"
 _RATIO = "Mean absolute error of the first over that of the second; geometric mean over splits, paired."
 
 
@@ -442,18 +442,18 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and our numbers beside the source's."""
     most, data_set = settings.sizes[-1], settings.data.upper()
     last = {name: t_interval(KCAL_PER_EV * mean_errors(results, name)[:, -1]) for name in ("so3", "mlp")}
-    in_words = {name: with_interval(e.value, e.interval) for name, e in last.items()}
+    shown = {name: in_words(e) for name, e in last.items()}
     ratio = mean_ratio(results, "so3", "mlp")
     title = (
         f"On {data_set} the invariant kernel errs by {100 * ratio.value:.2g} % of what an MLP’s kernel errs by on the "
         "same signals"
     )
     said = (
-        f"With {most:,} molecules of {data_set} the SO(3)-invariant kernel predicts energies to {in_words['so3']} "
-        f"kcal/mol, the MLP’s kernel to {in_words['mlp']} kcal/mol"
+        f"With {most:,} molecules of {data_set} the SO(3)-invariant kernel predicts energies to {shown['so3']} "
+        f"kcal/mol, the MLP’s kernel to {shown['mlp']} kcal/mol"
         + (" (the source: the invariant one is better at all training sizes)." if settings.data == "qm9" else ".")
     )
     return title, said
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

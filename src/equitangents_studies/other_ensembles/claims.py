@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from equitangents.statistics import bootstrap, exactly, shared_level
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 from equitangents_studies.other_ensembles.settings import (
     CLOSED,
     CONTROL,
@@ -19,8 +20,7 @@ from equitangents_studies.other_ensembles.settings import (
     share,
 )
 
-WORK = "arXiv 2403.03103"
-OPEN = f"open question of {WORK}"
+OPEN = f"open question of {THEIRS}"
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
@@ -154,7 +154,7 @@ def _plain(settings: Settings, results: Results) -> Claim:
         covers=("members", settings.members),
         at_most=2,
         unit="%",
-        by=theirs(f"{WORK}; the bound is our choice", "theorem of emergent equivariance", "0 %"),
+        by=theirs(f"{THEIRS}; the bound is our choice", "theorem of emergent equivariance", "0 %"),
         holds="Plain averages are what the other kinds are compared with: nothing of one network’s change is seen to "
         "survive.",
         fails="Plain averages do not become invariant here: compare the other kinds with care.",

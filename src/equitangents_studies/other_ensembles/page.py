@@ -92,10 +92,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Members": f"{settings.members} of each independent kind; {settings.runs} runs of snapshots and of boosting",
         "Noise of posteriors": f"variance {settings.noise:g}",
     }
-    return Presentation(tables, sections, facts, *_in_words(settings, results))
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
-def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
+def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and one sentence beside what the source asks."""
     most, (control,) = max(settings.sizes), CONTROL
 

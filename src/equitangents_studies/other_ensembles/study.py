@@ -29,8 +29,8 @@ from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch
 from equitangents_studies.common.training import ensemble_stage
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.other_ensembles.claims import claims
 from equitangents_studies.other_ensembles.settings import (
     CONTROL,
@@ -73,10 +73,12 @@ def boosted(
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _stage(net: FiniteNetwork, rate: float, steps: int, keys: Any, x: Any, targets: Any, points: Any) -> Any:
+def _stage(
+    net: FiniteNetwork, rate: float, steps: int, keys: jax.Array, x: jax.Array, targets: jax.Array, points: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """One network a run, trained on its own targets (runs, N): its outputs on the data and on the points."""
 
-    def run(key: Any, y: Any) -> Any:
+    def run(key: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         loss = lambda params: ((net.apply(params, x)[:, 0] - y) ** 2).mean() / 2
         step = lambda _, params: jax.tree.map(lambda p, g: p - rate * g, params, jax.grad(loss)(params))
         params = jax.lax.fori_loop(0, steps, step, net.init(key, x.shape[1:], "float32"))

@@ -7,7 +7,7 @@ errs on the partly seen classes; denser orbits help; an invariant network does n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,17 +16,16 @@ from typing import Any
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.report import Figure, Table, format_number, palette, with_interval
+from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
-from equitangents_studies.framework.citations import PARTIAL_ORBITS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, in_words, theirs
 from equitangents_studies.framework.page import Presentation, columns, drawing, section, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import PARTIAL_ORBITS as THEIRS
 from equitangents_studies.systems import PartialOrbits, partial_orbits
 
-THEIRS = "arXiv 2412.11521"
 SETS = ("digits", "letters")
 MODELS = {"mlp": "MLP", "invariant": "invariant CNN"}
 RIDGE = 1e-4
@@ -104,7 +103,7 @@ def network(model: str, settings: Settings) -> nn.Sequential:
     return nn.Sequential(*_hidden(settings, convolution), nn.GlobalAvgPool(), nn.Dense(1))
 
 
-def _hidden(settings: Settings, linear: Any) -> list[Any]:
+def _hidden(settings: Settings, linear: Callable[[], nn.Layer]) -> list[nn.Layer]:
     return [layer for _ in range(settings.hidden_layers) for layer in (linear(), nn.Relu())]
 
 
@@ -201,15 +200,15 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         mean_gap(results, half).times(100),
         t_interval(density_gains(settings, results).mean(axis=0)).times(100),
     )
-    shown = lambda e: with_interval(e.value, e.interval)
     title = (
-        f"In orientations that its class never showed an MLP loses {shown(lost).split(' (')[0]} percentage points of "
-        f"accuracy, and an invariant network {format_number(100 * max(lost_by_invariant(settings, results).values()))}"
+        f"In orientations that its class never showed an MLP loses {in_words(lost).split(' (')[0]} percentage points "
+        "of accuracy, and an invariant network "
+        f"{format_number(100 * max(lost_by_invariant(settings, results).values()))}"
     )
     said = (
-        f"With half of the orientations missing an MLP loses {shown(lost)} percentage points in those, although other "
-        f"classes show them (the source: networks do not learn the symmetry from these); with one missing, "
-        f"C{settings.orders[-1]} is completed in {shown(gained)} percentage points more cases than "
+        f"With half of the orientations missing an MLP loses {in_words(lost)} percentage points in those, although "
+        f"other classes show them (the source: networks do not learn the symmetry from these); with one missing, "
+        f"C{settings.orders[-1]} is completed in {in_words(gained)} percentage points more cases than "
         f"C{settings.orders[0]} (the source: orbits must be dense)."
     )
     return title, said
@@ -368,4 +367,4 @@ def _images(settings: Settings, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (PARTIAL_ORBITS,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Table, palette, with_interval
+from equitangents.report import Figure, Table, palette
 from equitangents_studies.common.input_pictures import input_pictures, why_foreign
 from equitangents_studies.common.scores import SEVERAL, mean_estimate
-from equitangents_studies.framework.claims import after
+from equitangents_studies.framework.claims import after, in_words
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.predicted_agreement.study import Results, Settings
 
@@ -70,7 +70,7 @@ def sentence(results: Results) -> str:
     every = mean_estimate([results.exponent(name, results.steps[-1]) for name in results.images.sets])
     return (
         "The source says that agreement over orbits converges to the prediction of infinite width; ours approaches it "
-        f"as the width to the power {with_interval(every.value, every.interval)}, on average over "
+        f"as the width to the power {in_words(every)}, on average over "
         f"{len(results.images.sets)} sets of inputs, where the leading order of theory is −1."
     )
 

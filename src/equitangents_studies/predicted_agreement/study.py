@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, excess_exponent, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent
@@ -23,11 +22,11 @@ from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
 from equitangents_studies.common.training import ensemble_stage
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, in_words, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
-_SOURCE, _PLACE = "arXiv 2403.03103", "experiments, stated in the limit of width"
+_PLACE = "experiments, stated in the limit of width"
 _ORDER = (-1.25, -0.75)  # around the exponent −1 of perturbation theory
 
 
@@ -210,24 +209,24 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     )
     most = float(np.abs(left.values).max())
     every = mean_estimate([results.exponent(name, last) for name in names])
-    slope: dict[str, Any] = {
-        "measure": f"Exponent a in |difference| ∝ width^a of single networks, widths {widths[0]} to {widths[-1]}, by "
+    of_slope = partial(
+        claim,
+        measure=f"Exponent a in |difference| ∝ width^a of single networks, widths {widths[0]} to {widths[-1]}, by "
         f"weighted least squares; trained minus expected {when}, on the same inputs.",
-        "covers": ("members", settings.members),
-        "aggregate": (f"the mean over {len(names)} sets of inputs", every),
-    }
-    found = f"the difference falls as the width to the power {with_interval(every.value, every.interval)}"
+        covers=("members", settings.members),
+        aggregate=(f"the mean over {len(names)} sets of inputs", every),
+    )
+    found = f"the difference falls as the width to the power {in_words(every)}"
     return [
-        claim(
+        of_slope(
             "The orbit same predictions of single trained networks approach those of infinite width as the width grows",
             exponents,
             at_most=0,
-            by=theirs(_SOURCE, _PLACE),
+            by=theirs(THEIRS, _PLACE),
             holds=f"Wider networks are better described by theory: {found}.",
             fails=f"The difference does not shrink with width, infinite width is no guide here: {found}.",
             undecided="Whether the difference shrinks with width is not decided: where it cannot be told from 0 at "
             "some width it has no exponent.",
-            **slope,
         ),
         claim(
             f"Ensembles of {widths[-1]} channels are nearer to what theory expects than those of {widths[0]}",
@@ -236,13 +235,13 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="ensembles of M networks",
             at_least=0,
             aggregate=(f"the mean over sets of inputs and M = {', '.join(map(str, several))}", closer),
-            by=theirs(_SOURCE, _PLACE),
+            by=theirs(THEIRS, _PLACE),
             holds=f"From {widths[0]} to {widths[-1]} channels the prediction gets better by "
-            f"{with_interval(closer.value, closer.interval)} of {order}.",
+            f"{in_words(closer)} of {order}.",
             fails="The prediction does not get better with width.",
             undecided="Whether width brings ensembles nearer to the prediction is not decided.",
         ),
-        claim(
+        of_slope(
             "The difference of single trained networks from infinite width falls as the inverse of the width",
             exponents,
             at_least=_ORDER[0],
@@ -254,7 +253,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails=f"These widths are not in the range of the leading order, which is −1: {found}. Do not extrapolate "
             "by it.",
             undecided=f"Whether the leading order, −1, describes these widths is not decided: {found}.",
-            **slope,
         ),
         claim(
             f"Trained ensembles of {widths[-1]} channels agree with themselves as often as theory expects, whatever "
@@ -273,4 +271,4 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -16,8 +16,8 @@ from equitangents_studies.common.training import train_stage
 from equitangents_studies.framework.claims import EXACT, P_VALUE, By, Claim, Records, claim, identity, ours, theirs
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.stages import Arrays
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 from equitangents_studies.rotated_images.settings import (
-    SOURCE,
     Results,
     Settings,
     ensemble_labels,
@@ -180,7 +180,7 @@ def approach_claim(settings: Settings, results: Results) -> Claim:
         covers=("members", settings.members),
         at_least=0,
         aggregate=(f"the mean over {len(names)} sets of inputs", _nearer(results, names, 0.95)),
-        by=theirs(SOURCE, f"{experiment(settings)}; stated in the limit of width"),
+        by=theirs(THEIRS, f"{experiment(settings)}; stated in the limit of width"),
         holds=f"Networks approach the prediction of infinite width: they are {found}.",
         fails=f"These networks do not approach the prediction of infinite width: they are {found}.",
         undecided=f"Whether networks approach the prediction is not decided: they are {found}.",
@@ -299,7 +299,7 @@ def ahead(settings: Settings, results: Results) -> Claim:
             "where it is least sure",
             means[least],
         ),
-        by=theirs(SOURCE, experiment(settings), stated_agreement(settings)),
+        by=theirs(THEIRS, experiment(settings), stated_agreement(settings)),
         holds=f"Averaging makes predictions steadier under turns than one network’s, at every recorded time: {found}.",
         fails=f"At some time averaging does not make predictions steadier under turns: {found}.",
         undecided=f"Whether averaging helps at every time is not decided: {found}.",
@@ -320,7 +320,7 @@ def invariant(settings: Settings, results: Results) -> Claim:
             f"{settings.order}. {'' if results.action.exact else _RESAMPLED}".strip(),
             covers=EXACT,
             at_least=settings.order,
-            by=By("source" if results.action.exact else "ours", SOURCE, "main theorem"),
+            by=By("source" if results.action.exact else "ours", THEIRS, "main theorem"),
             holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that no "
             "rotation changes.",
             fails="Even the infinitely wide ensemble changes its prediction under some rotation: more members or more "
@@ -337,7 +337,7 @@ def invariant(settings: Settings, results: Results) -> Claim:
         f"by {format_number(margin)} at least, in the same units.",
         covers=EXACT,
         at_most=_ROUNDING,
-        by=theirs(SOURCE, "main theorem", "0"),
+        by=theirs(THEIRS, "main theorem", "0"),
         holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that no rotation "
         "changes, to rounding.",
         fails="The infinitely wide ensemble’s mean changes under some rotation by more than rounding.",

@@ -5,8 +5,8 @@ Foreign inputs: another laboratory's colon tissue (LC25000), photographs of thin
 
 from __future__ import annotations
 
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Study, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.rotated_images.claims import claims
 from equitangents_studies.rotated_images.settings import Results, Settings, check_settings
 from equitangents_studies.rotated_images.study import measure

@@ -14,6 +14,7 @@ from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents_studies.common.input_pictures import corners, input_pictures, visible, why_foreign
 from equitangents_studies.common.scores import FLOOR
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
+from equitangents_studies.framework.records import in_words
 from equitangents_studies.rotated_images.claims import (
     DRAWS,
     INPUTS,
@@ -269,7 +270,7 @@ def _final_table(settings: Settings, results: Results) -> Table:
         ensemble = bootstrap(score(results.mean[name][-1]), bounds=results.scales[which])
         exact = f"{score(results.infinite[name][-1]).mean():.{digits}f}" if results.infinite else "–"
         numbers = [f"{members.max():.{digits}f}", f"{members.mean():.{digits}f}"]
-        return [title, *numbers, with_interval(ensemble.value, ensemble.interval), exact]
+        return [title, *numbers, in_words(ensemble), exact]
 
     titles = results.images.titles
     rows = [

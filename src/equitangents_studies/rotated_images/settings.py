@@ -16,7 +16,6 @@ from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import powers_of_two
 from equitangents_studies.framework.settings import at_least, check, presets
 
-SOURCE = "arXiv 2403.03103"
 STATED_AGREEMENT = {  # of rotated Fashion-MNIST, out of distribution: an ensemble, one augmented network
     "C4": "3.85 ± 0.12 of 4 for an ensemble, 3.41 ± 0.18 for one network",
     "C8": "7.72 ± 0.34 of 8 for an ensemble, 6.73 ± 0.24 for one network",

@@ -18,8 +18,8 @@ from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import train_stage
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.rotated_images.claims import DRAWS, PREDICTED, claims, floor_stage
 from equitangents_studies.rotated_images.settings import (
     PRESETS,

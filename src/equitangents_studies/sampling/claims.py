@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level
 from equitangents_studies.common.scores import covered
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
 from equitangents_studies.framework.drawing import name_of
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.sampling.settings import PAIRS, SETS, Results, Settings, TrainedEnsembles, compared
 
 OPEN = "open question of arXiv 2403.03103"
@@ -57,7 +57,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Root mean square change over orbits, relative to the prediction.",
             covers=EXACT,
             at_most=1e-8,
-            by=theirs("arXiv 2403.03103", "main theorem", "exactly invariant"),
+            by=theirs(EMERGENT_EQUIVARIANCE, "main theorem", "exactly invariant"),
             holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
             "training time.",
             fails="The closed form of complete augmentation is not invariant to rounding here: find out why before "
@@ -156,7 +156,7 @@ def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
 def _accuracy(found: TrainedEnsembles) -> Claim:
     shown = f"{found.titles[_SYSTEMATIC]} or {found.titles[_RANDOM]}"
     difference = found.more_accurate(_SYSTEMATIC, _RANDOM)
-    off = f"the former less the latter is {_number(difference.times(100))} percentage points"
+    off = f"the former less the latter is {in_words(difference.times(100))} percentage points"
     return claim(
         f"Ensembles that are shown {shown} are equally accurate over the orbits of test images, to within 1 percentage "
         "point",
@@ -182,7 +182,7 @@ def _agreement(found: TrainedEnsembles) -> Claim:
     )
     whole = found.steadier_overall(_SYSTEMATIC, _RANDOM)
     bound = _AGREEMENT * found.order
-    off = f"the former less the latter is {_number(whole)} of {found.order} rotations"
+    off = f"the former less the latter is {in_words(whole)} of {found.order} rotations"
     return claim(
         f"Ensembles that are shown {shown} agree with themselves equally often, in and out of distribution, to within "
         "2 % of the rotations",
@@ -200,10 +200,6 @@ def _agreement(found: TrainedEnsembles) -> Claim:
     )
 
 
-def _number(e: Estimate) -> str:
-    return with_interval(e.value, e.interval)
-
-
 def finding(found: TrainedEnsembles) -> str:
     """The page's title."""
     points = 100 * abs(found.more_accurate(_SYSTEMATIC, _RANDOM).value)
@@ -219,6 +215,6 @@ def sentence(found: TrainedEnsembles) -> str:
     points = found.more_accurate(_SYSTEMATIC, _RANDOM).times(100)
     return (
         "The source saw no notable difference between systematic and random group elements; ours, all "
-        f"{found.order} less a random one at every visit, is {_number(points)} percentage points of accuracy and "
-        f"{_number(found.steadier_overall(_SYSTEMATIC, _RANDOM))} of {found.order} rotations of agreement."
+        f"{found.order} less a random one at every visit, is {in_words(points)} percentage points of accuracy and "
+        f"{in_words(found.steadier_overall(_SYSTEMATIC, _RANDOM))} of {found.order} rotations of agreement."
     )

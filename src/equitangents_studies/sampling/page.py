@@ -9,11 +9,10 @@ from matplotlib.axes import Axes
 
 from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
-from equitangents_studies.common.sampled_groups import RANDOM, STRATEGIES
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.sampling.claims import finding, sentence
-from equitangents_studies.sampling.settings import PAIRS, SETS, Results, Settings, TrainedEnsembles
+from equitangents_studies.sampling.settings import PAIRS, RANDOM, SETS, STRATEGIES, Results, Settings, TrainedEnsembles
 
 _COLOURS = dict(
     zip(

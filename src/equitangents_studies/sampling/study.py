@@ -28,19 +28,23 @@ from equitangents_studies.common.image_ensembles import rotations, train_on_orbi
 from equitangents_studies.common.images import Images, load_images, standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, orbit_batch
-from equitangents_studies.common.sampled_groups import RANDOM, STRATEGIES, importance, sample, trained_means
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.sampling.claims import claims
 from equitangents_studies.sampling.settings import (
     PRESETS,
+    RANDOM,
     SETS,
+    STRATEGIES,
     Results,
     Settings,
     TrainedEnsembles,
     check_settings,
     compared,
+    importance,
+    sample,
     titles,
+    trained_means,
 )
 
 __all__ = ["PRESETS", "RANDOM", "SETS", "STUDY", "Results", "Settings", "claims", "compared", "measure"]

@@ -57,10 +57,10 @@ from equitangents_studies.common.moving_outputs.results import (
 )
 from equitangents_studies.common.moving_outputs.trained import Training
 from equitangents_studies.data.mask_folder import MaskedImages
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import EXACT, Claim, claim, theirs
 from equitangents_studies.framework.page import Presentation, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 
 SHAPES = ("cells", "digits")
 _LENGTHS = (1.2, 0.3)  # over which the texture is alike, along and across its stripes, in pixels
@@ -336,7 +336,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             else "Largest difference relative to the largest entry, over all g and pixels, of images and of noise.",
             covers=EXACT,
             at_most=1e-10,
-            by=theirs("arXiv 2403.03103", "arXiv 2403.03103, how kernels transform", "equal"),
+            by=theirs(EMERGENT_EQUIVARIANCE, "arXiv 2403.03103, how kernels transform", "equal"),
             holds="Mean and covariance of augmented ensembles inherit the symmetry from their kernels, pixel by pixel.",
             fails="The kernels do not move with the images: look at windows and padding.",
         ),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
-from equitangents.report import with_interval
 from equitangents.statistics import exactly, shared_level
 from equitangents_studies.common.scores import covered
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS, SYNERGY_AND_SYMMETRY
+from equitangents_studies.framework.works import SMALL_DATA as THEIRS
 from equitangents_studies.small_data.settings import CNN, FOREST, Results, Settings, kernel_name
 
-THEIRS = "arXiv 1910.01663"
 ALIKE = 1.0  # percentage points by which accuracies may differ that count as alike
 BEST = "Myrtle-5 NTK"  # named before anything was measured: the form that the trained CNN has
 LAST = 640  # training images up to which the source states its lead
@@ -78,7 +78,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{settings.checked} images and their flips.",
             covers=EXACT,
             at_most=1e-8,
-            by=theirs("arXiv 2406.06504", "Theorem 5.1 of arXiv 2406.06504", "equal; the same algebra for a ridge"),
+            by=theirs(EQUIVARIANT_KERNELS, "Theorem 5.1 of arXiv 2406.06504", "equal; the same algebra for a ridge"),
             holds="Average the kernel: the copies need not be trained on, and matrices stay half as large.",
             fails="Averaged kernels and training on both copies differ here: train on both.",
         ),
@@ -95,13 +95,14 @@ def _published(settings: Settings, results: Results, few: Sequence[int]) -> list
     low, high = LEAD
     over = f"with {few[0]:,} to {few[-1]:,} images"
     span = ", ".join(f"{e.value:.1f} ({label})" for label, e in numbers.items())
-    shared: dict[str, Any] = {
-        "measure": f"Accuracy of {BEST} minus that of a trained CNN of the same form, in {_PAIRED}",
-        "covers": (covers(settings), settings.draws),
-        "unit": "percentage points",
-    }
+    of_lead = partial(
+        claim,
+        measure=f"Accuracy of {BEST} minus that of a trained CNN of the same form, in {_PAIRED}",
+        covers=(covers(settings), settings.draws),
+        unit="percentage points",
+    )
     return [
-        claim(
+        of_lead(
             f"{over.capitalize()} {BEST} is ahead of the trained CNN by {low:g} to {high:g} points",
             numbers,
             aggregate=("the mean over sizes", mean),
@@ -111,9 +112,8 @@ def _published(settings: Settings, results: Results, few: Sequence[int]) -> list
             holds=f"The kernel does what was published: {mean.value:.1f} points in the mean, by size {span}.",
             fails=f"The kernel does not do what was published: {mean.value:.1f} points in the mean, by size {span}.",
             undecided=f"The kernel may be ahead by less or more than was published: by size {span} points.",
-            **shared,
         ),
-        claim(
+        of_lead(
             f"{over.capitalize()} {BEST} is consistently ahead of the trained CNN",
             numbers,
             at_least=0,
@@ -121,7 +121,6 @@ def _published(settings: Settings, results: Results, few: Sequence[int]) -> list
             holds=f"With so few images take the kernel: nothing needs tuning but a ridge; the lead is {span} points.",
             fails=f"Do not count on the kernel with few images: its lead is {span} points.",
             undecided=f"Whether the kernel is ahead at every size is not decided: by size {span} points.",
-            **shared,
         ),
     ]
 
@@ -179,7 +178,7 @@ def _alike(settings: Settings, results: Results, one: str, other: str) -> Claim:
         at_least=-ALIKE,
         at_most=ALIKE,
         unit="percentage points",
-        by=theirs("arXiv 2207.04612", "footnote of arXiv 2207.04612", "about equal; the bound is our choice"),
+        by=theirs(SYNERGY_AND_SYMMETRY, "footnote of arXiv 2207.04612", "about equal; the bound is our choice"),
         holds=f"The NNGP suffices, which needs no tangents: differences are {span} points.",
         fails=f"The choice between NNGP and NTK matters: differences are {span} points.",
         undecided=f"Whether NNGP and NTK classify alike is not decided: differences are {span} points.",
@@ -190,7 +189,7 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and our numbers beside the source's."""
     few = [size for size in settings.sizes if size <= LAST] or list(settings.sizes)
     mean = results.mean_lead(BEST, CNN, len(few))
-    shown = with_interval(mean.value, mean.interval)
+    shown = in_words(mean)
     over = f"{few[0]:,} to {few[-1]:,} images"
     title = f"From {over} {BEST} is {shown.split(' (')[0]} points ahead of the trained CNN"
     said = (

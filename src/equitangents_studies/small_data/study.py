@@ -26,8 +26,8 @@ from equitangents_studies.common import kernel_classification
 from equitangents_studies.common.images import Images
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.data.dataset import balanced
-from equitangents_studies.framework.citations import SMALL_DATA, WITHOUT_TANGENTS
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.works import SMALL_DATA, WITHOUT_TANGENTS
 from equitangents_studies.small_data.claims import claims
 from equitangents_studies.small_data.settings import (
     CNN,

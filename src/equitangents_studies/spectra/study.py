@@ -21,12 +21,12 @@ from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
-from equitangents_studies.framework.citations import EQUIVARIANT_KERNELS, OMNISCIENT_RISK
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
+from equitangents_studies.framework.works import OMNISCIENT_RISK
 from equitangents_studies.systems import exchange_rate, moved_at_random, spectrum
 
-THEIRS = "arXiv 2406.06504"
 OURS = f"asked in review of {THEIRS}"
 GROUPS: dict[str, Callable[[], actions.Action]] = {
     "C4": partial(actions.image_rotations, 4),
@@ -329,6 +329,4 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-STUDY: Study[Settings, Results] = Study(
-    PRESETS, measure, claims, (EQUIVARIANT_KERNELS, OMNISCIENT_RISK), check_settings
-)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS, OMNISCIENT_RISK), check_settings)

@@ -10,13 +10,14 @@ from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.spurious_symmetries.pools import extra, lead
 from equitangents_studies.spurious_symmetries.rank_test import RankTest
 from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, ORDER, Results, Settings
 from equitangents_studies.systems import expected_symmetry
 from equitangents_studies.systems.data_groups import data_group
 
-WORK, FIGURE = "arXiv 2207.04612", "Figure 2"
+FIGURE = "Figure 2"
 FULL = 45_000
 WIDE = {"GAP": 77.0, "VEC": 67.0}  # per cent of test images, infinite width, 45,000 images of CIFAR-10
 FINITE = {"GAP": 84.0, "VEC": 78.0}  # the same of trained networks
@@ -58,7 +59,7 @@ def _ranks(settings: Settings, results: Results) -> list[Claim]:
             {"all architectures and inferences": e},
             measure=f"Accuracy minus accuracy with a larger group, mean over pairs along {ORDER}, architectures and "
             f"inferences, by repetition. {_counts(test)}",
-            covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE),
+            covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
             holds=f"{larger}, the lower is accuracy: by {e.value:.1f} percentage points a pair of groups.",
             fails="Accuracies rise along the order of groups.",
             undecided=f"Accuracies change by {e.value:.1f} percentage points a pair of groups, within errors.",
@@ -90,7 +91,7 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
             "Infinitely wide GAP loses accuracy when the data are moved by groups that it is not symmetric under",
             {f"{group}, {s.small_images:,} images of {s.small_pixels} pixels": e for group, e in falls.items()},
             measure="Accuracy of the NTK on images as they are minus that on moved images, same folds.",
-            covers=(FOLDS, s.folds), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE),
+            covers=(FOLDS, s.folds), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
             aggregate=("the mean over groups", mean),
             holds=f"Spurious symmetries of the data cost infinitely wide GAP {mean.value:.1f} percentage points.",
             fails="Infinitely wide GAP is better on moved images.",
@@ -101,7 +102,7 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
                 f"At infinite width {better} classifies better than {worse}",
                 {f"{most:,} training images of {side}×{side} pixels": e},
                 measure="Difference of accuracies of NTKs after the same training images on the same test images.",
-                covers=(FOLDS, s.folds), at_least=0, unit=_POINTS, by=theirs(WORK, FIGURE, stated),
+                covers=(FOLDS, s.folds), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE, stated),
                 holds=f"With fewer symmetries that images lack, {better} is {e.value:.1f} percentage points ahead of "
                 f"{worse}.",
                 fails=f"At this size {worse} is ahead.",
@@ -140,7 +141,7 @@ def _inferences(settings: Settings, results: Results) -> list[Claim]:
                 + ("a symmetry that images lack" if under else "O(3)⊗I at most")
                 + "; of single networks the highest test accuracy along training.",
                 covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS,
-                by=theirs(WORK, FIGURE, "" if under else "GAP 84 against 77 %, VEC 78 against 67 %"),
+                by=theirs(THEIRS, FIGURE, "" if under else "GAP 84 against 77 %, VEC 78 against 67 %"),
                 aggregate=("the mean of both inferences", both),
                 why=f"The comparison is of single networks with a mean. {aside}: like for like, "
                 f"{'the kernel leads by' if under else 'networks lead by'} {apart}.",
@@ -177,7 +178,7 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
             numbers,
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
-            covers=EXACT, at_most=1e-5, by=theirs(WORK, "Theorem 4.1", "equal"),
+            covers=EXACT, at_most=1e-5, by=theirs(THEIRS, "Theorem 4.1", "equal"),
             holds="These systems cannot tell moved images from images as they are: their own symmetry costs them as "
             "much as that of the data would.",
             fails="A kernel changes by more than rounding where the theorem says that it does not.",
@@ -186,7 +187,7 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
             "At infinite width LCN and VEC are one algorithm",
             {"the largest over groups and repetitions": exactly(100 * apart)},
             measure="Difference of accuracies of their NTKs on the same images.",
-            covers=EXACT, at_most=1e-9, unit=_POINTS, by=theirs(WORK, FIGURE, "equal"),
+            covers=EXACT, at_most=1e-9, unit=_POINTS, by=theirs(THEIRS, FIGURE, "equal"),
             holds="Sharing weights makes no difference to the kernel, as long as nothing is pooled.",
             fails="Their accuracies differ.",
         ),

@@ -16,9 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.common.system_images import load_system_images, repeated_images
-from equitangents_studies.common.system_runs import COUNTED, counting
+from equitangents.statistics import Estimate, no_interval, t_interval
+from equitangents_studies.common.system_runs import COUNTED, counting, load_system_images, repeated_images
 from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.spurious_symmetries.pools import Pool, lead
 from equitangents_studies.spurious_symmetries.rank_test import Pairs, RankTest, rank_test
@@ -196,13 +195,13 @@ class Results:
         networks = [self.learnt[key] >= COUNTED for key in self.learnt if key[1] != "NTK"]
         return float(np.mean(networks))
 
-    def accuracy(self, architecture: str, inference: str, group: str, level: float = 0.95) -> Estimate:
+    def accuracy(self, architecture: str, inference: str, group: str) -> Estimate:
         """The mean over repetitions that count, in percent."""
         values = self.counted(architecture, inference)[GROUPS.index(group)]
         values = values[np.isfinite(values)]
         if len(values) == 0:
-            return Estimate(np.nan, np.nan, np.nan, level)
-        return t_interval(values, level, (0, 100))
+            return no_interval(np.nan)
+        return t_interval(values, bounds=(0, 100))
 
     def through_data(self) -> RankTest:
         """Do accuracies fall with the group that moves the data, over all architectures and inferences?"""
@@ -225,7 +224,7 @@ class Results:
 
     def _falls(self, systems: Sequence[tuple[np.ndarray, Pairs]]) -> Estimate:
         falls = np.concatenate([values[:, i] - values[:, j] for values, pairs in systems for i, j in pairs])
-        return _over_repetitions(lambda: np.nanmean(falls.reshape(-1, len(systems[0][0])), axis=0), 0.95)
+        return _over_repetitions(lambda: np.nanmean(falls.reshape(-1, len(systems[0][0])), axis=0))
 
     def pool_falls(self) -> dict[str, Estimate]:
         """Accuracy of infinitely wide GAP minus that on images moved by each group, same folds, in points."""
@@ -239,9 +238,7 @@ class Results:
     def _moved_gap(self) -> dict[str, Pool]:
         return {g: pool for (name, g), pool in self.small.items() if name == "GAP" and g != "I"}
 
-    def kernel_ahead(
-        self, inferences: Sequence[str], under: bool, of: Literal["mean", "draws"] = "mean", level: float = 0.95
-    ) -> Estimate:
+    def kernel_ahead(self, inferences: Sequence[str], under: bool, of: Literal["mean", "draws"] = "mean") -> Estimate:
         """Accuracy of the NTK, or of single infinitely wide networks, minus that of trained ones, mean over inferences.
 
         Mean over all architectures and groups that are spurious together (`under`), or those that are not; runs that
@@ -250,7 +247,7 @@ class Results:
         """
         cells = [(a, i) for a in self.architectures for i, g in enumerate(GROUPS) if spurious(a, g) == under]
         ahead = np.array([self._wide(a, of)[i] - self._trained(a, how, of)[i] for how in inferences for a, i in cells])
-        return _over_repetitions(lambda: np.nanmean(ahead, axis=0), level)
+        return _over_repetitions(lambda: np.nanmean(ahead, axis=0))
 
     def wide_accuracy(self, under: bool, of: Literal["mean", "draws"]) -> float:
         """The mean accuracy of infinite width over the cells of `kernel_ahead`."""
@@ -265,12 +262,12 @@ class Results:
         return counting((self.best if of == "mean" else self.last)[key], self.learnt[key])
 
 
-def _over_repetitions(compute: Callable[[], np.ndarray], level: float) -> Estimate:
+def _over_repetitions(compute: Callable[[], np.ndarray]) -> Estimate:
     """The mean of those repetitions that have a number."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a repetition in which no run counts
         values = compute()
     values = values[np.isfinite(values)]
     if len(values) == 0:
-        return Estimate(np.nan, np.nan, np.nan, level)
-    return t_interval(values, level, (-100, 100))
+        return no_interval(np.nan)
+    return t_interval(values, bounds=(-100, 100))

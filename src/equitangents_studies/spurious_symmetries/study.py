@@ -15,10 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from equitangents_studies.common.system_images import SystemImages, repeated_images
-from equitangents_studies.common.system_runs import by_key, counted_runs, draw_accuracies, predicted, relative
-from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
+from equitangents_studies.common.system_runs import (
+    SystemImages,
+    by_key,
+    counted_runs,
+    draw_accuracies,
+    predicted,
+    relative,
+    repeated_images,
+)
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.spurious_symmetries.claims import claims
 from equitangents_studies.spurious_symmetries.pools import measure_pool, pool_of
 from equitangents_studies.spurious_symmetries.settings import (
@@ -158,28 +165,19 @@ def _pool(
     before: str = "I",
 ) -> _Pooled:
     """A pool whose images `before` moves first."""
-    sizes = sizes_of(count, s.folds, s.smallest)
-
-    images = partial(_moved_pool, s, folder.data_dir, count, pixels, before)
-    compute = partial(_measured_pool, s, images, name, groups, sizes, folder.checkpoints(stage))
+    sizes, kept = sizes_of(count, s.folds, s.smallest), folder.checkpoints(stage)
+    images = partial(pool_images, s, folder.data_dir, count, pixels)
+    compute = partial(_measured_pool, s, images, before, name, groups, sizes, kept)
     return _Pooled(Stage(stage, title, compute), groups, sizes)
 
 
-def _moved_pool(s: Settings, data_dir: Path | None, count: int, pixels: int, before: str) -> tuple[Any, Any]:
-    x, y = pool_images(s, data_dir, count, pixels)
-    return np.asarray(rotate(x, before, seed=s.seed), x.dtype), y
-
-
 def _measured_pool(
-    s: Settings,
-    images: Callable[[], tuple[Any, Any]],
-    name: str,
-    groups: Sequence[str],
-    sizes: np.ndarray,
-    kept: Path,
-    task: Task,
-) -> Arrays:
-    return measure_pool(name, s.kernel_depth, *images(), groups, sizes, s.folds, s.ridge, s.seed, kept, task.step)
+    s: Settings, images: Callable[[], tuple[np.ndarray, np.ndarray]], before: str, name: str, groups: Sequence[str],
+    sizes: np.ndarray, kept: Path, task: Task,
+) -> Arrays:  # fmt: skip
+    x, y = images()
+    x = np.asarray(rotate(x, before, seed=s.seed), x.dtype)
+    return measure_pool(name, s.kernel_depth, x, y, groups, sizes, s.folds, s.ridge, s.seed, kept, task.step)
 
 
 def _draws(name: str, settings: Settings, images: Sequence[SystemImages], task: Task) -> Arrays:

@@ -37,8 +37,9 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     sections = [section("Path", text, _figure(settings, results, folder))]
     tables = {"distances": table(settings, results)}
-    found = _finding(settings, results), _sentence(settings, results)
-    return Presentation(tables, sections, facts, finding=found[0], sentence=found[1])
+    return Presentation(
+        tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
+    )
 
 
 def _finding(settings: Settings, results: Results) -> str:

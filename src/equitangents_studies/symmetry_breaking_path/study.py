@@ -25,11 +25,10 @@ import numpy as np
 
 from equitangents.extending import check_array
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.common.system_images import SystemImages, asked_images
-from equitangents_studies.common.system_runs import COUNTED
-from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
+from equitangents_studies.common.system_runs import COUNTED, SystemImages, asked_images
 from equitangents_studies.framework.claims import Claim, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import KernelInference, System, architecture, inference, path
 
 OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
@@ -209,7 +208,7 @@ def _trained(name: str, width: int, t: float, settings: Settings, images: System
     return {"outputs": outputs, "learnt": fitted.trained.accuracies}
 
 
-WORK, FIGURE = "arXiv 2207.04612", "Figure S1"
+FIGURE = "Figure S1"
 MEMBERS = "members"
 
 
@@ -275,7 +274,7 @@ def _along(settings: Settings, results: Results, other: str) -> Claim:
         measure=f"S-Dist to {OTHERS[other]} at t = {times[-1]:g} minus that at t = 0, without the bias of finite "
         f"ensembles, mean over widths at which VEC reaches {100 * COUNTED:.0f} % training accuracy at all t, as the "
         "source counts runs.",
-        covers=(MEMBERS, settings.members), by=theirs(WORK, FIGURE),
+        covers=(MEMBERS, settings.members), by=theirs(THEIRS, FIGURE),
         aggregate=(f"the mean over {', '.join(map(str, counted))} channels", e),
         holds=f"{holds}: S-Dist changes by {signed(e.value)}.{rest}",
         fails=f"{fails}: S-Dist changes by {signed(e.value)}.{rest}",
@@ -342,4 +341,4 @@ def signed(value: float, digits: int = 3) -> str:
     return f"{value:+.{digits}f}".replace("-", "−")
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -8,7 +8,7 @@ O(3)xI.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,11 @@ import numpy as np
 
 from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
-from equitangents_studies.common.system_images import SystemImages, asked_images
-from equitangents_studies.common.system_runs import predicted, relative
-from equitangents_studies.framework.citations import SYNERGY_AND_SYMMETRY
+from equitangents_studies.common.system_runs import SystemImages, asked_images, predicted, relative
 from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, claim, identity, theirs
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import (
     ARCHITECTURES,
     GradientInference,
@@ -39,7 +38,6 @@ from equitangents_studies.systems.data_groups import NAMES as GROUPS
 from equitangents_studies.systems.embeddings import embed
 from equitangents_studies.systems.generated import sample_data
 
-WORK = "arXiv 2207.04612"
 CHAIN = (("GAP", "VEC"), ("VEC", "LCN"), ("LCN", "VEC"), ("VEC", "FCN"))
 """Pairs of Theorem 3.1: from LCN of n channels, VEC has dn."""
 EMBEDDED_WIDTH, _EMBEDDED_PIXELS = 4, 4
@@ -214,7 +212,7 @@ def p_value(number: float) -> Estimate:
 
 
 def _named(
-    pairs: Sequence[tuple[str, str]], values: dict[tuple[str, str], float], estimate: Any
+    pairs: Sequence[tuple[str, str]], values: dict[tuple[str, str], float], estimate: Callable[[float], Estimate]
 ) -> dict[str, Estimate]:
     return {f"{a} under {g}": estimate(values[a, g]) for a, g in pairs}
 
@@ -231,7 +229,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             {f"{a} in {b}": exactly(value) for (a, b), value in results.embedded.items()},
             measure=f"Largest difference of outputs of random networks of {EMBEDDED_WIDTH} channels and of the larger "
             "architecture with the weights of Theorem 3.1, relative to the largest output, in float64.",
-            covers=EXACT, at_most=1e-12, by=theirs(WORK, "Theorem 3.1", "equal"),
+            covers=EXACT, at_most=1e-12, by=theirs(THEIRS, "Theorem 3.1", "equal"),
             holds="What a smaller architecture computes, the larger one can: they differ in what they are symmetric "
             "under, not in what they reach.",
             fails="Some network is not one of the larger architecture with these weights.",
@@ -241,7 +239,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             _named(moves, results.kernels, exactly),
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
-            covers=EXACT, at_most=1e-5, by=theirs(WORK, "Theorem 4.1", "equal"),
+            covers=EXACT, at_most=1e-5, by=theirs(THEIRS, "Theorem 4.1", "equal"),
             holds="Predictions of these systems cannot tell the moved data from the data as they are.",
             fails="A kernel changes where the theorem says that it does not.",
         ),
@@ -249,7 +247,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "At infinite width predictions change under every other group",
             _named(other, results.predictions, exactly),
             measure="Largest change of a prediction when all inputs are moved, relative to the largest prediction.",
-            covers=EXACT, at_least=1e-3, by=theirs(WORK, "Theorem 4.1", "not equal"),
+            covers=EXACT, at_least=1e-3, by=theirs(THEIRS, "Theorem 4.1", "not equal"),
             holds="The symmetries in the theorem are all that these five groups have to offer.",
             fails="Some system has a symmetry that the theorem does not give it, at this size.",
         ),
@@ -257,7 +255,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "At finite width coupled networks stay equal through training, to rounding",
             _named(coupled, results.numbers, exactly),
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
-            covers=EXACT, at_most=1e-8, by=theirs(WORK, "Theorem 4.1", "equal in law"),
+            covers=EXACT, at_most=1e-8, by=theirs(THEIRS, "Theorem 4.1", "equal in law"),
             holds="These algorithms have the same law on moved data: each run on data as they are is, from other "
             "initial weights, a run on moved data.",
             fails="Coupled networks come apart: this proves nothing about the law, but the construction fails here.",
@@ -267,7 +265,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             _named(apart, results.numbers, p_value),
             measure=f"p-value of the energy distance between {settings.members} networks trained on moved data and as "
             "many on data as they are.",
-            covers=P_VALUE, at_most=LEVEL, by=theirs(WORK, "Theorem 4.1", "another law"),
+            covers=P_VALUE, at_most=LEVEL, by=theirs(THEIRS, "Theorem 4.1", "another law"),
             holds="Networks of this width, VEC among them, are not symmetric under O(3)^d, as infinitely wide VEC is.",
             fails="",
             undecided="A difference of law, if there is one, is too small for so few networks of this width: take more "
@@ -382,4 +380,4 @@ def _accuracies(settings: Settings, results: Results, folder: RunFolder) -> Figu
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -116,60 +116,51 @@ def _means(pool: AvgPool | GlobalAvgPool, shape: tuple[int, ...]) -> np.ndarray:
 def _unshare(held: Embedded, shape: tuple[int, ...]) -> Embedded:
     """Convolutions as locally connected layers."""
     positions = math.prod(shape[:-1])
-    layers, params = [], []
+    pairs: list[tuple[Layer, Params]] = []
     for layer, p in zip(held.net.layers, held.params, strict=True):
         if isinstance(layer, Conv):
             _check_plain(layer)
             layer = LocallyConnected(**_settings(layer))
             p = {name: _as(a, np.broadcast_to(np.asarray(a), (positions, *a.shape))) for name, a in p.items()}
-        layers.append(layer)
-        params.append(p)
-    return Embedded(Sequential(*layers), tuple(params))
+        pairs.append((layer, p))
+    return _embedded(pairs)
 
 
 def _fill(held: Embedded, shape: tuple[int, ...]) -> Embedded:
     """Locally connected layers as dense ones on all positions' channels."""
-    positions = math.prod(shape[:-1])
-    channels = shape[-1]
-    layers: list[Layer] = [Flatten()]
-    params: list[Params] = [()]
+    positions, channels = math.prod(shape[:-1]), shape[-1]
+    pairs: list[tuple[Layer, Params]] = [(Flatten(), ())]
     for layer, p in zip(held.net.layers, held.params, strict=True):
         if isinstance(layer, Flatten):
             continue
         if isinstance(layer, LocallyConnected):
-            _check_plain(layer)
-            reads = positions_read(layer, (*shape[:-1], channels))
-            w = np.asarray(p["w"], np.float64).reshape(positions, -1, channels, layer.channels)
+            reads, w = _taps(layer, p, (*shape[:-1], channels))
             full = np.zeros((positions, channels, positions, layer.channels))
             for tap in range(reads.shape[1]):  # a small torus is read by several taps at one position: += takes each
                 full[reads[:, tap], :, np.arange(positions)] += w[:, tap]
             full *= math.sqrt(positions / reads.shape[1])
-            p = {"w": _as(p["w"], full.reshape(positions * channels, -1))} | _flat_bias(p)
+            p = _weights(p, full.reshape(positions * channels, -1))
             channels = layer.channels
             layer = Dense(positions * channels, W_std=layer.W_std, b_std=layer.b_std)
-        layers.append(layer)
-        params.append(p)
-    return Embedded(Sequential(*layers), tuple(params))
+        pairs.append((layer, p))
+    return _embedded(pairs)
 
 
 def _position_channels(held: Embedded, shape: tuple[int, ...]) -> Embedded:
     """Locally connected layers as convolutions with channels for every position."""
     positions = math.prod(shape[:-1])
     channels, wide = shape[-1], 1  # `wide` is how many times the channels the convolution's input has
-    layers: list[Layer] = []
-    params: list[Params] = []
+    pairs: list[tuple[Layer, Params]] = []
     for layer, p in zip(held.net.layers, held.params, strict=True):
         if isinstance(layer, LocallyConnected):
-            _check_plain(layer)
-            reads = positions_read(layer, (*shape[:-1], channels))
-            w = np.asarray(p["w"], np.float64).reshape(positions, -1, channels, layer.channels)
+            reads, w = _taps(layer, p, (*shape[:-1], channels))
             full = np.zeros((reads.shape[1], wide, channels, positions, layer.channels))
             at = np.arange(positions)
             for tap in range(reads.shape[1]):
                 source = reads[:, tap] if wide > 1 else np.zeros(positions, int)
                 full[tap, source, :, at] = w[:, tap]
             full *= math.sqrt(wide)
-            p = {"w": _as(p["w"], full.reshape(-1, positions * layer.channels))} | _flat_bias(p)
+            p = _weights(p, full.reshape(-1, positions * layer.channels))
             channels, wide = layer.channels, positions
             layer = Conv(**(_settings(layer) | {"channels": positions * channels}))
         elif isinstance(layer, Dense):
@@ -177,13 +168,24 @@ def _position_channels(held: Embedded, shape: tuple[int, ...]) -> Embedded:
             own = np.asarray(p["w"], np.float64).reshape(positions, channels, layer.channels)
             readout[np.arange(positions), np.arange(positions)] = own * math.sqrt(positions)
             p = p | {"w": _as(p["w"], readout.reshape(-1, layer.channels))}
-        layers.append(layer)
-        params.append(p)
-    return Embedded(Sequential(*layers), tuple(params))
+        pairs.append((layer, p))
+    return _embedded(pairs)
 
 
-def _flat_bias(p: Params) -> dict[str, ArrayLike]:
-    return {"b": p["b"].reshape(-1)} if "b" in p else {}
+def _embedded(pairs: list[tuple[Layer, Params]]) -> Embedded:
+    return Embedded(Sequential(*(layer for layer, _ in pairs)), tuple(p for _, p in pairs))
+
+
+def _taps(layer: LocallyConnected, p: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Which position every tap reads (positions, taps), and its weights (positions, taps, channels in, channels)."""
+    _check_plain(layer)
+    reads = positions_read(layer, shape)
+    return reads, np.asarray(p["w"], np.float64).reshape(*reads.shape, shape[-1], layer.channels)
+
+
+def _weights(p: Params, w: np.ndarray) -> dict[str, ArrayLike]:
+    """These weights and the bias of p, of all positions' channels side by side."""
+    return {"w": _as(p["w"], w)} | ({"b": p["b"].reshape(-1)} if "b" in p else {})
 
 
 def _settings(layer: Conv | LocallyConnected) -> dict[str, Any]:

@@ -64,10 +64,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Network": f"{settings.hidden_layers} hidden layers of {settings.width}, ReLU",
         "Training": f"full-batch gradient descent, step {results.learning_rate:.3g}",
     }
-    return Presentation(tables, sections, facts, *_in_words(settings, results))
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
-def _in_words(settings: Settings, results: Results) -> tuple[str, str]:
+def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and one sentence with the source's claim beside it."""
     first, last = min(settings.steps), max(settings.steps)
     cells = [(region, step) for region in range(len(REGIONS)) for step in settings.steps]

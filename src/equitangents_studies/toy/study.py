@@ -26,9 +26,9 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import expected_squares, largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import ensemble_stage
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 REGIONS = ("on the training disc", "beyond the training disc")
 
@@ -283,7 +283,6 @@ def _as_map(settings: Settings, values: np.ndarray) -> np.ndarray:
     return values.reshape(*values.shape[:-1], settings.pixels, settings.pixels)
 
 
-WORK = "arXiv 2403.03103"
 _THEOREM = "theorem of emergent equivariance"
 
 
@@ -308,7 +307,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "of the true function; mean over members.",
             covers=("members", settings.members),
             at_least=0.01,
-            by=theirs(f"{WORK}; the bound is our choice", "slides, members at steps 0, 1, 2, 3 and 2000"),
+            by=theirs(f"{THEIRS}; the bound is our choice", "slides, members at steps 0, 1, 2, 3 and 2000"),
             holds="Augmentation alone does not make a network invariant: a turn changes one network’s answer by "
             f"{100 * single.value:.0f} % of the true function’s standard deviation.",
             fails="A single augmented network can be nearly invariant here; test it before training many.",
@@ -321,7 +320,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=("members", settings.members),
             at_most=2,
             unit="%",
-            by=theirs(f"{WORK}; the bound is our choice", _THEOREM + "; slides", "0 %"),
+            by=theirs(f"{THEIRS}; the bound is our choice", _THEOREM + "; slides", "0 %"),
             holds="Average: M networks leave about 1/√M of one network’s change, on the data and away from them, "
             "whenever training is stopped.",
             fails="Averaging leaves a violation that more members do not remove: train wider networks, or use "
@@ -336,7 +335,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "deviation of the true function.",
             covers=EXACT,
             at_most=1e-8,
-            by=theirs(WORK, _THEOREM, "0"),
+            by=theirs(THEIRS, _THEOREM, "0"),
             holds="Where its kernel matrix is affordable, the closed form gives the invariant mean without "
             "training a network.",
             fails="The closed form of these networks is not invariant to rounding: do not take it for the limit.",
@@ -366,7 +365,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{together} = {together**-0.5 if together else np.nan:.3f}.",
             covers=("parts of the ensemble", 10),
             at_most=0.5,
-            by=theirs(f"{WORK}; the bound is our choice", "slides, members and mean at steps 0, 1, 2, 3 and 2000"),
+            by=theirs(f"{THEIRS}; the bound is our choice", "slides, members and mean at steps 0, 1, 2, 3 and 2000"),
             holds=f"Even {together} networks, averaged, are much nearer to invariance than one of them.",
             fails=f"Averaging {together} networks does not bring them much nearer to invariance: take another method.",
             undecided=f"Whether averaging {together} networks halves the change is not decided: train more of them.",
@@ -374,4 +373,4 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -39,10 +39,10 @@ from equitangents_studies.common.moving_outputs.results import (
     measure_learning,
 )
 from equitangents_studies.common.moving_outputs.trained import Training
-from equitangents_studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import Claim
 from equitangents_studies.framework.page import Presentation, drawing, section
 from equitangents_studies.framework.study import RunFolder, Study, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 
 VISCOSITY = 0.3
 

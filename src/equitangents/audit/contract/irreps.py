@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.kinds import Kinds
-from equitangents.actions.matrices import MatrixAction
 from equitangents.errors import InvalidArgumentError
 from equitangents.sphere.wigner import wigner
 

@@ -22,9 +22,8 @@ from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite.rows import applied, applied_features, rows_of
 from equitangents.ensembles.infinite.trained_kernel import Field
 from equitangents.ensembles.standardisation import Standardisation
-from equitangents.ensembles.storage.array_folder import ABOUT, read_about, write_folder
+from equitangents.ensembles.storage.array_folder import ABOUT, Arrays, read_about, write_folder
 from equitangents.ensembles.storage.checks import check_of
-from equitangents.ensembles.storage.estimator_file import Arrays
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.kernels import KernelFunction

@@ -112,6 +112,19 @@ def read_array(path: Path, about: dict[str, Any], number: int, said: str) -> np.
         raise StoreError(f"{said} is damaged: {name}: {error}; fit the model again") from None
 
 
+class Arrays:
+    """Arrays of a folder, read as they are asked for."""
+
+    def __init__(self, path: Path, about: dict[str, Any], said: str) -> None:
+        self._from, self._read = (path, about, said), dict[int, Any]()
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        if number not in self._read:
+            path, about, said = self._from
+            self._read[number] = read_array(path, about, number, said)
+        return self._read[number]
+
+
 def _content(home: Path, path: Path, said: str) -> tuple[bytes, dict[str, Any]]:
     try:
         text = (home / ABOUT).read_bytes()

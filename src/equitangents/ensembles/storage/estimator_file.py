@@ -1,9 +1,13 @@
-"""Arrays in a directory, written by orbax: complete or not there at all."""
+"""A fitted estimator in a folder: parameters and state as JSON, members' variables as arrays with checksums; no pickle.
+
+What JSON and arrays cannot describe, such as networks of other libraries, optimizers and functions, is left out, and
+given again when it is loaded. Versions before wrote a pickle, which is read only if it is trusted.
+"""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from sklearn.base import BaseEstimator
 from equitangents._types import Tree
 from equitangents._version import __version__
 from equitangents.array_files import PICKLED
-from equitangents.ensembles.storage.array_folder import ABOUT, read_about, read_array, write_folder
+from equitangents.ensembles.storage.array_folder import ABOUT, Arrays, read_about, write_folder
 from equitangents.ensembles.storage.checks import check_of
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
@@ -28,12 +32,54 @@ _NOT_SAVED = ("callback", "executor")
 _OLDER = "arrays.npz"  # of ensembles of PyTorch, in versions before
 
 
-def load_arrays(directory: Path) -> dict[str, np.ndarray]:
-    """Arrays that versions before wrote by orbax; empty ones are missing."""
-    import orbax.checkpoint as ocp
+def save(estimator: BaseEstimator, path: Path) -> None:
+    """Write a fitted estimator; see FiniteEnsemble.save."""
+    check_place(path)
+    own, cls = estimator.get_params(deep=False), type(estimator)
+    given: dict[str, Any] = {}
+    for name, value in own.items():  # of a record that cannot be saved, what can
+        whole = describable(cls, name, value)
+        given |= {name: value} if whole else estimator.entries(name) or {name: value}
+    given = {name: value for name, value in given.items() if name not in _NOT_SAVED or value is not None}
+    state = {name: value for name, value in vars(estimator).items() if name not in own}
+    for name in _TREES:  # of a form that only its network has, the leaves
+        state[name] = jax.tree.map(np.asarray, state[name])
+        if not describable(cls, name, state[name]):
+            state[f"{name}leaves"] = jax.tree.leaves(state.pop(name))
+    write(estimator, path, given, _NOT_SAVED, state)
 
-    with ocp.PyTreeCheckpointer() as checkpointer:
-        return {name: np.asarray(a) for name, a in checkpointer.restore(directory.absolute()).items()}
+
+def load(
+    cls: type[BaseEstimator],
+    path: Path,
+    replacements: dict[str, Any],
+    trust: bool,
+    form: Callable[[BaseEstimator], Tree],
+) -> BaseEstimator:
+    """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
+    content = read(cls, path, trust)
+    replaced = {entry for name in replacements for entry in (name, *cls.entry_names(name))}
+    missing = [name for name in content["left_out"] if name not in replaced and name not in _NOT_SAVED]
+    if missing:
+        raise InvalidArgumentError(
+            f"{', '.join(missing)} could not be saved with this ensemble; give it: load(path, {missing[0]}=...)"
+        )
+    check_keywords(cls, replacements)
+    first = [name for name in content["left_out"] if name in replacements]
+    estimator = cls(**content["parameters"], **{name: replacements[name] for name in first})
+    estimator.set_params(**{name: value for name, value in replacements.items() if name not in first})
+    state = cls.of_older_versions(content["state"] | _older_trees(path, content))
+    leaves = {name: state.pop(f"{name}leaves") for name in _TREES if f"{name}leaves" in state}
+    vars(estimator).update(state)
+    for name, values in leaves.items():
+        structure: Any = jax.tree.structure(form(estimator))
+        if structure.num_leaves != len(values):
+            raise InvalidArgumentError(
+                f"net is {estimator.net!r}, with {structure.num_leaves} arrays of variables; the network that was "
+                f"saved has {len(values)}"
+            )
+        setattr(estimator, name, jax.tree.unflatten(structure, values))
+    return estimator
 
 
 def check_place(path: Path) -> None:
@@ -109,27 +155,6 @@ def read(cls: type, path: Path, trust: bool) -> dict[str, Any]:
     return {"parameters": parameters, "left_out": about["left_out"], "state": state}
 
 
-def refuse_missing(missing: Sequence[str]) -> None:
-    """Say which parameters were not saved, and how to give them."""
-    if missing:
-        raise InvalidArgumentError(
-            f"{', '.join(missing)} could not be saved with this ensemble; give it: load(path, {missing[0]}=...)"
-        )
-
-
-class Arrays:
-    """Arrays of a folder, read as they are asked for."""
-
-    def __init__(self, path: Path, about: dict[str, Any], said: str) -> None:
-        self._from, self._read = (path, about, said), dict[int, Any]()
-
-    def __getitem__(self, number: int) -> np.ndarray:
-        if number not in self._read:
-            path, about, said = self._from
-            self._read[number] = read_array(path, about, number, said)
-        return self._read[number]
-
-
 def _check_class(cls: type, path: Path, name: str) -> None:
     if name != cls.__name__:
         raise InvalidArgumentError(f"path is {path}, which holds a {name}, not a {cls.__name__}")
@@ -146,60 +171,18 @@ def _unpickled(cls: type, path: Path) -> dict[str, Any]:
     return content | {"parameters": parameters}
 
 
-def save(estimator: BaseEstimator, path: Path) -> None:
-    """Write a fitted estimator; see FiniteEnsemble.save."""
-    check_place(path)
-    own, cls = estimator.get_params(deep=False), type(estimator)
-    given: dict[str, Any] = {}
-    for name, value in own.items():  # of a record that cannot be saved, what can
-        whole = describable(cls, name, value)
-        given |= {name: value} if whole else estimator.entries(name) or {name: value}
-    given = {name: value for name, value in given.items() if name not in _NOT_SAVED or value is not None}
-    state = {name: value for name, value in vars(estimator).items() if name not in own}
-    for name in _TREES:  # of a form that only its network has, the leaves
-        state[name] = jax.tree.map(np.asarray, state[name])
-        if not describable(cls, name, state[name]):
-            state[f"{name}leaves"] = jax.tree.leaves(state.pop(name))
-    write(estimator, path, given, _NOT_SAVED, state)
-
-
-def load(
-    cls: type[BaseEstimator],
-    path: Path,
-    replacements: dict[str, Any],
-    trust: bool,
-    form: Callable[[BaseEstimator], Tree],
-) -> BaseEstimator:
-    """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
-    content = read(cls, path, trust)
-    replaced = {entry for name in replacements for entry in (name, *cls.entry_names(name))}
-    missing = [name for name in content["left_out"] if name not in replaced and name not in _NOT_SAVED]
-    refuse_missing(missing)
-    check_keywords(cls, replacements)
-    first = [name for name in content["left_out"] if name in replacements]
-    estimator = cls(**content["parameters"], **{name: replacements[name] for name in first})
-    estimator.set_params(**{name: value for name, value in replacements.items() if name not in first})
-    state = cls.of_older_versions(content["state"] | _older_trees(path, content))
-    leaves = {name: state.pop(f"{name}leaves") for name in _TREES if f"{name}leaves" in state}
-    vars(estimator).update(state)
-    for name, values in leaves.items():
-        structure: Any = jax.tree.structure(form(estimator))
-        if structure.num_leaves != len(values):
-            raise InvalidArgumentError(
-                f"net is {estimator.net!r}, with {structure.num_leaves} arrays of variables; the network that was "
-                f"saved has {len(values)}"
-            )
-        setattr(estimator, name, jax.tree.unflatten(structure, values))
-    return estimator
-
-
 def _older_trees(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     """The variables as versions before kept them; empty for others."""
     if (path / _OLDER).is_file():
         with np.load(path / _OLDER, allow_pickle=False) as found:
             return {"params_": dict(found)}
     structures = content.get("structures", {})
-    arrays = load_arrays(path / "arrays") if structures else {}
+    if not structures:
+        return {}
+    import orbax.checkpoint as ocp
+
+    with ocp.PyTreeCheckpointer() as checkpointer:  # it wrote no empty arrays
+        arrays = {name: np.asarray(a) for name, a in checkpointer.restore((path / "arrays").absolute()).items()}
     is_shape = lambda leaf: isinstance(leaf, tuple) and len(leaf) == 2 and isinstance(leaf[1], str)
     trees = {}
     for name, structure in structures.items():

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from time import monotonic, sleep
+from typing import cast
 
 import numpy as np
 
@@ -128,7 +129,7 @@ def predict_to_file(
 
 def _checked(x: Numbers, asked: Predictor) -> ArrayLike:
     """x as an array whose rows can be read, of the shape that the model takes."""
-    found: ArrayLike = opened("x", x)
+    found = cast(ArrayLike, opened("x", x))
     shape, flat = tuple(found.shape[1:]), (int(np.prod(asked.sample_shape)),)
     if shape not in (asked.sample_shape, flat):
         raise ShapeError(f"x has inputs of shape {shape}; the model was fitted to inputs of shape {asked.sample_shape}")

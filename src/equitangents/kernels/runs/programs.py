@@ -58,7 +58,7 @@ def compute(program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine
             notes = (*notes, *told)
             doubt = _doubt(chosen, program, arrays[0])
             if doubt is not None:
-                nngp, ntk, mended = near_axis.mend(doubt, partial(_of_pairs, program), *arrays, nngp, ntk)
+                nngp, ntk, mended = near_axis.mend(doubt, partial(_of_pairs, program, *arrays), *arrays, nngp, ntk)
                 if mended:
                     how = "by the reference engine" if doubt.steps is None else "in numbers of 106 bits"
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs {how}")
@@ -74,13 +74,21 @@ def _doubt(engine: Engine, program: Program, x: np.ndarray) -> near_axis.Doubt |
     return None if higher else doubt
 
 
-def _of_pairs(program: Program, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK), (P,), of pairs of inputs, (P, *positions, C), by the reference engine in double precision."""
+def _of_pairs(
+    program: Program, x1: np.ndarray, x2: np.ndarray | None, first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK), (P,), of pairs by their inputs' numbers, by the reference engine in double precision.
+
+    One first input after another, with its second ones filled up to powers of two: few shapes are compiled.
+    """
+    other = x1 if x2 is None else x2
+    nngp, ntk = np.empty(len(first)), np.empty(len(first))
+    parts = np.split(np.arange(len(first)), np.flatnonzero(np.diff(first)) + 1)
     with precision.scope(np.float64):
-        parts = [
-            by_reference.kernels(program, *(x[n : n + 1].astype(np.float64) for x in (x1, x2))) for n in range(len(x1))
-        ]
-    nngp, ntk = (np.array([part[i][0, 0] for part in parts]) for i in range(2))
+        for part in parts:
+            chosen = np.resize(second[part], 1 << (len(part) - 1).bit_length())
+            rows = x1[first[part[:1]]].astype(np.float64), other[chosen].astype(np.float64)
+            nngp[part], ntk[part] = (values[0, : len(part)] for values in by_reference.kernels(program, *rows))
     return nngp, ntk
 
 

@@ -10,12 +10,12 @@ from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly, shared_level
 from equitangents_studies.common.moving_outputs.results import RIGHT, SETS, WRONG, Learning, every_time
 from equitangents_studies.framework.claims import EXACT, Claim, after, claim, ours, theirs
+from equitangents_studies.framework.works import BEYOND_THE_LIMIT as EMERGENT
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.systems.factors import ends_of, number_of
 
 OURS = "our question"
-THEIRS = "arXiv 2406.06504"
 REVIEW = "review"  # equivariant outputs are sketched there; the derivation is ours (docs/theory.md)
-EMERGENT = "arXiv 2410.01452"
 ROUNDING = 1e-8
 _LEFT = 10.0  # per cent
 _SEEN = 0.01

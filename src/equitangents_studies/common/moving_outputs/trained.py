@@ -12,11 +12,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from equitangents.extending import FiniteNetwork
 from equitangents.statistics import Estimate, second_moment_share
 from equitangents_studies.common.moving_outputs.growing_sets import Score
 from equitangents_studies.common.moving_outputs.kernels import (
@@ -106,7 +106,7 @@ class Training:
     The learning rate is `rate` times the largest at which descent in the limit of infinite width is stable.
     """
 
-    net: Any
+    net: FiniteNetwork
     members: int
     inputs: int
     steps: tuple[int, ...]

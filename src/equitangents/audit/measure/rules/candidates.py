@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
+from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.kinds import KINDS, Kinds
-from equitangents.actions.matrices import MatrixAction
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.irreps import Block
 from equitangents.audit.contract.labels import after, along_words, cycles, labels_action, products

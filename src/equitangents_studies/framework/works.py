@@ -1,8 +1,30 @@
-"""BibTeX of the works that the studies reproduce."""
+"""The works that the studies reproduce: claims name them as their source, pages cite them."""
 
 from __future__ import annotations
 
-EMERGENT_EQUIVARIANCE = """\
+import re
+
+
+class Work(str):
+    """The place of a work, "arXiv 2403.03103", read off its `bibtex`, with which it is cited.
+
+    >>> EMERGENT_EQUIVARIANCE
+    'arXiv 2403.03103'
+    """
+
+    bibtex: str
+
+    def __new__(cls, bibtex: str) -> Work:  # noqa: D102
+        (eprint,) = re.findall(r"^ *eprint *= {(.*)},$", bibtex, re.M)
+        made = super().__new__(cls, f"arXiv {eprint}")
+        made.bibtex = bibtex
+        return made
+
+    def __getnewargs__(self) -> tuple[str]:
+        return (self.bibtex,)
+
+
+EMERGENT_EQUIVARIANCE = Work("""\
 @inproceedings{gerken2024emergent,
   title     = {Emergent Equivariance in Deep Ensembles},
   author    = {Gerken, Jan E. and Kessel, Pan},
@@ -13,9 +35,9 @@ EMERGENT_EQUIVARIANCE = """\
   publisher = {PMLR},
   eprint    = {2403.03103},
   archiveprefix = {arXiv}
-}"""
+}""")
 
-BEYOND_THE_LIMIT = """\
+BEYOND_THE_LIMIT = Work("""\
 @article{nordenfors2024ensembles,
   title         = {Ensembles provably learn equivariance through data augmentation},
   author        = {Nordenfors, Oskar and Flinth, Axel},
@@ -23,9 +45,9 @@ BEYOND_THE_LIMIT = """\
   year          = {2024},
   eprint        = {2410.01452},
   archiveprefix = {arXiv}
-}"""
+}""")
 
-EQUIVARIANT_KERNELS = """\
+EQUIVARIANT_KERNELS = Work("""\
 @article{misof2024equivariant,
   title         = {Equivariant Neural Tangent Kernels},
   author        = {Misof, Philipp and Kessel, Pan and Gerken, Jan E.},
@@ -33,9 +55,9 @@ EQUIVARIANT_KERNELS = """\
   year          = {2024},
   eprint        = {2406.06504},
   archiveprefix = {arXiv}
-}"""
+}""")
 
-TANGENT_KERNEL = """\
+TANGENT_KERNEL = Work("""\
 @inproceedings{jacot2018neural,
   title     = {Neural Tangent Kernel: Convergence and Generalization in Neural Networks},
   author    = {Jacot, Arthur and Gabriel, Franck and Hongler, Cl{\\'e}ment},
@@ -44,9 +66,9 @@ TANGENT_KERNEL = """\
   year      = {2018},
   eprint    = {1806.07572},
   archiveprefix = {arXiv}
-}"""
+}""")
 
-WIDE_NETWORKS = """\
+WIDE_NETWORKS = Work("""\
 @inproceedings{lee2019wide,
   title     = {Wide Neural Networks of Any Depth Evolve as Linear Models Under Gradient Descent},
   author    = {Lee, Jaehoon and Xiao, Lechao and Schoenholz, Samuel S. and Bahri, Yasaman and Novak, Roman and
@@ -56,9 +78,9 @@ WIDE_NETWORKS = """\
   year      = {2019},
   eprint    = {1902.06720},
   archiveprefix = {arXiv}
-}"""
+}""")
 
-SYNERGY_AND_SYMMETRY = """\
+SYNERGY_AND_SYMMETRY = Work("""\
 @inproceedings{xiao2022synergy,
   title     = {Synergy and Symmetry in Deep Learning: Interactions between the Data, Model, and Inference Algorithm},
   author    = {Xiao, Lechao and Pennington, Jeffrey},
@@ -70,9 +92,9 @@ SYNERGY_AND_SYMMETRY = """\
   publisher = {PMLR},
   eprint    = {2207.04612},
   archiveprefix = {arXiv}
-}"""
+}""")
 
-PARTIAL_ORBITS = """\
+PARTIAL_ORBITS = Work("""\
 @article{perin2025ability,
   title         = {On the Ability of Deep Networks to Learn Symmetries from Data: A Neural Kernel Theory},
   author        = {Perin, Andrea and Deny, St\\'ephane},
@@ -80,9 +102,9 @@ PARTIAL_ORBITS = """\
   year          = {2025},
   eprint        = {2412.11521},
   archiveprefix = {arXiv}
-}"""
+}""")
 
-OMNISCIENT_RISK = """\
+OMNISCIENT_RISK = Work("""\
 @article{simon2023eigenlearning,
   title         = {The Eigenlearning Framework: A Conservation Law Perspective on Kernel Ridge Regression and Wide
                    Neural Networks},
@@ -91,9 +113,9 @@ OMNISCIENT_RISK = """\
   year          = {2023},
   eprint        = {2110.03922},
   archiveprefix = {arXiv}
-}"""
+}""")
 
-SMALL_DATA = """\
+SMALL_DATA = Work("""\
 @inproceedings{arora2020harnessing,
   title     = {Harnessing the Power of Infinitely Wide Deep Nets on Small-data Tasks},
   author    = {Arora, Sanjeev and Du, Simon S. and Li, Zhiyuan and Salakhutdinov, Ruslan and Wang, Ruosong and Yu,
@@ -102,9 +124,9 @@ SMALL_DATA = """\
   year      = {2020},
   eprint    = {1910.01663},
   archiveprefix = {arXiv}
-}"""
+}""")
 
-WITHOUT_TANGENTS = """\
+WITHOUT_TANGENTS = Work("""\
 @inproceedings{shankar2020neural,
   title     = {Neural Kernels Without Tangents},
   author    = {Shankar, Vaishaal and Fang, Alex and Guo, Wenshuo and Fridovich-Keil, Sara and Schmidt, Ludwig and
@@ -114,4 +136,4 @@ WITHOUT_TANGENTS = """\
   year      = {2020},
   eprint    = {2003.02237},
   archiveprefix = {arXiv}
-}"""
+}""")

@@ -1,0 +1,43 @@
+"""The reference lists what is public: every room has a page, and what a page takes from a file is there."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import equitangents
+
+PAGES = sorted((Path(__file__).resolve().parents[2] / "docs/reference").glob("*.md"))
+BLOCK = re.compile(r"^::: (\S+)\n((?:    .*\n?)*)", re.MULTILINE)
+LISTED = ("audit", "testing")  # whose pages take names one by one
+
+
+def blocks(text: str) -> list[tuple[str, list[str]]]:
+    """(module, the members that are taken; none: all that are public) of a page."""
+    found = []
+    for module, options in BLOCK.findall(text):
+        members = re.search(r"members: \[(.*)\]", options)
+        found.append((module, members[1].split(", ") if members else []))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_takes_is_there(page):
+    for module, members in blocks(page.read_text(encoding="utf-8")):
+        for name in members:
+            assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
+
+
+def test_every_room_has_a_page_with_all_that_it_names():
+    taken = [block for page in PAGES for block in blocks(page.read_text(encoding="utf-8"))]
+    objects = [getattr(equitangents, name) for name in equitangents.__all__]
+    rooms = {room.__name__ for room in objects if isinstance(room, ModuleType)}
+    whole = {module for module, members in taken if not members}
+    assert rooms - whole == {f"equitangents.{room}" for room in LISTED}
+    shown = {name for _, members in taken for name in members}
+    for room in LISTED:  # the page of audit gives the file of the schema
+        assert set(getattr(equitangents, room).__all__) - {"schema"} <= shown
