@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents.actions.turning import Turner
 from equitangents.audit.measure.intervals import Resampler
-from equitangents.audit.measure.predictions import jensen_shannon
 from equitangents.audit.report.words import number
 from equitangents.errors import NotFiniteError
+from equitangents.metrics.on_orbits import jensen_shannon
 
 QUIET = {"off_data": False, "data_test": None, "resamples": 200}
 

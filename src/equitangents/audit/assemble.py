@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import platform
 import time
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +37,7 @@ from equitangents.audit.report.sections import (
     SetResult,
 )
 from equitangents.audit.report.words import rule_said
+from equitangents.audit.report.written import versions
 from equitangents.audit.sentence import Facts, doubt, sentence
 
 
@@ -131,8 +130,7 @@ def _elements(m: Measured) -> list[ElementResult]:
     contract = task.contract
     resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
     estimates = resampler.each(orbits.errors)
-    scores = orbits.scores
-    same = None if scores is None else (scores.argmax(axis=2) == scores[0].argmax(axis=1)).mean(axis=1)
+    same = orbits.same_class
     apart = divergences(orbits, task.outputs)
     mean_or_none = lambda row: None if np.isnan(row).all() else float(row.mean())
     results = []
@@ -151,7 +149,7 @@ def _elements(m: Measured) -> list[ElementResult]:
                 reference_floor=mean_or_none(floors.reference[k]),
                 floor=floor,
                 at_floor=bool(judgement.at_floor[:, k].all()),
-                same_prediction=None if same is None else float(same[k + 1]),
+                same_prediction=None if same is None else float(same[k].mean()),
                 divergence=None if apart is None else float(apart[k].mean()),
                 judged=judgement.elements[k],
                 judged_floor=float(judgement.element_floors[k]),
@@ -179,8 +177,8 @@ def _errors_by_unit(m: Measured) -> dict[str, list[float]]:
     plain = lambda unit: np.max(scales.relative(unit, orbits.separate, own=False)[scales.judged], axis=0)
     tables = {"norm": plain("norm")} | ({} if m.judgement.by_spread is None else {"spread": plain("spread")})
     tables[unit] = np.max(scales.relative(unit, orbits.separate)[scales.judged], axis=0)
-    if orbits.scores is not None and len(orbits.kept) == m.task.x.n:
-        tables["labels"] = (orbits.scores[1:].argmax(axis=2) != orbits.scores[0].argmax(axis=1)).astype(np.float64)
+    if orbits.same_class is not None and len(orbits.kept) == m.task.x.n:
+        tables["labels"] = (~orbits.same_class).astype(np.float64)
     return {name: _whole(m.task, table) for name, table in tables.items()}
 
 
@@ -268,14 +266,8 @@ def _cited(m: Measured, found: dict[str, Any]) -> list[str]:
 
 
 def _versions(m: Measured) -> dict[str, str]:
-    """Versions of what took part."""
-    from equitangents._version import __version__
-
-    libraries = ["jax", "numpy", "scipy"]
-    own = {"torch": ["torch"], "onnx": ["onnxruntime"], "scikit-learn": ["scikit-learn"]}
-    libraries += own.get(m.task.model.kind, [])
-    found = {library: importlib.metadata.version(library) for library in libraries}
-    return {"equitangents": __version__, "python": platform.python_version(), **found}
+    own = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}.get(m.task.model.kind)
+    return versions("jax", "numpy", "scipy", *([] if own is None else [own]))
 
 
 def _settings(m: Measured) -> Settings:

@@ -15,7 +15,7 @@ from equitangents.audit.interruption import Bench, Interruption
 from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.counterexamples import confirmed
 from equitangents.audit.measure.floors import ROWS, Floors, measure_floors, unmeasured_floors
-from equitangents.audit.measure.input_sets import Kind, off_data_sets, same_predictions
+from equitangents.audit.measure.input_sets import SetKind, off_data_sets, same_predictions
 from equitangents.audit.measure.judge import Judgement, decide, judge
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.task import Task
@@ -41,7 +41,7 @@ class Measured:
     y: np.ndarray | None
     sought: list[RuleResult] | None
     """What was found of how the outputs move, where that was asked for."""
-    sets: list[tuple[str, Kind, Inputs]]
+    sets: list[tuple[str, SetKind, Inputs]]
     """Other inputs, off the data."""
     orbits: Orbits
     floors: Floors

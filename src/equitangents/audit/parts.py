@@ -17,10 +17,9 @@ from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.data_pass import Measured
 from equitangents.audit.interruption import Bench
-from equitangents.audit.measure.curves import curves, transform_curves
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
-from equitangents.audit.measure.input_sets import Kind, measure_set, same_predictions
+from equitangents.audit.measure.input_sets import SetKind, curves, measure_set, same_predictions, transform_curves
 from equitangents.audit.measure.irreps import irreps
 from equitangents.audit.measure.layers import clear_if_equivariant, layer_errors
 from equitangents.audit.measure.lie import lie_derivatives
@@ -95,10 +94,6 @@ def _measured(part: Part, run: Callable[[], Any], bench: Bench) -> Any:
         return bench.stop.attempted(part.name, run, part.otherwise)
 
 
-def _always(m: Measured) -> bool:
-    return True
-
-
 def _in_full(m: Measured) -> bool:
     return not m.quick
 
@@ -114,24 +109,16 @@ def _layers(m: Measured) -> LayerSection | str:
     return clear_if_equivariant(found) if m.verdict == "equivariant" else found
 
 
-def _layers_wanted(m: Measured) -> bool | str:
-    return True if m.parts.layers is not False else "layers=False"
-
-
 def _data(m: Measured) -> Any:
     assert m.parts.data_test is not None
     return data_symmetry(m.task, m.y, m.parts.data_test) if m.group else NO_GROUP
-
-
-def _data_wanted(m: Measured) -> bool | str:
-    return True if m.parts.data_test is not None else "data_test=None"
 
 
 def _sets(m: Measured) -> list[tuple[str, Any]]:
     return [(f"set {given[0]!r}", given) for given in m.sets]
 
 
-def _set(m: Measured, given: tuple[str, Kind, Inputs]) -> list[SetResult]:
+def _set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResult]:
     name, kind, x = given
     always = m.floors.absolute.always_relative(m.orbits.separate_sizes)
     return [measure_set(m.task, name, kind, x, always, m.judgement.headline.unit)]
@@ -146,10 +133,6 @@ def _lie(m: Measured) -> list[LieResult] | str:
         return f"{group.name} has no infinitesimal elements"
     what = "class numbers" if m.orbits.class_numbers.any() else "masks of classes and sets in any order"
     return f"{what} have no derivative"
-
-
-def _irreps(m: Measured) -> Any:
-    return irreps(m.task, m.orbits)
 
 
 def _remedies(m: Measured, ensemble: tuple[EnsembleSection, float] | None) -> list[Remedy]:
@@ -196,10 +179,6 @@ def _step(label: Any, position: int) -> float:
         return float(position)
 
 
-def _witnesses(m: Measured) -> Any:
-    return witnesses(m.task, m.orbits)
-
-
 def _rules(m: Measured) -> list[RuleResult]:
     return hints(m.task, m.orbits, m.judgement) if m.group else []
 
@@ -213,14 +192,14 @@ def _transforms(m: Measured) -> list[TransformResult]:
 
 PARTS = (
     Part("ensemble", (), _ensemble, None, _in_full),
-    Part("layers", (), _layers, None, _layers_wanted),
-    Part("data", (), _data, None, _data_wanted),
-    Part("sets", (), _set, [], _always, section="sets", counted="other sets", each=_sets),
+    Part("layers", (), _layers, None, lambda m: m.parts.layers is not False or "layers=False"),
+    Part("data", (), _data, None, lambda m: m.parts.data_test is not None or "data_test=None"),
+    Part("sets", (), _set, [], lambda m: True, section="sets", counted="other sets", each=_sets),
     Part("lie", (), _lie, [], _in_full),
-    Part("irreps", (), _irreps, None, _in_full),
+    Part("irreps", (), lambda m: irreps(m.task, m.orbits), None, _in_full),
     Part("remedies", ("ensemble",), _remedies, [], _remedies_wanted),
     Part("checkpoints", (), _checkpoints, [], lambda m: bool(m.parts.checkpoints)),
-    Part("witnesses", (), _witnesses, [], _in_full, always=True),
+    Part("witnesses", (), lambda m: witnesses(m.task, m.orbits), [], _in_full, always=True),
     Part("rules", (), _rules, [], lambda m: not m.quick and m.sought is None),
     Part("transforms", (), _transforms, [], lambda m: bool(m.parts.transforms) or not m.group),
 )

@@ -1,18 +1,26 @@
-"""`audit`: how equivariant is a model, where does it break, and what would mend it?"""
+"""`audit`: how equivariant is a model, where does it break, and what would mend it?
+
+A batch has as many inputs as can be held beside the model: their activations take at most as much as the model's
+weights do, or 64 MiB if that is more, so that an audit needs less than twice what the model does. Of models whose
+activations are not known the inputs may take 64 MiB.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
 
-from equitangents._types import AnyModel, Targets, Tree
+from equitangents._types import AnyAction, AnyModel, Targets, Tree
 from equitangents.actions import GroupAction
 from equitangents.audit.adapters import Model, as_model
 from equitangents.audit.adapters.callables import NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel
+from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.outputs import check_select
 from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.changes import Transform, changes, is_transforms, named_transforms
@@ -21,8 +29,8 @@ from equitangents.audit.contract.leaf_actions import Stated
 from equitangents.audit.contract.named import structured
 from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.interruption import Interruption
+from equitangents.audit.measure import floors, input_sets
 from equitangents.audit.measure.clock import Progress
-from equitangents.audit.measure.plan import planned, planned_inputs
 from equitangents.audit.measure.predictions import check_labels, is_classes
 from equitangents.audit.measure.rules.find import settled
 from equitangents.audit.measure.scales import check_judging
@@ -33,6 +41,13 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import Bootstrap, check_order
 from equitangents.scale.progress import Told, told_by
 
+logger = logging.getLogger("equitangents.audit")
+
+_ENSEMBLE = 48 * 17  # members are given some inputs and elements
+_CHECKPOINT_ROWS = 256
+_DOUBLE = 8
+LEAST = 2**26
+"""Bytes that the activations of a batch may take, however small the model is."""
 _FEW = 12
 """Elements of a quick audit, of groups of which a sample is tried."""
 
@@ -107,7 +122,7 @@ class Subject:
 
     model: Model
     x: Inputs
-    kinds: Any
+    kinds: AnyAction
     """With a named group, what each input is to it."""
     mask: int | None
     """Which input says which positions of the others exist."""
@@ -224,3 +239,47 @@ class Audit:
                 return assemble(task, began, labels, parts, stop, rules)
         finally:
             shown.close()
+
+
+def planned_inputs(task: Task, off_data: Any, checkpoints: Mapping[str, Any], strengths: int = 0) -> int:
+    """Inputs of the pass over the data, of the floors, the other sets, checkpoints, Lie derivatives and members.
+
+    `strengths`: of all transforms that are looked at beside the group.
+    """
+    n, along = task.x.n, len(task.elements) + 1
+    resampled = 0 if task.contract.exact else 2 * len(task.elements)
+    rows = min(n, input_sets.ROWS)
+    sets = 2 * [rows] if off_data is True else [rows] * len(off_data if isinstance(off_data, Mapping) else ())
+    total = n * along + min(n, floors.ROWS) * (2 + resampled)
+    total += sum(m * along + min(m, 16) * (1 + resampled) for m in sets)
+    total += len(checkpoints) * min(n, _CHECKPOINT_ROWS) * along
+    total += len(task.contract.group.flows) * 3 * min(n, floors.ROWS)
+    total += (n * (strengths + 1) + 2 * min(n, floors.ROWS)) if strengths else 0
+    members = None if task.quick else task.model.members()
+    return int(total + (0 if members is None else len(members) * _ENSEMBLE))
+
+
+def planned(task: Task) -> Task:
+    """The task with batches of the planned size, and what the model holds."""
+    found = _footprint(task)
+    if found is None:
+        return task
+    row = sum(_DOUBLE * a[0].size for a in task.x.batches)  # moved inputs
+    size = max(LEAST, found.weights) // max(found.activations + row, 1)
+    return replace(task, batch_size=int(np.clip(size, 1, task.batch_size)), footprint=found)
+
+
+def _footprint(task: Task) -> Footprint | None:
+    """What the model holds; None where it does not tell, or does not take one input alone."""
+    if task.model.fixed_batch is not None or task.x.n == 1:
+        return None
+    began = time.perf_counter()
+    try:
+        found = task.model.footprint(task.x.subset(np.arange(1)).tree())
+    except Exception as error:  # of foreign models, which may not take one input: the first batch tells what is wrong
+        logger.info("audit: batches are not planned by the activations: %s", error)
+        return None
+    if found is not None and found.evaluated:
+        with task.clock.during("planning batches"):
+            task.clock.add(found.evaluated, time.perf_counter() - began)
+    return found

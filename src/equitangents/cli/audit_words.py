@@ -6,9 +6,13 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from equitangents._types import ArrayLike
+
 
 Limits = float | dict[str, float] | None
 
@@ -146,7 +150,7 @@ def kinds_of(text: str | None, x: object) -> Any:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def limited(x: Any, y: Any, limit: int | None, seed: int, axis: int = 0) -> tuple[Any, Any]:
+def limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int = 0) -> tuple[Any, Any]:
     """--limit: at most so many rows of x, whose batch is along `axis`, and of y."""
     if limit is None:
         return x, y

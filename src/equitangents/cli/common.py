@@ -9,12 +9,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+if TYPE_CHECKING:
+    from equitangents._types import ArrayLike
+
+
 PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
+Precision = Annotated[
+    str | None, typer.Option(help="float32 or float64; by default that of the inputs, float64 for whole numbers.")
+]
+Shard = Annotated[str | None, typer.Option(metavar="I/N", help="Only part I of N, I from 0 to N − 1: for job arrays.")]
 
 
 class LocalPaths(TyperCommand):
@@ -60,7 +68,7 @@ def byte_limit(gigabytes: float | None) -> int | None:
     return int(gigabytes * 1e9)
 
 
-def in_precision(x: Any, precision: str | None) -> Any:
+def in_precision(x: ArrayLike, precision: str | None) -> Any:
     """The array in the precision that is asked for, in memory; as it is for None."""
     import numpy as np
 

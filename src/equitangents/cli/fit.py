@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.common import PLACE, announced, stages
+from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, shape, stages
 
 if TYPE_CHECKING:
+    from equitangents._types import ArrayLike
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
     from equitangents.kernels import KernelFunction
 
@@ -41,12 +42,10 @@ def fit(
         int | None,
         typer.Option(min=1, help="Pixels of a side, to which images are averaged down; by default the smallest side."),
     ] = None,
-    net: Annotated[str, typer.Option(help=networks.HELP)] = "mlp",
-    depth: Annotated[int | None, typer.Option(help=networks.DEPTH)] = None,
-    w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights of mlp and cnn.")] = math.sqrt(
-        2
-    ),
-    b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases of mlp and cnn.")] = 0.1,
+    net: networks.Net = "mlp",
+    depth: networks.Depth = None,
+    w_std: networks.WStd = networks.W_STD,
+    b_std: networks.BStd = 0.1,
     group: Annotated[
         str | None, typer.Option(help="Augmentation by all elements of a group: C4, D4, S5, translations, …")
     ] = None,
@@ -67,9 +66,7 @@ def fit(
     input_shape: Annotated[
         str | None, typer.Option(help="Shape of one input, such as 32,32,3, if rows are flattened.")
     ] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="float32 or float64; by default that of the inputs, float64 for whole numbers.")
-    ] = None,
+    precision: Precision = None,
     store: Annotated[
         str | None,
         typer.Option(
@@ -109,7 +106,6 @@ def fit(
     Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
     """
     from equitangents.cli import images
-    from equitangents.cli.common import byte_limit, in_precision, shape
     from equitangents.errors import StoreError
 
     if task not in TASKS:
@@ -196,7 +192,9 @@ def _arrays(data: str, targets: str | None) -> tuple[Any, Any]:
     return read_inputs("data", data), read_inputs("targets", targets, "y")
 
 
-def _kind(task: str, network: KernelFunction, x: Any, y: Any) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
+def _kind(
+    task: str, network: KernelFunction, x: ArrayLike, y: ArrayLike
+) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
     from equitangents.ensembles.fields.targets import output_positions
 
@@ -209,7 +207,7 @@ def _kind(task: str, network: KernelFunction, x: Any, y: Any) -> type[InfiniteEn
     return InfiniteEnsemble
 
 
-def _targets(y: Any) -> Any:
+def _targets(y: ArrayLike) -> Any:
     import numpy as np
 
     from equitangents.array_files import text_of

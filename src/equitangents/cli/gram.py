@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.common import PLACE, announced, part
+from equitangents.cli.common import PLACE, Precision, Shard, announced, part
 
 if TYPE_CHECKING:
+    from equitangents._types import ArrayLike
     from equitangents.kernels.cost.forecast import CostedKernel
     from equitangents.scale import GramStore
 
@@ -24,12 +24,10 @@ def gram(
     out: Annotated[
         str | None, typer.Option(metavar=PLACE, help="Folder of the store; needed unless --estimate is given.")
     ] = None,
-    net: Annotated[str, typer.Option(help=networks.HELP)] = "mlp",
-    depth: Annotated[int | None, typer.Option(help=networks.DEPTH)] = None,
-    w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights of mlp and cnn.")] = math.sqrt(
-        2
-    ),
-    b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases of mlp and cnn.")] = 0.1,
+    net: networks.Net = "mlp",
+    depth: networks.Depth = None,
+    w_std: networks.WStd = networks.W_STD,
+    b_std: networks.BStd = 0.1,
     against: Annotated[
         str | None,
         typer.Option(metavar=PLACE, help="Other inputs for the columns; without it the matrix is symmetric."),
@@ -37,14 +35,10 @@ def gram(
     group: Annotated[
         str | None, typer.Option(help="One matrix for each element of a group that moves the columns: C4, D4, S5, …")
     ] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="float32 or float64; by default that of the inputs, float64 for whole numbers.")
-    ] = None,
+    precision: Precision = None,
     tile: Annotated[int | None, typer.Option(help="Side of a tile of a new store.")] = None,
     workers: Annotated[int | None, typer.Option(help="Number of processes of this machine.")] = None,
-    shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Only part I of N, I from 0 to N − 1: for job arrays.")
-    ] = None,
+    shard: Shard = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="The workers of a Dask scheduler: tcp://host:8786, or a file.")
     ] = None,
@@ -119,13 +113,15 @@ def _inputs(name: str, path: str) -> Any:
     return read_inputs(name, path)
 
 
-def _action(group: str, x: Any) -> Any:
+def _action(group: str, x: ArrayLike) -> Any:
     from equitangents.actions import as_action
 
     return as_action("group", group, tuple(x.shape))
 
 
-def _print_estimate(net: CostedKernel, x1: Any, x2: Any, precision: str | None, tile: int | None) -> None:
+def _print_estimate(
+    net: CostedKernel, x1: ArrayLike, x2: ArrayLike | None, precision: str | None, tile: int | None
+) -> None:
     from equitangents.precision import working_dtype
     from equitangents.scale import estimate
 

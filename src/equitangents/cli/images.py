@@ -8,12 +8,15 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from equitangents import beside
 from equitangents.errors import InvalidArgumentError, StoreError
+
+if TYPE_CHECKING:
+    from equitangents.claims import Rows
 
 TABLES = (".csv", ".tsv", ".txt")
 _FORM = "images.json"  # in the folder of a model: the form of its images, and of which model
@@ -64,14 +67,14 @@ def read_like(data: str, model: Path, stage: Stage) -> Any:
     return beside.room("data").load_images_like(data, form, progress=_progress(stage))
 
 
-def check_array(x: Any, model: Path) -> None:
+def check_array(x: Rows, model: Path) -> None:
     """Raise where an array of numbers has another scale than the images, in [0, 1], that the model was fitted to."""
     import numpy as np
 
     form = form_of(model)
-    if form is None or form.unit == "its own" or not len(x):
+    if form is None or form.unit == "its own" or not x.shape[0]:
         return
-    first = np.asarray(x[: min(len(x), 100)])
+    first = np.asarray(x[: min(x.shape[0], 100)])
     largest = float(np.max(np.abs(first.astype(np.float64)))) if first.dtype.kind in "buif" and first.size else 0.0
     if largest > 2:  # noise goes beyond 1
         raise InvalidArgumentError(

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from equitangents import beside
 
-HELP = "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object."
-DEPTH = "Hidden layers of a network that is named; 2 for mlp and cnn, 8 for the others, if it is not given."
+Net = Annotated[
+    str,
+    typer.Option(help="mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object."),
+]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        help="Hidden layers of a network that is named; 2 for mlp and cnn, 8 for the others, if it is not given."
+    ),
+]
+WStd = Annotated[float, typer.Option("--W-std", help="Standard deviation of weights of mlp and cnn.")]
+BStd = Annotated[float, typer.Option("--b-std", help="Standard deviation of biases of mlp and cnn.")]
+W_STD = math.sqrt(2)
 
 
 def network(spec: str, depth: int | None, w_std: float, b_std: float) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equitangents.cli.common import PLACE, announced, stages
+from equitangents.cli.common import PLACE, Shard, announced, part, stages
 
 
 def predict(
@@ -25,9 +25,7 @@ def predict(
     ] = False,
     time: Annotated[float | None, typer.Option(help="Another training time than the model's.")] = None,
     rows: Annotated[int | None, typer.Option(help="Inputs predicted, and kept, at once.")] = None,
-    shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Only part I of N, I from 0 to N − 1: for job arrays.")
-    ] = None,
+    shard: Shard = None,
     net: Annotated[
         str | None, typer.Option(help="package.module:object, where the network could not be saved.")
     ] = None,
@@ -40,7 +38,6 @@ def predict(
     appears whole in the end.
     """
     from equitangents.cli import images, networks
-    from equitangents.cli.common import part
     from equitangents.scale.reading import read_inputs
 
     mine, table = part(shard), Path(out) if out.lower().endswith(".csv") else None

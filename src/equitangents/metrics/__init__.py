@@ -3,9 +3,7 @@
 from typing import TYPE_CHECKING
 
 from equitangents.former import former_names
-from equitangents.metrics.distances import s_dist
-from equitangents.metrics.equivariance import equivariance_error
-from equitangents.metrics.orbits import orbit_same_predictions, relative_orbit_std
+from equitangents.metrics.equivariance import equivariance_error, orbit_same_predictions, relative_orbit_std, s_dist
 
 __all__ = [
     "equivariance_error",

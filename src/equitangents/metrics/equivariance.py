@@ -1,4 +1,10 @@
-"""The equivariance error ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖, for every input and every g."""
+"""How equivariant a function is, and how far two functions are apart: a number for every input, by calling them.
+
+equivariance error        ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖, for every input and every g
+orbit same predictions    #{g : argmax f(ρ(g)x) = argmax f(x)}, |G| is perfect
+relative orbit std        ‖std_g f(ρ(g)x)‖ / ‖mean_g f(ρ(g)x)‖, 0 is perfect
+S-Dist(A₁, A₂)            E_x |E_θ A₁(x) − E_θ A₂(x)|², of the mean predictions of two learning algorithms
+"""
 
 from __future__ import annotations
 
@@ -7,16 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from equitangents._types import Numbers
-from equitangents.actions.group_action import GroupAction
+from equitangents._types import ArrayLike, Element, Numbers, Tree
+from equitangents.actions.group_action import GroupAction, is_infinite
 from equitangents.actions.named import ActionLike
 from equitangents.errors import ShapeError
+from equitangents.groups.group_maps import GroupMap
 from equitangents.groups.representations import RepresentationLike
 from equitangents.metrics.measure import (
     Bootstrap,
     Measure,
+    carried_back,
     check_points,
     checked_output_action,
     evaluate,
@@ -26,6 +34,8 @@ from equitangents.metrics.measure import (
     ratio,
     weights_of,
 )
+from equitangents.metrics.on_orbits import relative_deviation
+from equitangents.validation import check_array
 
 
 @dataclass(frozen=True)
@@ -99,3 +109,119 @@ def equivariance_error(
     table = np.stack(errors)
     mean = np.average(table, axis=0, weights=weights_of(action))
     return EquivarianceMeasure("equivariance error", mean, bootstrap, table)
+
+
+def orbit_same_predictions(
+    f: Callable[[Any], Tree],
+    action: ActionLike,
+    x: Numbers,
+    output_action: GroupAction | RepresentationLike | None = None,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Measure:
+    """For each input the number of g ∈ G, identity included, that leave the predicted class alone: between 1 and |G|.
+
+    f: batch of inputs to class scores (N, K), K ≥ 2, NumPy or JAX; the predicted class is the argmax (the first of
+    equals). x: (N, …), as `action` takes it, which may be
+    the name of a group ("C4"). Raises ShapeError if f has a single output. Of SO(3) and O(3) it is the
+    share of the group, between 0 and 1, as the nodes of the quadrature see it.
+
+    With `output_action`, ρ_Y of the same group, scores at f(ρ(g)x) are first carried back by ρ_Y(g)⁻¹. So f may have a
+    score for every position, (N, *positions, K); the number is then the mean over positions.
+
+    Source: Gerken & Kessel 2024, arXiv 2403.03103, section 6.
+
+    >>> import numpy as np, equitangents as et
+    >>> x = np.arange(8.0).reshape(2, 2, 2, 1)
+    >>> left_or_right = lambda x: x.sum((1, 3))
+    >>> et.metrics.orbit_same_predictions(left_or_right, et.actions.image_rotations(4), x).values.tolist()
+    [2.0, 2.0]
+    """
+    bootstrap = Bootstrap(confidence, resamples, seed)
+    action, x = check_points(action, x)
+    on_outputs = checked_output_action(output_action, action)
+    reference = _predicted_class(f, x, None, on_outputs)
+    continuous = is_infinite(action)
+    nodes = nodes_of(action)
+    counts = weights_of(action) if continuous else np.ones(len(nodes))
+    changed = np.zeros(len(x))  # so that no change is exactly the whole group, however its weights add up
+    for g, count in zip(nodes, counts, strict=True):
+        differs = reference != _predicted_class(f, action(g, x), g, on_outputs)
+        changed += count * differs.reshape(len(x), -1).mean(axis=1)
+    same = (1.0 if continuous else len(nodes)) - changed
+    bounds = (0.0, 1.0) if continuous else (1.0, float(len(nodes)))
+    name = "orbit same predictions" + (", share of the group" if continuous else "")
+    return Measure(name, same, bootstrap, bounds=bounds)
+
+
+def relative_orbit_std(
+    f: Callable[[Any], Tree],
+    action: ActionLike,
+    x: Numbers,
+    output_action: GroupAction | RepresentationLike | None = None,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Measure:
+    """For each input the standard deviation of f over the orbit, relative to the mean of f over the orbit.
+
+    Deviations are those of the whole orbit (divided by |G|, not |G| − 1). Of vector outputs, the norm of the vector of
+    the components' standard deviations over the norm of the mean vector. 0/0 counts as 0; a spread about a mean of
+    exactly 0 as inf. Over SO(3) and O(3) mean and deviation are quadratures over the nodes of the group.
+
+    With `output_action`, ρ_Y of the same group, outputs at ρ(g)x are first carried back by ρ_Y(g)⁻¹: what is measured
+    is how far f is from f(ρ(g)x) = ρ_Y(g)f(x), for fields (N, *positions, K) and vectors, too.
+
+    f: batch of inputs to outputs (N,) or (N, …), NumPy or JAX. Source: arXiv 2403.03103, section 6.
+    """
+    bootstrap = Bootstrap(confidence, resamples, seed)
+    action, x = check_points(action, x)
+    on_outputs = checked_output_action(output_action, action)
+    orbit = np.stack([carried_back(on_outputs, g, evaluate("f", f, action(g, x))) for g in nodes_of(action)])
+    spread = relative_deviation(orbit.reshape(len(orbit), len(x), -1), weights_of(action))
+    return Measure("relative orbit std", spread, bootstrap)
+
+
+def _predicted_class(
+    f: Callable[[Any], Tree], x: ArrayLike, g: Element, output_action: GroupMap | None
+) -> Int[np.ndarray, " N *positions"]:
+    """Classes of f at x, which ρ(g) has moved (None: not), carried back."""
+    scores = evaluate("f", f, x)
+    fields = output_action is not None and scores.ndim > 2
+    if (scores.ndim != 2 and not fields) or scores.shape[-1] < 2:
+        raise ShapeError(
+            f"f(x) has shape {scores.shape}; expected class scores (N, K) with K ≥ 2, or with an output_action "
+            f"(N, *positions, K). For the sign of a single output "
+            f"y return np.stack([-y, y], axis=-1); for regression use relative_orbit_std"
+        )
+    return np.argmax(scores if g is None else carried_back(output_action, g, scores), axis=-1)
+
+
+def s_dist(
+    f1: Callable[[Any], Any],
+    f2: Callable[[Any], Any],
+    x: Numbers,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Measure:
+    """|f1(x) − f2(x)|² for every input, summed over outputs; f1 and f2 are the algorithms' mean predictors.
+
+    A finite ensemble's mean carries the noise of its members, which adds the sum of both variances of the mean.
+
+    Source: Xiao & Pennington 2022, arXiv 2207.04612, equations S15 and S16.
+
+    >>> import numpy as np
+    >>> float(s_dist(lambda x: x, lambda x: x + 1, np.zeros((4, 3))))
+    3.0
+    """
+    bootstrap = Bootstrap(confidence, resamples, seed)
+    x = check_array("x", x)
+    y1, y2 = evaluate("f1", f1, x), evaluate("f2", f2, x)
+    if y1.shape != y2.shape:
+        raise ShapeError(f"f1(x) has shape {y1.shape} and f2(x) has shape {y2.shape}; they must be equal")
+    return Measure("S-Dist", np.sum((y1 - y2).reshape(len(y1), -1) ** 2, axis=1), bootstrap)

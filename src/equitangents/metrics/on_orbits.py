@@ -4,15 +4,25 @@ relative orbit std      ‖std_g z_g‖ / ‖mean_g z_g‖
 orbit same predictions  #{g : class of z_g = class of z_e}; the class is the argmax, or the sign of a single output
 equivariance error      mean_g ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖
 error                   ‖f(x) − y‖², or 1 where the class is not y
+divergence              of Jensen and Shannon, H((p + q)/2) − (H(p) + H(q))/2 in bits with the entropy H (Lin 1991)
+spread                  √(Σ_g Σ_i ‖f(ρ(g)x_i) − f̄‖² / ((n − 1)|G|)) over n inputs, f̄ the mean over all
+
+Of an invariant f the last is the spread between the inputs alone. A sample of one kind, such as upright pages, has a
+small one, beside which any violation looks large: what the model says of turned pages belongs to how far its outputs
+differ.
 """
 
 from __future__ import annotations
 
+import math
+from typing import final
+
 import numpy as np
-from jaxtyping import Float, Int
+import scipy.special
+from jaxtyping import Float, Int, Num
 
 from equitangents.groups.group_maps import FiniteGroupMap
-from equitangents.metrics.measure import ratio
+from equitangents.metrics.measure import norms, ratio
 
 
 def carried_back(
@@ -45,6 +55,19 @@ def relative_spread(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.
     """‖std_g z‖ / ‖mean_g z‖; 0/0 counts as 0, a spread about a mean of exactly 0 as inf."""
     std, mean = std_and_mean(z)
     return ratio(_norm(std), _norm(mean))
+
+
+def relative_deviation(
+    orbit: Float[np.ndarray, "elements n outputs"], weights: Float[np.ndarray, " elements"]
+) -> Float[np.ndarray, " n"]:
+    """‖std over the orbit‖ / ‖mean over the orbit‖ of outputs that are carried back; 0/0 is 0, a spread about 0 inf.
+
+    `weights` sum to 1: how much each element counts.
+    """
+    largest = np.abs(orbit).max(axis=(0, 2))
+    scaled = orbit / np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small outputs stay in range
+    std, mean = std_and_mean(scaled, 0, weights)
+    return ratio(norms(std), norms(mean))
 
 
 def spread(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, "*draws n"]:
@@ -85,6 +108,12 @@ def equivariance_errors(
     return ratio(total / f.shape[-2], _norm(start))
 
 
+def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """JS in bits along the last axis."""
+    entropy = lambda r: scipy.special.entr(r).sum(axis=-1) / np.log(2)
+    return np.maximum(entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2, 0.0)
+
+
 def squared_errors(f: Float[np.ndarray, "*draws n outputs"], y: Float[np.ndarray, "n outputs"]) -> np.ndarray:
     """Σ_k (f_k(x) − y_k)², (…, n)."""
     return ((f - y) ** 2).sum(axis=-1)
@@ -93,6 +122,42 @@ def squared_errors(f: Float[np.ndarray, "*draws n outputs"], y: Float[np.ndarray
 def misclassified(f: Float[np.ndarray, "*axes outputs"], labels: Int[np.ndarray, "*some"]) -> np.ndarray:
     """1 where the predicted class is not the label, else 0, (…, n)."""
     return (predicted_classes(f) != labels).astype(np.float64)
+
+
+@final
+class RunningSpread:
+    """Sums about the first row, in units of the largest entry: exactly 0 for a constant, and no overflow.
+
+    `copies`: how often every input is given, moved or not.
+    """
+
+    def __init__(self, copies: int = 1) -> None:
+        self._copies = copies
+        self._first: np.ndarray | None = None
+        self._unit = 1.0
+        self._sum: np.ndarray | float = 0.0
+        self._squares = 0.0
+        self._count = 0
+
+    def add(self, y: Num[np.ndarray, "n D"]) -> None:
+        """Take one more batch of outputs into account."""
+        if self._first is None:
+            self._first = y[0].astype(np.float64)
+            self._unit = float(np.abs(y).max(initial=0.0)) or 1.0
+        d = y / self._unit
+        d -= self._first / self._unit
+        self._sum = self._sum + d.sum(axis=0)
+        self._squares += float(np.vdot(d, d))
+        self._count += len(y)
+
+    @property
+    def value(self) -> float:
+        """The spread; nan for fewer than two inputs."""
+        rows, copies = self._count, self._copies
+        if rows < 2 * copies:
+            return math.nan
+        squares = max(self._squares - float((self._sum**2).sum()) / rows, 0.0)  # type: ignore[union-attr]
+        return self._unit * math.sqrt(squares / (rows - copies))
 
 
 def moved(output_action: FiniteGroupMap, g: int, y: np.ndarray) -> np.ndarray:

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from equitangents.former import former_names
 from equitangents.report import figures, palette, time_slider
-from equitangents.report.page import Figure, Page, Section, Table, Widget
-from equitangents.report.render import environment, render, write
+from equitangents.report.render import Figure, Page, Section, Table, Widget, environment, render, write
 from equitangents.report.verdict import (
     EXACT,
     FAILS,

@@ -12,9 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import ShapeError
-from equitangents.report.page import Widget
 from equitangents.report.palette import Colour
-from equitangents.report.render import environment
+from equitangents.report.render import Widget, environment
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from equitangents._aliases import AnyModel, Tree
+
+if TYPE_CHECKING:
+    from equitangents.audit.records import AuditedAction, OutputAction
+    from equitangents.audit.report.result import AuditReport
 
 Recorder = Callable[[str, object], None]
 
@@ -29,7 +35,9 @@ def assert_equivariant(request: pytest.FixtureRequest, record_property: Recorder
 def recording(record: Recorder, tolerance: float | None) -> Callable[..., Any]:
     """The assertion, with a tolerance where none is stated, and its error recorded."""
 
-    def asserted(model: Any, group: Any, x: Any, output_action: Any = None, **entries: Any) -> Any:
+    def asserted(
+        model: AnyModel, group: AuditedAction, x: Tree, output_action: OutputAction = None, **entries: Any
+    ) -> AuditReport:
         from equitangents.testing.assertion import assert_equivariant
 
         entries.setdefault("tolerance", tolerance)

@@ -16,9 +16,9 @@ import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import Params
+from equitangents._types import Params, Tree
 from equitangents.audit.adapters.footprints import Footprint
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments
 from equitangents.errors import EquitangentsError
 from equitangents.nn import Sequential
 from equitangents.nn.window_layer import WindowLayer
@@ -39,27 +39,27 @@ class CallableModel(Model):
         name = getattr(function, "__name__", type(function).__name__)
         self.name = "the function" if name == "<lambda>" else name
 
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """What the function returns for x, or for its parts where x is a tuple."""
-        return self.function(*x) if isinstance(x, tuple) else self.function(x)
+        return self.function(*arguments(x))
 
     def double(self) -> Callable[[Any], Any]:
         """The function where JAX computes in double precision, too."""
 
-        def run(x: Any) -> Any:
+        def run(x: Tree) -> Tree:
             with precision.scope(np.float64):
                 return jax.tree.map(np.asarray, self.run(x))
 
         return run
 
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The functions that were given as layers, one after another."""
         if self.layers is None:
             return None
         traces = []
         for i, (name, layer) in enumerate(self.layers):
             before = keep(np.asarray(x)) if not isinstance(x, tuple | dict | list) else None
-            x = layer(*x) if i == 0 and isinstance(x, tuple) else layer(x)
+            x = layer(x) if i else layer(*arguments(x))
             traces.append(LayerTrace(name, type(layer).__name__, before, keep(np.asarray(jax.tree.leaves(x)[0]))))
         return traces
 
@@ -75,21 +75,21 @@ class NetworkModel(Model):
         self.net, self.params = net, params
         self.name = f"Sequential of {len(net.layers)} layers"
 
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """What the network computes with its parameters."""
         return _applied(self.net, self.params, x)
 
     def double(self) -> Callable[[Any], Any]:
         """The network with its parameters in double precision."""
 
-        def run(x: Any) -> Any:
+        def run(x: Tree) -> Tree:
             with precision.scope(np.float64):
                 params = jax.tree.map(lambda p: np.asarray(p, np.float64), self.params)
                 return np.asarray(self.net.apply(params, np.asarray(x, np.float64)))
 
         return run
 
-    def footprint(self, x: Any) -> Footprint | None:
+    def footprint(self, x: Tree) -> Footprint | None:
         """What two layers that follow on each other hold, the largest such pair."""
         try:
             shapes = [signal.array_shape for signal in self.net.signals(np.shape(x)[1:])]
@@ -112,7 +112,7 @@ class NetworkModel(Model):
                 layers[i] = replace(layer, **settings)
                 yield change, f"{i}: {type(layer).__name__}", NetworkModel(Sequential(*layers), self.params)
 
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace]:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace]:
         """What every layer returns, from first to last."""
         traces = []
         signals = self.net.signals(np.shape(x)[1:])
@@ -124,7 +124,7 @@ class NetworkModel(Model):
 
 
 @partial(jax.jit, static_argnums=0)
-def _applied(net: Sequential, params: Params, x: Any) -> Any:
+def _applied(net: Sequential, params: Params, x: Tree) -> Tree:
     """Compiled once for equal networks and the same shapes: an audit of other parameters compiles nothing again."""
     return net.apply(params, x)
 
@@ -160,7 +160,7 @@ class KernelModel(Model):
         self.name = type(kernel).__name__
         self._fixed: np.ndarray | None = None
 
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """Θ(x, z), (N, inputs z)."""
         if self._fixed is None:
             self._fixed = np.array(x[:_FIXED])

@@ -34,6 +34,7 @@ def as_model(
     return model
 
 
+_SAID = 200  # characters of what a model is, in a message
 _FOREIGN = (
     ("flax.nnx.module", "Module", "jax_modules", "NnxModel"),
     ("keras.src.models.model", "Model", "keras_models", "KerasModel"),  # before PyTorch's, of which it may be one, too
@@ -76,7 +77,7 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     if isinstance(f, Mapping):
         raise InvalidTypeError(f"f is {_mapping_said(f)}")
     raise InvalidTypeError(
-        f"f is {shortened(f)}; expected a function of a batch, a PyTorch, Keras, Flax or Equinox module, an ONNX or "
+        f"f is {_shortened(f)}; expected a function of a batch, a PyTorch, Keras, Flax or Equinox module, an ONNX or "
         ".pt2 file, an estimator with predict, (net, params), a kernel, equitangents.audit.Command(...), or a list of "
         "such models"
     )
@@ -118,10 +119,10 @@ def _mapping_said(f: Mapping[Any, Any]) -> str:
     )
 
 
-def shortened(f: Any, most: int = 200) -> str:
+def _shortened(f: object) -> str:
     """What f is, in one line."""
     said = " ".join(repr(f).split())
-    return said if len(said) <= most else f"{said[: most - 1]}…"
+    return said if len(said) <= _SAID else f"{said[: _SAID - 1]}…"
 
 
 def _is_equinox(f: Any) -> bool:

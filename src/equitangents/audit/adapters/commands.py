@@ -352,7 +352,7 @@ class Command(Model):
         self._close()
 
 
-def _in_order(x: Any) -> list[np.ndarray]:
+def _in_order(x: Tree) -> list[np.ndarray]:
     """The arrays of the inputs: of a dictionary in its own order."""
     if isinstance(x, dict):
         return [a for value in x.values() for a in _in_order(value)]

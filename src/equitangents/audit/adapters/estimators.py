@@ -3,98 +3,108 @@
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import jax
 import numpy as np
 
+from equitangents._types import Tree
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.adapters.footprints import Footprint, together
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.outputs import chosen
 from equitangents.audit.contract.leaf_actions import Stated
+from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Sequential
 
 METHODS = ("predict_proba", "decision_function", "predict")
+_MEANS = {f"{name}{of}" for name in ("RandomForest", "ExtraTrees", "Bagging") for of in ("Regressor", "Classifier")}
+"""Estimators whose output is the plain mean of their members'."""
+
+
+class ScoresModel(Model):
+    """What was fitted, by one of its methods; arrays of higher rank are flattened if that gives as many features."""
+
+    def __init__(self, fitted: Any, method: str | None):
+        self.fitted = fitted
+        self.name = type(fitted).__name__
+        self.method = method or choose_method(fitted)
+
+    @property
+    @abstractmethod
+    def features(self) -> int | None:
+        """How many numbers a flat input has; None: not known, or inputs are not flat."""
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """What the classifier was fitted to, one label a column of its scores; None for values and several targets."""
+        found = getattr(self.fitted, "classes_", None)
+        return None if self.method == "predict" or found is None or isinstance(found, list) else np.asarray(found)
+
+    def run(self, x: Tree) -> Tree:
+        """The chosen method's output."""
+        return getattr(self.fitted, self.method)(self.flat(x))
+
+    def flat(self, x: Tree) -> Tree:
+        """The inputs as it was fitted to them."""
+        if np.ndim(x) > 2 and self.features == int(np.prod(np.shape(x)[1:])):
+            return np.asarray(x).reshape(len(x), -1)
+        return x
 
 
 @final
-class EstimatorModel(Model):
-    """An estimator's scores: predict_proba, else decision_function, of classifiers; predict of regressors.
-
-    Arrays of higher rank are flattened if that gives the number of features that the estimator was fitted to.
-    """
+class EstimatorModel(ScoresModel):
+    """An estimator's scores: predict_proba, else decision_function, of classifiers; predict of regressors."""
 
     kind = "scikit-learn"
 
     def __init__(self, estimator: Any, method: str | None = None):
+        super().__init__(estimator, method)
         self.estimator = estimator
-        self.name = type(estimator).__name__
-        self.method = method or choose_method(estimator)
         if not hasattr(estimator, self.method):
             raise InvalidArgumentError(f"method is {self.method!r}, which {self.name} does not have")
 
     @property
-    def classes(self) -> np.ndarray | None:
-        """What the classifier was fitted to."""
-        return _classes(self.estimator, self.method)
-
-    def run(self, x: Any) -> Any:
-        """The chosen method's output."""
-        return getattr(self.estimator, self.method)(self._flat(x))
+    def features(self) -> int | None:
+        """What the estimator says of itself."""
+        return getattr(self.estimator, "n_features_in_", None)
 
     def members(self) -> list[Model] | None:
         """The trees of a forest, the estimators of a bagging or voting ensemble, where the mean of theirs is f."""
         parts = getattr(self.estimator, "estimators_", None)
-        if parts is None or not _averages(self.estimator):
+        if parts is None or self.name not in _MEANS:
             return None
         columns = getattr(self.estimator, "estimators_features_", None)
-        flat = [part for part in np.ravel(np.asarray(parts, dtype=object))]
+        members = list(np.ravel(np.asarray(parts, dtype=object)))
         if columns is not None and any(len(c) != self.estimator.n_features_in_ for c in columns):
             return None
-        return [CallableModel(lambda x, m=member: getattr(m, self.method)(self._flat(x))) for member in flat]
-
-    def _flat(self, x: Any) -> Any:
-        wanted = getattr(self.estimator, "n_features_in_", None)
-        if np.ndim(x) > 2 and wanted == int(np.prod(np.shape(x)[1:])):
-            return np.asarray(x).reshape(len(x), -1)
-        return x
+        return [CallableModel(lambda x, m=member: getattr(m, self.method)(self.flat(x))) for member in members]
 
 
 @final
-class EnsembleModel(Model):
-    """A DeepEnsemble or InfiniteEnsemble, or one of their classifiers."""
+class EnsembleModel(ScoresModel):
+    """A DeepEnsemble or InfiniteEnsemble, or one of their classifiers: the mean over members, or probabilities."""
 
     def __init__(self, ensemble: Any, method: str | None = None):
+        super().__init__(ensemble, method)
         self.ensemble = ensemble
-        self.name = type(ensemble).__name__
         self.deep = hasattr(ensemble, "predict_members")
         self.kind = "deep ensemble" if self.deep else "infinite ensemble"
-        self.method = method or choose_method(ensemble)
 
     @property
-    def classes(self) -> np.ndarray | None:
-        """What the classifier was fitted to."""
-        return _classes(self.ensemble, self.method)
+    def features(self) -> int | None:
+        """What the ensemble was fitted to, where inputs were flat."""
+        fitted: tuple[int, ...] | None = getattr(self.ensemble, "sample_shape_", None)
+        return fitted[0] if fitted is not None and len(fitted) == 1 else None
 
-    def run(self, x: Any) -> Any:
-        """The mean over members, or class probabilities."""
-        return getattr(self.ensemble, self.method)(self._shaped(x))
-
-    def member_outputs(self, x: Any) -> np.ndarray:
+    def member_outputs(self, x: Tree) -> np.ndarray:
         """Outputs of all members, (M, N, outputs)."""
-        return self.ensemble.predict_members(self._shaped(x))
+        return self.ensemble.predict_members(self.flat(x))
 
-    def _shaped(self, x: Any) -> Any:
-        """x flattened where the ensemble was fitted to flat inputs of as many features."""
-        fitted = getattr(self.ensemble, "sample_shape_", None)
-        if np.ndim(x) > 2 and fitted == (int(np.prod(np.shape(x)[1:])),):
-            return np.asarray(x).reshape(len(x), -1)
-        return x
-
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first member of a deep ensemble, if they are of this library."""
         if not self.deep or not isinstance(self.ensemble.net, Sequential):
             return None
@@ -123,9 +133,9 @@ class MembersModel(Model):
         known = [c for c in found if c is not None and np.array_equal(c, found[0])]  # type: ignore[arg-type]
         return known[0] if len(known) == len(found) else None
 
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """The mean of the members' outputs."""
-        outputs = [jax.tree.map(_as_array, m(x)) for m in self._members]
+        outputs = [jax.tree.map(to_numpy, m(x)) for m in self._members]
         return jax.tree.map(lambda *parts: np.mean(np.stack(parts), axis=0), *outputs)
 
     def double(self) -> Callable[[Any], Any] | None:
@@ -135,7 +145,7 @@ class MembersModel(Model):
             return None
         return lambda x: jax.tree.map(
             lambda *parts: np.mean(np.stack(parts), axis=0),
-            *(jax.tree.map(_as_array, chosen(run(x), m.select)) for m, run in pairs if run is not None),
+            *(jax.tree.map(to_numpy, chosen(run(x), m.select)) for m, run in pairs if run is not None),
         )
 
     @contextlib.contextmanager
@@ -146,17 +156,17 @@ class MembersModel(Model):
                 stack.enter_context(member.ready())
             yield
 
-    def stated_shapes(self, x: Any, axes: Sequence[int] = ()) -> Stated:
+    def stated_shapes(self, x: Tree, axes: Sequence[int] = ()) -> Stated:
         """The shapes of the first member that states any."""
         stated = (member.stated_shapes(x, axes) for member in self._members)
         return next((shapes for shapes in stated if shapes), super().stated_shapes(x, axes))
 
-    def check_inputs(self, x: Any, axes: Sequence[int] = ()) -> None:
+    def check_inputs(self, x: Tree, axes: Sequence[int] = ()) -> None:
         """What any member says."""
         for member in self._members:
             member.check_inputs(x, axes)
 
-    def batch_along(self, x: Any, axes: Sequence[int]) -> int | None:
+    def batch_along(self, x: Tree, axes: Sequence[int]) -> int | None:
         """The batch size of the first member that takes one alone."""
         return next((size for m in self._members if (size := m.batch_along(x, axes)) is not None), None)
 
@@ -164,11 +174,11 @@ class MembersModel(Model):
         """The models whose mean this one is."""
         return self._members
 
-    def footprint(self, x: Any) -> Footprint | None:
+    def footprint(self, x: Tree) -> Footprint | None:
         """All weights, and the activations of the member that needs most."""
         return together(member.footprint(x) for member in self._members)
 
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first."""
         return self._members[0].trace(x, keep)
 
@@ -179,24 +189,3 @@ def choose_method(estimator: Any) -> str:
         if hasattr(estimator, method):
             return method
     raise InvalidArgumentError(f"{type(estimator).__name__} has none of the methods {', '.join(METHODS)}")
-
-
-def _classes(estimator: Any, method: str) -> np.ndarray | None:
-    """A classifier's labels, one a column of its scores; None for predicted values and several targets."""
-    found = getattr(estimator, "classes_", None)
-    return None if method == "predict" or found is None or isinstance(found, list) else np.asarray(found)
-
-
-def _averages(estimator: Any) -> bool:
-    """Whether the estimator's output is the plain mean of its members'."""
-    name = type(estimator).__name__
-    return name in {
-        "RandomForestRegressor", "RandomForestClassifier", "ExtraTreesRegressor", "ExtraTreesClassifier",
-        "BaggingRegressor", "BaggingClassifier",
-    }  # fmt: skip
-
-
-def _as_array(y: Any) -> np.ndarray:
-    from equitangents.audit.contract.trees import to_numpy
-
-    return to_numpy(y)

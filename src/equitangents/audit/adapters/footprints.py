@@ -10,6 +10,8 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
+from equitangents._types import Tree
+
 
 @dataclass(frozen=True)
 class Footprint:
@@ -42,7 +44,7 @@ def largest_alive(sizes: dict[str, int], steps: Sequence[tuple[Sequence[str], Se
     return most
 
 
-def of_program(function: Callable[[Any, Any], Any], weights: Any, x: Any) -> Footprint:
+def of_program(function: Callable[[Any, Any], Any], weights: Tree, x: Tree) -> Footprint:
     """The footprint of a function of JAX, `function(weights, x)`, read off its equations.
 
     No equation is fused, and nothing is computed; `x` holds one input.

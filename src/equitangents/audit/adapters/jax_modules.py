@@ -15,7 +15,7 @@ from equitangents import precision
 from equitangents._types import Tree
 from equitangents.audit.adapters.folding import Folded
 from equitangents.audit.adapters.footprints import Footprint, of_program
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments
 
 _TRAINS = ("train", "training", "is_training")
 _PREDICTS = ("deterministic", "use_running_average", "inference")
@@ -114,7 +114,7 @@ class LinenModel(JaxModel):
         return _traces([(_dotted(path), *rest) for path, *rest in seen if path not in inner])
 
     def _apply(self, values: Tree, x: Tree) -> Tree:
-        return self._module.apply(values, *(x if isinstance(x, tuple) else (x,)), **self._told)
+        return self._module.apply(values, *arguments(x), **self._told)
 
 
 @final
@@ -147,7 +147,7 @@ class EquinoxModel(JaxModel):
         labels = {id(m): (name, type(m).__name__) for name, m in named}
         kinds: list[tuple[str, str]] = []
 
-        def one(x: Any) -> Any:
+        def one(x: Tree) -> Tree:
             notes = _noted(labels, named, lambda x: _one(self._module, self._state, x), x, None)
             kinds[:] = [(name, kind) for name, kind, _, _ in notes]
             return [(before, after) for _, _, before, after in notes]
@@ -161,13 +161,13 @@ class EquinoxModel(JaxModel):
         return jax.vmap(lambda x: _one(module, state, x), axis_name="batch")(x)
 
 
-def _one(module: Any, state: Any, x: Any) -> Any:
-    given = x if isinstance(x, tuple) else (x,)
+def _one(module: Any, state: Any, x: Tree) -> Tree:
+    given = arguments(x)
     return module(*given) if state is None else module(*given, state)[0]
 
 
-def _called(module: Any, x: Any, told: dict[str, bool]) -> Any:
-    return module(*(x if isinstance(x, tuple) else (x,)), **told)
+def _called(module: Any, x: Tree, told: dict[str, bool]) -> Tree:
+    return module(*arguments(x), **told)
 
 
 def _is_real(a: Any) -> bool:
@@ -175,7 +175,7 @@ def _is_real(a: Any) -> bool:
 
 
 def _noted(
-    labels: dict[int, tuple[str, str]], modules: Any, run: Callable[[Any], Any], x: Any, keep: Keep | None
+    labels: dict[int, tuple[str, str]], modules: Any, run: Callable[[Any], Any], x: Tree, keep: Keep | None
 ) -> list[Note]:
     """Inputs and outputs of the modules with labels, folded by `keep` if it is given, while `run(x)` calls them.
 

@@ -16,6 +16,7 @@ from typing import Any, final
 import jax
 import numpy as np
 
+from equitangents._types import Tree
 from equitangents.audit.adapters.footprints import Footprint, of_program
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, require
 from equitangents.audit.contract.trees import to_numpy
@@ -37,7 +38,7 @@ class KerasModel(Model):
         self.fixed_batch = shape[0] if isinstance(shape, tuple) and shape and isinstance(shape[0], int) else None
         self._jitted: Callable[..., Any] | None = None
 
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """What the model returns for the batch."""
         import keras
 
@@ -48,14 +49,14 @@ class KerasModel(Model):
             self._jitted = jax.jit(self._apply)
         return self._jitted(self._values(), given)
 
-    def footprint(self, x: Any) -> Footprint | None:
+    def footprint(self, x: Tree) -> Footprint | None:
         """What the model holds for one input, with the JAX backend."""
         import keras
 
         known = keras.backend.backend() == "jax" and self.model.built
         return of_program(self._apply, self._values(), _given(x)) if known else None
 
-    def _apply(self, values: Any, x: Any) -> Any:
+    def _apply(self, values: Tree, x: Tree) -> Tree:
         return self.model.stateless_call(*values, x, training=False)[0]
 
     def _values(self) -> tuple[list[Any], list[Any]]:
@@ -63,7 +64,7 @@ class KerasModel(Model):
         own = lambda variables: [v.value for v in variables]
         return own(self.model.trainable_variables), own(self.model.non_trainable_variables)
 
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """What every layer without layers returns, in order of execution."""
         traced = Traced()
         with contextlib.ExitStack() as stack:
@@ -97,7 +98,7 @@ def _watched(layer: Any, traced: Traced, keep: Keep) -> Iterator[None]:
         object.__delattr__(layer, "call")
 
 
-def _given(x: Any) -> Any:
+def _given(x: Tree) -> Tree:
     return list(x) if isinstance(x, tuple) else x
 
 
@@ -165,7 +166,7 @@ def _foreign(config: Any) -> Iterator[str]:
             yield from _foreign(value)
 
 
-def _outside(weights: Any) -> str:
+def _outside(weights: Tree) -> str:
     """The name of a link or array of an HDF5 file that points into another file; empty where there is none."""
     import h5py
 

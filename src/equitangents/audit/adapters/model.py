@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, final
 
 import jax
 import numpy as np
+from jax.tree_util import PyTreeDef
 
-from equitangents._types import Tree
+from equitangents._types import AnyAction, Tree
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.outputs import Select, chosen
 from equitangents.audit.contract.contract import OutputActions
@@ -35,7 +37,7 @@ class Answer:
     """The arrays that a model returned, each (N, …) float64, their tree, and the type they came in."""
 
     leaves: tuple[np.ndarray, ...]
-    structure: Any
+    structure: PyTreeDef
     dtype: np.dtype
     whole: tuple[bool, ...] = ()
     """Which arrays came as whole numbers (N,): class numbers, unless the audit is told that they are values."""
@@ -162,7 +164,12 @@ class Model(ABC):
         return None
 
 
-def require(library: str, extra: str) -> Any:
+def arguments(x: Tree) -> tuple[Tree, ...]:
+    """What a batch is to a function: a tuple is several arguments, anything else one."""
+    return x if isinstance(x, tuple) else (x,)
+
+
+def require(library: str, extra: str) -> ModuleType:
     """The module called `library`, or MissingLibraryError that names the extra to install."""
     try:
         return importlib.import_module(library)
@@ -173,21 +180,21 @@ def require(library: str, extra: str) -> Any:
         ) from None
 
 
-def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None, finite: bool = True) -> Answer:
+def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True) -> Answer:
     """A model's output as arrays; raises if it has not one row an input, finite unless `finite` is False.
 
     `expected`, the tree of output actions, says which outputs are sets and where batches are not along the first axis.
     """
     most = most_items(expected)
-    output = output if most is None else stacked(output, n, most, what)
+    output = output if most is None else stacked(output, n, most)
     pairs, structure = jax.tree_util.tree_flatten_with_path(output)
-    names = [what + jax.tree_util.keystr(path) for path, _ in pairs]
+    names = ["f(x)" + jax.tree_util.keystr(path) for path, _ in pairs]
     arrays = [to_numpy(leaf, name) for name, (_, leaf) in zip(names, pairs, strict=True)]
     if not arrays:
-        raise ShapeError(f"{what} holds no array")
+        raise ShapeError("f(x) holds no array")
     axes = axes_of(expected, structure, len(arrays))
     arrays = [_batch_first(a, axis) for a, axis in zip(arrays, axes, strict=True)]
-    choose = _choices(output, names, n, what)
+    choose = _choices(output, names, n)
     arrays = arrays if most is None else [_without_nan_rows(a) for a in arrays]
     for name, a in zip(names, arrays, strict=True):
         if a.dtype.kind not in "fiubc":
@@ -216,11 +223,11 @@ def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None, finite
 _NAMED = 6
 
 
-def _choices(output: Any, names: list[str], n: int, what: str) -> str:
+def _choices(output: Tree, names: list[str], n: int) -> str:
     """The names that `select=` could take, for an error about one of several outputs; "" for a single output."""
     if isinstance(output, list) and len(output) == n:
         return (
-            f"; {what} is a list with one entry an input: of sets of different sizes output_action says what they are, "
+            "; f(x) is a list with one entry an input: of sets of different sizes output_action says what they are, "
             "such as {'boxes': equitangents.audit.Unordered(match='iou')}"
         )
     if len(names) < 2:
@@ -238,7 +245,7 @@ def _real(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
 
 
-def axes_of(expected: Any, structure: Any, count: int) -> list[int]:
+def axes_of(expected: AnyAction, structure: PyTreeDef, count: int) -> list[int]:
     """Where every output has its batch, by the tree of output actions."""
     if isinstance(expected, OutputActions):
         return list(expected.axes or (0,) * count)
@@ -259,7 +266,7 @@ def _without_nan_rows(a: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(a).all(axis=-1, keepdims=True), 0.0, a).astype(a.dtype)
 
 
-def _dtype(leaf: Any) -> np.dtype:
+def _dtype(leaf: Tree) -> np.dtype:
     """The type of an array as the model returned it, by NumPy's name; that of half precision is known to JAX."""
     dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     return jax.numpy.dtype(str(dtype).removeprefix("torch."))
@@ -279,6 +286,6 @@ _OURS = str(Path(__file__).parents[2])
 _STANDARD = sysconfig.get_paths()["stdlib"]
 
 
-def _leaves(x: Any) -> list[tuple[str, Any]]:
+def _leaves(x: Tree) -> list[tuple[str, Any]]:
     pairs, _ = jax.tree_util.tree_flatten_with_path(x)
     return [("x" + jax.tree_util.keystr(path), leaf) for path, leaf in pairs]

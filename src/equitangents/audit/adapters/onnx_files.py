@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from equitangents._types import Tree
 from equitangents.audit.adapters.folding import SAMPLE, Folder
 from equitangents.audit.adapters.footprints import Footprint, largest_alive
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, require
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, require
 from equitangents.audit.contract.leaf_actions import Sizes
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 
@@ -98,7 +100,7 @@ def footprint(path: str, shapes: dict[str, tuple[int, ...]]) -> Footprint | None
     return Footprint(sum(weights.values()), largest_alive(sizes, steps, {o.name for o in model.graph.output}))
 
 
-def _inferred(onnx: Any, model: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+def _inferred(onnx: ModuleType, model: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
     """Types and shapes of the graph's values by name, for inputs of these shapes; large weights are not looked at."""
     bare = _without_weights(onnx, model)
     for value in bare.graph.input:
@@ -118,7 +120,7 @@ def _inferred(onnx: Any, model: Any, shapes: dict[str, tuple[int, ...]]) -> dict
     return {v.name: v for v in (*graph.input, *graph.value_info, *graph.output)}
 
 
-def _without_weights(onnx: Any, model: Any) -> Any:
+def _without_weights(onnx: ModuleType, model: Any) -> Any:
     """The model with its small constants alone; those that shapes cannot depend on keep their sizes."""
     bare = onnx.ModelProto(ir_version=model.ir_version)
     bare.opset_import.extend(model.opset_import)
@@ -137,7 +139,7 @@ def _without_weights(onnx: Any, model: Any) -> Any:
     return bare
 
 
-def _item(onnx: Any, kind: int) -> int:
+def _item(onnx: ModuleType, kind: int) -> int:
     """Bytes of one number."""
     return int(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize) if kind else 0
 
@@ -170,7 +172,7 @@ class OnnxLayers:
             said = next(iter(str(error).splitlines()), type(error).__name__)
             raise NetworkError(f"{path} runs, but not with all its intermediate values as outputs: {said}") from None
 
-    def _open(self, onnx: Any, runtime: Any, path: str, fold: bool) -> None:
+    def _open(self, onnx: ModuleType, runtime: ModuleType, path: str, fold: bool) -> None:
         model = onnx.load(path, load_external_data=False)
         moving = {i.name for i in model.graph.input} - {i.name for i in model.graph.initializer}
         self._operations: list[_Operation] = []
@@ -221,7 +223,7 @@ class OnnxLayers:
         ]
 
 
-def quiet(runtime: Any) -> Any:
+def quiet(runtime: ModuleType) -> Any:
     """Options of one run, under which also a session that was made elsewhere writes nothing to stderr."""
     options = runtime.RunOptions()
     options.log_severity_level = SILENT
@@ -269,11 +271,11 @@ class OnnxModel(Model):
         self.fixed_batch = self._stated(0)
         self.device = "cpu" if session.get_providers() == ["CPUExecutionProvider"] else session.get_providers()[0]
 
-    def batch_along(self, x: Any, axes: Sequence[int]) -> int | None:
+    def batch_along(self, x: Tree, axes: Sequence[int]) -> int | None:
         """The size that the file states for the batch of its first input, if it is a number."""
         return self._stated(self._along(x, axes).get(self.input_names[0], 0))
 
-    def check_inputs(self, x: Any, axes: Sequence[int] = ()) -> None:
+    def check_inputs(self, x: Tree, axes: Sequence[int] = ()) -> None:
         """Raise unless names, ranks and sizes are those that the file states; the batch may have any size."""
         along = self._along(x, axes)
         for declared, a in zip(self._inputs, self._arrays(x).values(), strict=True):
@@ -289,24 +291,23 @@ class OnnxModel(Model):
                 hint = "; the file reads channels last: numpy.moveaxis(x, 1, -1), with layout='channels_last'"
             raise ShapeError(f"x has shape {given}; {self.name} expects ({says}) for {declared.name!r}{hint}")
 
-    def stated_shapes(self, x: Any, axes: Sequence[int] = ()) -> list[Sizes | None]:
+    def stated_shapes(self, x: Tree, axes: Sequence[int] = ()) -> list[Sizes | None]:
         """The shapes that the file states, in the order of x; of dictionaries in that of their sorted names."""
         along, shapes = self._along(x, axes), {i.name: i.shape for i in self._inputs}
-        names = sorted(x) if isinstance(x, dict) else self.input_names
-        return [_batch_first(shapes.get(name), along.get(name, 0)) for name in names]
+        return [_batch_first(shapes.get(name), along.get(name, 0)) for name in self._names(x)]
 
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """What the session returns: an array, or several by name."""
         values = self.session.run(None, self._feed(x), quiet(require("onnxruntime", "onnx")))
         return values[0] if len(values) == 1 else dict(zip(self._outputs, values, strict=True))
 
-    def footprint(self, x: Any) -> Footprint | None:
+    def footprint(self, x: Tree) -> Footprint | None:
         """What the file's graph holds for one input; None for a session, or where a size is not known."""
         if self.path is None:
             return None
         return footprint(self.path, {name: np.shape(a) for name, a in self._arrays(x).items()})
 
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Every operation of the file; None for a session, which has its graph no more."""
         if self.path is None:
             return None
@@ -319,18 +320,22 @@ class OnnxModel(Model):
         first = self._inputs[0].shape
         return first[axis] if first and len(first) > axis and isinstance(first[axis], int) else None
 
-    def _along(self, x: Any, axes: Sequence[int]) -> dict[str, int]:
+    def _along(self, x: Tree, axes: Sequence[int]) -> dict[str, int]:
         """Where every input has its batch, by name; of dictionaries in the order of their sorted names."""
-        return dict(zip(sorted(x) if isinstance(x, dict) else self.input_names, axes, strict=False))
+        return dict(zip(self._names(x), axes, strict=False))
 
-    def _feed(self, x: Any) -> dict[str, np.ndarray]:
+    def _names(self, x: Tree) -> list[str]:
+        """The inputs' names in the order of the arrays of x: the file's, or of a dictionary the sorted one."""
+        return sorted(x) if isinstance(x, dict) else self.input_names
+
+    def _feed(self, x: Tree) -> dict[str, np.ndarray]:
         arrays = self._arrays(x)
         return {i.name: np.ascontiguousarray(arrays[i.name], _TYPES.get(i.type, np.float32)) for i in self._inputs}
 
-    def _arrays(self, x: Any) -> dict[str, Any]:
+    def _arrays(self, x: Tree) -> dict[str, Any]:
         """The inputs by name, in the file's order."""
         names = [i.name for i in self._inputs]
-        arrays = x if isinstance(x, dict) else dict(zip(names, x if isinstance(x, tuple) else (x,), strict=False))
+        arrays = x if isinstance(x, dict) else dict(zip(names, arguments(x), strict=False))
         missing = [name for name in names if name not in arrays]
         if missing or len(arrays) != len(names):
             raise InvalidArgumentError(f"the file reads {names}; x has {sorted(arrays)}")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 Select = str | int | None
@@ -22,7 +23,7 @@ def check_select(select: Any) -> Select:
     raise InvalidTypeError(f"select is {select!r}; expected the name of an output, the position of one, or None")
 
 
-def chosen(output: Any, select: Select) -> Any:
+def chosen(output: Tree, select: Select) -> Tree:
     """The output called `select` ("a.b" within another), or all of them if it is None; as plain trees.
 
     Raises InvalidArgumentError that names the outputs there are.
@@ -38,7 +39,7 @@ def chosen(output: Any, select: Select) -> Any:
     return plain(found)
 
 
-def plain(output: Any) -> Any:
+def plain(output: Tree) -> Tree:
     """Mappings, dataclasses and named tuples as dictionaries without their entries that are None; within trees, too."""
     named = _named(output)
     if named is not None:
@@ -48,7 +49,7 @@ def plain(output: Any) -> Any:
     return output
 
 
-def _named(output: Any) -> dict[str, Any] | None:
+def _named(output: Tree) -> dict[str, Any] | None:
     """The entries of an output that has names; None for others."""
     if isinstance(output, Mapping):
         return {str(name): value for name, value in output.items()}
@@ -61,7 +62,7 @@ def _named(output: Any) -> dict[str, Any] | None:
     return None
 
 
-def _entry(output: Any, part: str | int, select: str | int, whole: Any) -> Any:
+def _entry(output: Tree, part: str | int, select: str | int, whole: Tree) -> Tree:
     named = _named(output)
     if named is not None and named.get(str(part)) is not None:
         return named[str(part)]
@@ -76,7 +77,7 @@ def _entry(output: Any, part: str | int, select: str | int, whole: Any) -> Any:
     raise InvalidArgumentError(f"select is {select!r}; {_there_are(whole)}")
 
 
-def _there_are(output: Any) -> str:
+def _there_are(output: Tree) -> str:
     """What could have been selected."""
     named = _named(output)
     if named is not None:
@@ -87,5 +88,5 @@ def _there_are(output: Any) -> str:
     return "f(x) is one output without a name; leave select out"
 
 
-def _is_array(output: Any) -> bool:
+def _is_array(output: Tree) -> bool:
     return hasattr(output, "shape") and hasattr(output, "dtype")

@@ -10,12 +10,14 @@ import json
 import warnings
 import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any, final
 
 import numpy as np
 
+from equitangents._types import Tree
 from equitangents.array_files import WHY
-from equitangents.audit.adapters.model import Keep, LayerTrace, require
+from equitangents.audit.adapters.model import Keep, LayerTrace, arguments, require
 from equitangents.audit.adapters.torch_modules import TorchModel, rounding
 from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import InvalidArgumentError, NetworkError
@@ -27,12 +29,12 @@ class TorchGraph(TorchModel):
 
     compiled = True
 
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Every operation on the inputs whose result is real and has a row an input, in the graph's order."""
         graph = self.module.graph
         wanted = [node.name for node in graph.nodes if node.op == "placeholder"]
         tensors = self._tensors(x, self._dtype)
-        given = dict(zip(wanted, tensors if isinstance(tensors, tuple) else (tensors,), strict=False))
+        given = dict(zip(wanted, arguments(tensors), strict=False))
         if isinstance(tensors, dict):
             given = tensors
         if set(given) != set(wanted):
@@ -116,7 +118,7 @@ def load_exported(path: str, trust: bool = False) -> TorchGraph:
     return TorchGraph(program.module(), name=path, fixed_batch=fixed[0] if fixed else None)
 
 
-def check_archive(torch: Any, path: str, content: bytes) -> None:
+def check_archive(torch: ModuleType, path: str, content: bytes) -> None:
     """Raise InvalidArgumentError if PyTorch would unpickle arbitrary objects from this archive.
 
     Tensors in `.pt` entries must load with weights_only=True; no weight may be stored as a pickle; no constant may be
@@ -150,7 +152,7 @@ class ScriptModel(TorchModel):
     def __init__(self, module: Any, name: str | None = None):
         super().__init__(module, name or getattr(module, "original_name", None))
 
-    def trace(self, x: Any, keep: Keep = np.array) -> None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> None:
         """Nothing: TorchScript runs no hooks."""
 
 

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch import Tensor, complex128, float64, inference_mode
+from torch import Tensor, complex128, float64, inference_mode, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -49,7 +49,7 @@ class _Alive(TorchDispatchMode):
         self.now -= size
 
 
-def footprint(module: Any, run: Callable[[], Any]) -> Footprint:
+def footprint(module: nn.Module, run: Callable[[], Any]) -> Footprint:
     """The footprint of a module, counted while `run` gives it one input."""
     held = [*module.parameters(), *module.buffers()]
     with inference_mode(), _Alive(held) as alive:
@@ -58,7 +58,7 @@ def footprint(module: Any, run: Callable[[], Any]) -> Footprint:
 
 
 @contextlib.contextmanager
-def layerwise(module: Any) -> Iterator[None]:
+def layerwise(module: nn.Module) -> Iterator[None]:
     """A context in which every submodule computes in double precision on the CPU, with copies made for its call alone.
 
     So no more than the largest layer is held twice. Weights that a module reads off another one stay as they are:
@@ -66,13 +66,13 @@ def layerwise(module: Any) -> Iterator[None]:
     """
     before: dict[int, list[list[tuple[dict[str, Any], dict[str, Any]]]]] = {}
 
-    def widen(m: Any, *_: Any) -> None:
+    def widen(m: nn.Module, *_: Any) -> None:
         own = [(tensors, dict(tensors)) for tensors in (m._parameters, m._buffers)]
         before.setdefault(id(m), []).append(own)
         for tensors, narrow in own:
             tensors.update({name: _wide(t) for name, t in narrow.items()})
 
-    def back(m: Any, *_: Any) -> None:
+    def back(m: nn.Module, *_: Any) -> None:
         if before.get(id(m)):
             for tensors, own in before[id(m)].pop():
                 tensors.update(own)
@@ -91,7 +91,7 @@ def layerwise(module: Any) -> Iterator[None]:
                 back(m)
 
 
-def _wide(tensor: Any) -> Any:
+def _wide(tensor: Tensor | None) -> Any:
     if tensor is None:
         return None
     kind = {True: complex128, False: float64 if tensor.is_floating_point() else tensor.dtype}[tensor.is_complex()]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import jax
 import numpy as np
 
-from equitangents._types import DType
+from equitangents._types import DType, Tree
 from equitangents.audit.adapters.footprints import Footprint
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, require
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, require
 from equitangents.audit.adapters.outputs import plain
 from equitangents.audit.contract.trees import to_numpy
 
@@ -43,7 +44,7 @@ class TorchModel(Model):
         self._device = self.torch.device("cpu") if first is None else first.device
         self.device = str(self._device)
 
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """The module's output, on the host."""
         with self.torch.inference_mode():
             return jax.tree.map(_on_host, plain(_call(self.module, self._tensors(x, self._dtype))))
@@ -56,7 +57,7 @@ class TorchModel(Model):
 
         twins: list[Any] = []
 
-        def run(x: Any) -> Any:
+        def run(x: Tree) -> Tree:
             with self.torch.inference_mode():
                 tensors = self._tensors(x, self.torch.float64, "cpu")
                 if not twins:
@@ -69,14 +70,14 @@ class TorchModel(Model):
 
         return run
 
-    def footprint(self, x: Any) -> Footprint | None:
+    def footprint(self, x: Tree) -> Footprint | None:
         """What the module holds for one input, counted while it is evaluated."""
         from equitangents.audit.adapters.torch_memory import footprint
 
         tensors = self._tensors(x, self._dtype)
         return footprint(self._inside, lambda: _call(self._inside, tensors))
 
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Input and output of every module without children, by hooks, in order of execution."""
         traced = Traced()
         read: list[Any] = []
@@ -127,7 +128,7 @@ class TorchModel(Model):
                     setattr(module.get_submodule(name), key, value)
                 yield change, name, TorchModel(module, self.name, self.fixed_batch)
 
-    def _tensors(self, x: Any, dtype: DType, device: Any = None) -> Any:
+    def _tensors(self, x: Tree, dtype: DType, device: Any = None) -> Tree:
         def tensor(a: Any) -> Any:
             a = np.ascontiguousarray(a)
             if a.dtype.kind == "f":
@@ -158,10 +159,8 @@ def _changes(layer: Any) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def _call(module: Any, x: Any) -> Any:
-    if isinstance(x, tuple):
-        return module(*x)
-    return module(**x) if isinstance(x, dict) else module(x)
+def _call(module: Any, x: Tree) -> Tree:
+    return module(**x) if isinstance(x, dict) else module(*arguments(x))
 
 
 def _on_host(leaf: Any) -> Any:
@@ -169,7 +168,7 @@ def _on_host(leaf: Any) -> Any:
     return leaf.detach().cpu() if hasattr(leaf, "detach") else leaf
 
 
-def _first_tensor(torch: Any, value: Any) -> Any:
+def _first_tensor(torch: ModuleType, value: Tree) -> Any:
     if isinstance(value, torch.Tensor):
         return value if value.is_floating_point() else None
     value = plain(value)

@@ -13,16 +13,18 @@ from typing import Any, final
 import jax
 import numpy as np
 import numpy.typing as npt
+from jax.tree_util import PyTreeDef
 
+from equitangents._types import AnyAction, Tree
 from equitangents.actions.given_maps import GivenMap
 from equitangents.audit.contract.leaf_actions import Actions, Layout, LeafAction, Stated, settled_layout
 from equitangents.audit.contract.named_changes import CHANGES, HAVE_PLACES, of_layout
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over, to_numpy
-from equitangents.audit.contract.unordered import PixelClasses, Unordered, parse
+from equitangents.audit.contract.unordered import PixelClasses, Unordered, as_sets
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 
-Element = tuple[str, float]
+Strength = tuple[str, float]
 """A transform's name, and a strength."""
 
 
@@ -56,25 +58,26 @@ class Transform:
         outputs: Callable[[Any, float], Any] | None = None,
         name: str | None = None,
     ) -> None:
-        if isinstance(fn, str) and fn not in CHANGES:
+        self.known = fn if isinstance(fn, str) else None
+        if self.known is not None and self.known not in CHANGES:
             raise InvalidArgumentError(f"fn is {fn!r}; expected a function or one of {', '.join(CHANGES)}")
-        if not isinstance(fn, str) and not callable(fn):
+        if self.known is None and not callable(fn):
             raise InvalidTypeError(f"fn is {fn!r}; expected a function fn(x, strength)")
         if outputs is not None and not callable(outputs):
             raise InvalidTypeError(f"outputs is {outputs!r}; expected a function outputs(y, strength) or None")
         self.fn, self.reference, self.outputs = fn, reference, outputs
         self.strengths = _check_strengths(strengths)
-        own = fn if isinstance(fn, str) else getattr(fn, "__name__", type(fn).__name__)
+        own = self.known or getattr(fn, "__name__", type(fn).__name__)
         self.name = name or ("the transform" if own == "<lambda>" else own)
-        self.still: float | None = CHANGES[fn][1] if isinstance(fn, str) else reference
+        self.still: float | None = reference if self.known is None else CHANGES[self.known][1]
 
     def of(self, layout: Layout | None) -> Callable[[Any, float], Any]:
         """The change of a tree of inputs; None: channels are last."""
-        if not isinstance(self.fn, str):
+        if callable(self.fn):
             return self.fn
         change = of_layout(CHANGES[self.fn][0], layout or "channels_last")
 
-        def first(x: Any, s: float) -> Any:
+        def first(x: Tree, s: float) -> Tree:
             key = next(iter(x)) if isinstance(x, dict) else None
             leaves, structure = jax.tree.flatten(x if key is None else x[key])
             array = np.asarray(leaves[0])
@@ -97,21 +100,21 @@ class Strengths:
     draws_are_independent = False
 
     def __init__(self, transforms: Mapping[str, Transform]):
-        self.elements: list[Element] = [(name, s) for name, t in transforms.items() for s in t.strengths]
+        self.elements: list[Strength] = [(name, s) for name, t in transforms.items() for s in t.strengths]
         self.name = " and ".join(_range(name, t.strengths) for name, t in transforms.items())
         self._several = len(transforms) > 1
 
-    def inverse(self, g: Any) -> Any:
+    def inverse(self, g: Strength | None) -> Any:
         """There is none; the element itself, which whoever asks must not use."""
         return g
 
-    def label(self, g: Element | None) -> str:
+    def label(self, g: Strength | None) -> str:
         """The strength, after the transform's name where there are several."""
         if g is None:
             return "as given"
         return f"{g[0]} {g[1]:g}"
 
-    def parameter(self, g: Element | None) -> Any:
+    def parameter(self, g: Strength | None) -> Any:
         """The strength as a plain number."""
         return None if g is None else g[1]
 
@@ -134,14 +137,14 @@ class Changes:
     not_a_group: bool = True
     """No group: no products, inverses, averages or irreps."""
 
-    def angle(self, g: Any) -> None:
+    def angle(self, g: Strength | None) -> None:
         """No strength is an angle."""
 
-    def label(self, g: Any) -> str:
+    def label(self, g: Strength | None) -> str:
         """A strength in words."""
         return self.group.label(g)
 
-    def moves_exactly(self, g: Any) -> bool:
+    def moves_exactly(self, g: Strength | None) -> bool:
         """True: what a transform does is what it is, whether it interpolates or not."""
         return True
 
@@ -156,13 +159,13 @@ class Changes:
         assert transform.reference is not None
         return x.replaced(self.move((name, transform.reference), x.leaves))
 
-    def move(self, g: Any, leaves: Sequence[Any]) -> list[Any]:
+    def move(self, g: Strength | None, leaves: Sequence[Any]) -> list[Any]:
         """T_s of one batch; None, as it is given."""
         if g is None:
             return list(leaves)
         name, s = g
         part, transform = self.like.replaced(leaves), self.transforms[name]
-        if isinstance(transform.fn, str):  # which reads the batch first, wherever the model has it
+        if transform.known is not None:  # which reads the batch first, wherever the model has it
             part = replace(part, axes=())
         fn = transform.of(self.layout)
         return _changed(part, fn, name, s)
@@ -184,16 +187,19 @@ class Changes:
         """There is no better interpolation."""
 
     def output_actions(
-        self, output_action: Any, structure: Any, leaves: Sequence[np.ndarray], complex_pairs: Sequence[bool] = ()
+        self,
+        output_action: AnyAction,
+        structure: PyTreeDef,
+        leaves: Sequence[np.ndarray],
+        complex_pairs: Sequence[bool] = (),
     ) -> Actions:
         """How every output should follow: it stays, unless a transform says otherwise; sets and masks as such."""
         given = spread_over("output_action", output_action, structure, len(leaves))
         follows = any(t.outputs is not None for t in self.transforms.values())
-        tree = jax.tree.unflatten(structure, list(range(len(leaves))))
         found: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
             compared = _comparison(part)
-            action = _Followed(self.group, self.transforms, tree, i, len(leaves)) if follows else _Stays(self.group)
+            action = _Followed(self.group, self.transforms, i) if follows else _Stays(self.group)
             if isinstance(part, Unordered):
                 part.check("f(x)", y)
             plain = compared is None and not follows
@@ -205,10 +211,10 @@ class Changes:
 
 @final
 class _Stays(GivenMap):
-    def __init__(self, group: Any):
+    def __init__(self, group: Strengths | SymmetryGroup):
         vars(self).update(group=group, name="stays")
 
-    def __call__(self, g: Any, x: Any) -> Any:
+    def __call__(self, g: Strength | None, x: Tree) -> Tree:
         return x
 
     def _key(self) -> tuple[Any, ...]:
@@ -219,16 +225,14 @@ class _Stays(GivenMap):
 class _Followed(GivenMap):
     """What a transform says of one of the outputs; functions of several outputs get that one alone."""
 
-    def __init__(self, group: Any, transforms: Mapping[str, Transform], tree: Any, place: int, count: int):
-        vars(self).update(group=group, name="as the transform says", transforms=transforms, place=place, count=count)
+    def __init__(self, group: Strengths | SymmetryGroup, transforms: Mapping[str, Transform], place: int):
+        vars(self).update(group=group, name="as the transform says", transforms=transforms, place=place)
 
     transforms: Mapping[str, Transform]
     place: int
-    count: int
 
-    def __call__(self, g: Any, x: Any) -> Any:
-        outputs = None if g is None else self.transforms[g[0]].outputs
-        if outputs is None:
+    def __call__(self, g: Strength | None, x: Tree) -> Tree:
+        if g is None or (outputs := self.transforms[g[0]].outputs) is None:
             return x
         y = np.asarray(outputs(x, g[1]))
         if y.shape != x.shape:
@@ -239,7 +243,7 @@ class _Followed(GivenMap):
         return (self.place,)
 
 
-def changes(given: Any, x: Inputs, layout: Layout | None, stated: Stated, mask: int | None = None) -> Changes:
+def changes(given: AnyAction, x: Inputs, layout: Layout | None, stated: Stated, mask: int | None = None) -> Changes:
     """The contract of one transform, or of several in a list or by name."""
     transforms = named_transforms(given)
     group = Strengths(transforms)
@@ -250,7 +254,7 @@ def changes(given: Any, x: Inputs, layout: Layout | None, stated: Stated, mask: 
     )
     at = sorted(x.keys).index(x.keys[0]) if x.keys else 0  # which array they change: the first that is given
     first = x.leaves[at]
-    placed = any(isinstance(t.fn, str) and t.fn in HAVE_PLACES for t in transforms.values())
+    placed = any(t.known in HAVE_PLACES for t in transforms.values())
     if layout is None and stated is not None and placed and not isinstance(first, Shared) and first.ndim > 2:
         layout = settled_layout([first.shape], stated[at : at + 1], True)
     return Changes(group, transforms, x, moved, layout, mask=mask)
@@ -262,42 +266,44 @@ Transforms = Transform | Sequence[Transform] | Mapping[str, Transform]
 
 def is_transforms(given: object) -> bool:
     """Whether these are transforms and no group."""
-    if isinstance(given, Mapping):
-        given = list(given.values())
-    parts = given if isinstance(given, list | tuple) else [given]
+    parts = [part for _, part in _listed(given)]
     return bool(parts) and all(isinstance(part, Transform) for part in parts)
 
 
-def named_transforms(given: Any) -> dict[str, Transform]:
+def _listed(given: AnyAction) -> list[tuple[str | None, Any]]:
+    """What is given, one by one, with the names of a mapping's entries."""
+    if isinstance(given, Mapping):
+        return [(str(name), part) for name, part in given.items()]
+    return [(None, part) for part in (given if isinstance(given, list | tuple) else [given])]
+
+
+def named_transforms(given: AnyAction) -> dict[str, Transform]:
     """Transforms by name; an error for anything else, and for two of one name."""
     if not is_transforms(given):
         raise InvalidTypeError(
             f"transforms is {given!r}; expected equitangents.audit.Transform(...), a list of them, or a dictionary"
         )
-    if isinstance(given, Mapping):
-        return {str(name): t for name, t in given.items()}
     found: dict[str, Transform] = {}
-    for t in given if isinstance(given, list | tuple) else [given]:
-        if t.name in found:
+    for name, t in _listed(given):
+        if name is None and t.name in found:
             raise InvalidArgumentError(f"two transforms are called {t.name!r}; give them names, name=")
-        found[t.name] = t
+        found[t.name if name is None else name] = t
     return found
 
 
-def without_motion(output_action: Any) -> Any:
+def without_motion(output_action: AnyAction) -> Any:
     """What a tree of output actions says beside how outputs move: which are sets, masks, and where batches are."""
     leaf = lambda part: part is None or isinstance(part, Batch | Unordered)
     return jax.tree.map(lambda part: part if _comparison(part) is not None or isinstance(part, Batch) else None,
                         output_action, is_leaf=leaf)  # fmt: skip
 
 
-def _comparison(part: Any) -> Any:
+def _comparison(part: AnyAction) -> Any:
     if isinstance(part, Batch):
         return _comparison(part.value)
-    if isinstance(part, Unordered):
-        return part.comparison
-    if isinstance(part, str) and (part == "unordered" or part.startswith("unordered:")):
-        return parse(part).comparison
+    sets = as_sets(part)
+    if sets is not None:
+        return sets.comparison
     return PixelClasses() if isinstance(part, str) and part == "masks" else None
 
 
@@ -325,7 +331,7 @@ def _changed(part: Inputs, fn: Callable[[Any, float], Any], name: str, s: float)
     return found
 
 
-def _check_strengths(strengths: Any) -> list[float]:
+def _check_strengths(strengths: npt.ArrayLike) -> list[float]:
     try:
         values = np.asarray(strengths, np.float64)
     except (TypeError, ValueError):

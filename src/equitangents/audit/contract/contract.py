@@ -13,18 +13,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from jax.tree_util import PyTreeDef
 
-from equitangents._types import AnyAction, Element
+from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.represented import as_output_action
-from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import (
     Actions,
-    Custom,
     CustomAction,
+    Kind,
     Layout,
     LeafAction,
+    Place,
     Stated,
     from_last,
     leaf,
@@ -32,9 +33,7 @@ from equitangents.audit.contract.leaf_actions import (
     spatial,
 )
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
-from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
-from equitangents.audit.contract.unordered import Stays, Unordered
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
 from equitangents.groups import MatrixGroup, SymmetryGroup
 from equitangents.groups.rotation_group import RotationGroup
@@ -127,7 +126,7 @@ class Contract:
     def output_actions(
         self,
         output_action: AnyAction,
-        structure: Any,
+        structure: PyTreeDef,
         leaves: Sequence[np.ndarray],
         complex_pairs: Sequence[bool] = (),
     ) -> Actions:
@@ -143,12 +142,12 @@ class Contract:
             if action is not None:
                 action = replace(action, complex_pairs=True) if paired else action
                 action.check(name, y)
-            if isinstance(part, Unordered):
+            if isinstance(part, Kind):
                 part.check(name, y)
             actions.append(action)
         return Actions(actions)
 
-    def _output_action(self, part: Any, shape: tuple[int, ...]) -> LeafAction | None:
+    def _output_action(self, part: AnyAction, shape: tuple[int, ...]) -> LeafAction | None:
         if isinstance(part, Batch):
             return self._output_action(part.value, shape)
         if part in UNMOVED:
@@ -157,26 +156,20 @@ class Contract:
         if isinstance(part, GroupAction):
             check_group(self.group, part)
             return leaf(part, self.output_layout)
-        if isinstance(part, Custom):
-            return part.of(self.group)
-        if isinstance(part, Labels):
-            return part.of(self.group, self.output_layout if len(shape) > 2 else None)
-        if isinstance(part, Unordered) and part.of is None:
-            return LeafAction(Stays(self.group, "sets in any order"), compared=part.comparison)
-        if isinstance(part, str | Boxes | Keypoints | Unordered):
-            if self.kinds is None:
-                raise InvalidArgumentError(
-                    f"output_action is a kind, which goes with the name of a group; of {self.group.name} give an action"
-                )
-            return leaf_of_kind(self.kinds, part, shape, self.output_layout, self.grid)
-        raise InvalidTypeError(
-            f"output_action is {part!r}; expected an action, a representation, a kind such as 'vectors', "
-            "equitangents.audit.Labels(...), 'find', or None for an invariant output"
-        )
+        if not isinstance(part, str | Kind):
+            raise InvalidTypeError(
+                f"output_action is {part!r}; expected an action, a representation, a kind such as 'vectors', "
+                "equitangents.audit.Labels(...), 'find', or None for an invariant output"
+            )
+        if self.kinds is None and (isinstance(part, str) or part.by_name):
+            raise InvalidArgumentError(
+                f"output_action is a kind, which goes with the name of a group; of {self.group.name} give an action"
+            )
+        return leaf_of_kind(Place(self.group, self.kinds, shape, self.output_layout, self.grid), part)
 
 
 def make_contract(
-    action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None, output_layout: Layout | None, stated: Stated
+    action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, output_layout: Layout | None, stated: Stated
 ) -> Contract:
     """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None.
 
@@ -211,14 +204,14 @@ def _no_angle(g: Element) -> None:
     """No element is a turn of the plane."""
 
 
-def _is_image(part: LeafAction, array: Any) -> bool:
+def _is_image(part: LeafAction, array: Tree) -> bool:
     return part.layout is not None and getattr(array, "ndim", 0) == 4
 
 
 _Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | None]
 
 
-def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, stated: Stated) -> _Parts:
+def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, stated: Stated) -> _Parts:
     """The group, what it does, its actions on the inputs, and the layout of images."""
     given = [kind_of_only_input(name, x)] if kinds is None else spread_over("inputs", kinds, x.structure, len(x.leaves))
     for leaf_name, kind, array in zip(x.names, given, x.leaves, strict=True):
@@ -232,13 +225,13 @@ def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, stated: St
     known = named_group(name, x, given, layout)
     grid = next((spatial(a.shape, layout) for kind, a in zip(given, x.leaves, strict=True) if kind == "images"), None)
     parts = [
-        None if kind in UNMOVED else leaf_of_kind(known, kind, array.shape, layout, grid)
+        None if kind in UNMOVED else leaf_of_kind(Place(known.group, known, array.shape, layout, grid), kind)
         for kind, array in zip(given, x.leaves, strict=True)
     ]
     return known.group, known, parts, layout
 
 
-def _by_actions(action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None, stated: Stated) -> _Parts:
+def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, stated: Stated) -> _Parts:
     """The contract of actions that are given as such."""
     if kinds is not None:
         raise InvalidArgumentError("inputs says what the named group acts on; give it with a group's name as action")

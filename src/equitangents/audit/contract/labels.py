@@ -13,9 +13,9 @@ from typing import Any, TypeVar, final
 import numpy as np
 from jaxtyping import Int
 
-from equitangents._types import Element
+from equitangents._types import Element, Tree
 from equitangents.actions.given_maps import GivenMap
-from equitangents.audit.contract.leaf_actions import Layout, LeafAction
+from equitangents.audit.contract.leaf_actions import Kind, Layout, LeafAction, Place
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, SymmetryGroup
 
@@ -43,7 +43,7 @@ def products(group: Group) -> Iterator[tuple[int, int, Any]]:
 
 
 @final
-class Labels:
+class Labels(Kind):
     """How classes or channels change places: class c goes to `permutation[c]`, for `output_action` of an audit.
 
     Args:
@@ -57,6 +57,8 @@ class Labels:
     >>> et.audit(corners, "C4", x, et.audit.Labels([3, 0, 1, 2]), off_data=False).verdict
     'equivariant'
     """
+
+    by_name = False
 
     def __init__(self, permutation: Sequence[int] | Sequence[Sequence[int]] | np.ndarray) -> None:
         try:
@@ -75,9 +77,9 @@ class Labels:
                 )
         self.rows: Int[np.ndarray, "generators classes"] = rows.astype(np.int64)
 
-    def of(self, group: SymmetryGroup, layout: Layout | None = None) -> LeafAction:
+    def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action of a group that this table is."""
-        return labels_action(group, self.table(group), layout)
+        return labels_action(place.group, self.table(place.group), place.channels)
 
     def table(self, group: SymmetryGroup) -> Int[np.ndarray, "order classes"]:
         """Where every element takes every class; NotAnActionError if products are not respected."""
@@ -139,7 +141,7 @@ class LabelsAction(GivenMap):
         elif x.shape[-1] != K:
             raise ShapeError(f"{name} has shape {x.shape}; Labels permutes {K} classes")
 
-    def __call__(self, g: Element, x: Any) -> np.ndarray:
+    def __call__(self, g: Element, x: Tree) -> np.ndarray:
         """(ρ(g) x)[p[c]] = x[c]; of class numbers p[x], and numbers beyond the table stay."""
         p = self.table[g]
         if x.dtype.kind != "i":

@@ -8,6 +8,7 @@ Of (N, 8, 8, 8), and of (N, 3, 3, 32), either may be right.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
@@ -15,17 +16,41 @@ from typing import Any, Literal, final
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Element
+from equitangents._types import AnyAction, ArrayLike, Element
 from equitangents.actions import GroupAction
 from equitangents.actions.given_maps import GivenMap
+from equitangents.actions.kinds import Kinds
 from equitangents.actions.remedies import flattened
-from equitangents.audit.contract.trees import Shared
-from equitangents.audit.contract.unordered import Comparison
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 from equitangents.metrics.measure import norms
 
 Layout = Literal["channels_last", "channels_first"]
+
+
+class Comparison(ABC):
+    """What takes the place of ‖a − b‖ for one output."""
+
+    share: bool
+    """Whether the error lies between 0 and 1 by itself, and is not divided by anything."""
+    words: str
+    """What the error is."""
+
+    @abstractmethod
+    def apart(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, " n"]:
+        """The error of a, where b is expected, of every input."""
+
+    @abstractmethod
+    def profile(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "n D"]:
+        """Numbers of `a` that are those of `b` where both agree."""
+
+    def size(self, b: np.ndarray) -> Float[np.ndarray, " n"]:
+        """What errors are relative to; 1 for shares."""
+        return np.ones(len(b)) if self.share else norms(b)
+
+    def matched(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "3 n"] | None:
+        """(matched IoU, share missed, share extra) of sets, nan where there is none; None of other outputs."""
+        return None
 
 
 @final
@@ -112,7 +137,7 @@ class LeafAction:
         x = _as_complex(x) if self.complex_pairs else x
         return to_last(x[:, None] if x.ndim == 1 else x, self.layout)
 
-    def _as_given(self, moved: Any, x: np.ndarray) -> np.ndarray:
+    def _as_given(self, moved: ArrayLike, x: np.ndarray) -> np.ndarray:
         if self.complex_pairs:
             z = from_last(np.asarray(moved), self.layout).reshape(x.shape[:-1])
             return np.stack([z.real, z.imag], axis=-1).astype(x.dtype, copy=False)
@@ -145,21 +170,18 @@ class Actions(tuple["LeafAction | None", ...]):
     def act(self, g: Element, arrays: Iterable[Any]) -> list[Any]:
         """ρ(g) of every array."""
         pairs = zip(self, arrays, strict=True)
-        return [x if a is None or isinstance(x, Shared) else a.act(g, x) for a, x in pairs]
+        return [x if a is None else a.act(g, x) for a, x in pairs]
 
     def orbit(self, elements: Sequence[Element], arrays: Sequence[Any]) -> Iterator[list[Any]]:
         """ρ(g) of every array for one element after another."""
         still = lambda x: (x for _ in elements)
-        parts = [
-            still(x) if a is None or isinstance(x, Shared) else a.orbit(elements, x)
-            for a, x in zip(self, arrays, strict=True)
-        ]
+        parts = [still(x) if a is None else a.orbit(elements, x) for a, x in zip(self, arrays, strict=True)]
         yield from (list(leaves) for leaves in zip(*parts, strict=True))
 
     def moved(self, arrays: Iterable[Any]) -> list[tuple[LeafAction, np.ndarray]]:
         """The arrays that the group moves, with their actions."""
         pairs = zip(self, arrays, strict=True)
-        return [(a, x) for a, x in pairs if a is not None and not isinstance(x, Shared)]
+        return [(a, x) for a, x in pairs if a is not None]
 
     def continuous(self) -> Actions:
         """Actions that are continuous in g, as derivatives need it."""
@@ -195,13 +217,47 @@ def size(a: np.ndarray, action: LeafAction | None = None) -> Float[np.ndarray, "
     return np.ones(len(a)) if a.dtype.kind == "i" else norms(a)
 
 
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where an array stands in an audit: the group, its shape and layout."""
+
+    group: SymmetryGroup
+    kinds: Kinds | None
+    """What the group does to arrays of every kind; None where only given actions say."""
+    shape: tuple[int, ...]
+    layout: Layout | None
+    grid: tuple[int, ...] | None = None
+    """Positions of the images that the model reads, in which boxes and keypoints lie."""
+
+    @property
+    def channels(self) -> Layout | None:
+        """The layout of an array that has positions beside its channels."""
+        return self.layout if len(self.shape) > 2 else None
+
+
+class Kind(ABC):
+    """What one array is to a group, said by an object: for `inputs=` or `output_action` of an audit."""
+
+    items: AnyAction = None
+    """What the items of the array are, if they have a kind of their own."""
+    by_name: bool = True
+    """Whether the group must be one that is given by its name."""
+
+    @abstractmethod
+    def leaf(self, place: Place, items: LeafAction | None) -> LeafAction:
+        """The action on an array that stands there; `items`: that on its items."""
+
+    def check(self, name: str, y: np.ndarray) -> None:  # noqa: B027
+        """Raise ShapeError unless y can be of this kind."""
+
+
 def leaf(action: GroupAction, layout: Layout | None) -> LeafAction:
     """An action on an array of this layout, in the form that is quickest there."""
     return LeafAction(action.in_numpy(), (layout or "channels_last") if action.channels_last else None)
 
 
 @final
-class Custom:
+class Custom(Kind):
     """Any map x ↦ function(g, x) as what a named group does to one array, for `inputs=` or `output_action` of an audit.
 
     g is an angle in degrees (SO2), a 3×3 matrix (SO3, O3), a permutation (S_n), or a number of a finite group. NumPy
@@ -215,12 +271,14 @@ class Custom:
     'equivariant'
     """
 
+    by_name = False
+
     def __init__(self, function: Callable[[Any, np.ndarray], Any], *, exact: bool = True, name: str = "custom action"):
         self.function, self.exact, self.name = function, exact, name
 
-    def of(self, group: SymmetryGroup) -> LeafAction:
+    def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action of a group that this function is."""
-        return LeafAction(CustomAction(group, self.function, self.exact, self.name))
+        return LeafAction(CustomAction(place.group, self.function, self.exact, self.name))
 
 
 @final

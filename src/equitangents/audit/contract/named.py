@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from equitangents._types import AnyAction, Tree
 from equitangents.actions.image_coordinates import ClassMasks
 from equitangents.actions.kinds import KINDS, Kinds, Space, kinds_named, space_of
 from equitangents.actions.remedies import flattened
 from equitangents.audit.contract.irreps import irreps_action, is_irreps
-from equitangents.audit.contract.labels import Labels
-from equitangents.audit.contract.leaf_actions import Custom, Layout, LeafAction, leaf, spatial
+from equitangents.audit.contract.leaf_actions import Kind, Layout, LeafAction, Place, leaf, spatial
 from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.audit.contract.unordered import PixelClasses, Stays, Unordered, check_kind_of_items, parse
+from equitangents.audit.contract.unordered import PixelClasses, as_sets, check_kind_of_items
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.names import GroupName, parse_group_name
 from equitangents.structured import Graphs, Masked
@@ -62,38 +62,26 @@ def kind_of_only_input(name: str, x: Inputs) -> str:
     return _vectors_or_images(named, space, only, array)
 
 
-def leaf_of_kind(
-    kinds: Kinds, kind: Any, shape: tuple[int, ...], layout: Layout | None, grid: tuple[int, ...] | None = None
-) -> LeafAction | None:
-    """What the group does to an array of this shape that is of this kind, or has an action of the user's.
-
-    `grid`: positions of the images that the model reads, in which boxes and keypoints lie.
-    """
+def leaf_of_kind(place: Place, kind: AnyAction) -> LeafAction | None:
+    """What the group does to an array that stands there and is of this kind, or has an action of the user's."""
     if kind in UNMOVED:
         return None
-    if isinstance(kind, Custom):
-        return kind.of(kinds.group)
-    if isinstance(kind, Labels):
-        return kind.of(kinds.group, layout if len(shape) > 2 else None)
-    if isinstance(kind, str) and kind in _PLACES:
-        kind = _PLACES[kind]
-    if isinstance(kind, Boxes | Keypoints):
-        return kind.leaf(kinds, grid)
-    if isinstance(kind, Unordered):
-        return _of_items(kinds, kind, shape, layout, grid)
-    if isinstance(kind, str) and (kind == "unordered" or kind.startswith("unordered:")):
-        return _of_items(kinds, parse(kind), shape, layout, grid)
+    found = as_sets(kind) or (_PLACES.get(kind) if isinstance(kind, str) else kind)
+    if isinstance(found, Kind):
+        check_kind_of_items(found.items)
+        return found.leaf(place, leaf_of_kind(place, found.items))
+    kinds, shape = place.kinds, place.shape
+    if found is not None or kinds is None:
+        raise InvalidTypeError(
+            f"{kind!r} is not a known kind; expected one such as 'vectors', '4x0e+2x1o' or 'xyxy', or None"
+        )
     if is_irreps(kind):
         return LeafAction(irreps_action(kinds, kind))
     if kind == "masks":
         return _of_masks(kinds, shape)
-    if not isinstance(kind, str):
-        raise InvalidTypeError(
-            f"{kind!r} is not a known kind; expected one such as 'vectors', '4x0e+2x1o' or 'xyxy', or None"
-        )
-    channels_last = tuple(shape) if layout != "channels_first" or len(shape) < 3 else (shape[0], *shape[2:], shape[1])
+    first = place.layout == "channels_first" and len(shape) > 2
     try:
-        return leaf(kinds.action(kind, channels_last), layout)
+        return leaf(kinds.action(kind, (shape[0], *shape[2:], shape[1]) if first else tuple(shape)), place.layout)
     except InvalidArgumentError as error:
         if " is not what " not in str(error):
             raise
@@ -107,17 +95,7 @@ def _of_masks(kinds: Kinds, shape: tuple[int, ...]) -> LeafAction:
     return LeafAction(ClassMasks(kinds.group, images), compared=PixelClasses())
 
 
-def _of_items(
-    kinds: Kinds, sets: Unordered, shape: tuple[int, ...], layout: Layout | None, grid: tuple[int, ...] | None
-) -> LeafAction:
-    check_kind_of_items(sets.of)
-    inner = leaf_of_kind(kinds, sets.of, shape, layout, grid)
-    what = "sets in any order" if inner is None else f"sets of {inner.name} in any order"
-    action = Stays(kinds.group, what) if inner is None else inner.action
-    return LeafAction(action, None if inner is None else inner.layout, compared=sets.comparison, said=what)
-
-
-def _vectors_or_images(named: GroupName, space: Space, only: str, array: Any) -> str:
+def _vectors_or_images(named: GroupName, space: Space, only: str, array: Tree) -> str:
     d = 2 if space == "plane" else 3
     group = named.group()
     assert group is not None
@@ -161,7 +139,7 @@ _MASKS = {"images": "masks", "sequences": "sequences", **{kind: kind for kind in
 """What a mask is beside arrays of a kind; beside others, such as vectors, nothing moves it."""
 
 
-def structured(x: Any, kinds: Any, whole: bool, name: str | None) -> tuple[Any, Any, int | None]:
+def structured(x: Tree, kinds: AnyAction, whole: bool, name: str | None) -> tuple[Any, Any, int | None]:
     """(x, what each of its arrays is, which array is the mask); x as it is if it is neither.
 
     `whole`: the model takes such objects; others take their arrays as arguments, f(x, mask). `name`: of the group, if

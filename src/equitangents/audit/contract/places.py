@@ -9,7 +9,7 @@ import numpy as np
 
 from equitangents.actions.image_coordinates import ImageBoxes, ImagePoints
 from equitangents.actions.kinds import Kinds
-from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 BoxFormat = Literal["xyxy", "cxcywh"]
@@ -17,7 +17,7 @@ Pixels = Literal["edges", "centres"]
 
 
 @final
-class Boxes:
+class Boxes(Kind):
     """Boxes in images (N, …, 4), for `output_action` or `inputs` of an audit; what follows the four numbers stays.
 
     Args:
@@ -48,10 +48,10 @@ class Boxes:
             raise InvalidArgumentError(f"format is {format!r}; expected 'xyxy' or 'cxcywh'")
         self.format, self.size, self.normalized, self.pixels = format, size, normalized, _check_pixels(pixels)
 
-    def leaf(self, kinds: Kinds | None, grid: tuple[int, ...] | None) -> LeafAction:
+    def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action on such boxes, of images of this grid."""
-        turning = _of_images(kinds, "boxes")
-        centre = middle(self.size or grid, self.normalized, self.pixels)
+        turning = _of_images(place.kinds, "boxes")
+        centre = middle(self.size or place.grid, self.normalized, self.pixels)
         return LeafAction(ImageBoxes(turning.group, turning.motion, centre, self.format == "cxcywh"))
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Boxes:
 
 
 @final
-class Keypoints:
+class Keypoints(Kind):
     """Points in images (N, …, 2), x to the right and y down, for `output_action` or `inputs` of an audit.
 
     Args:
@@ -97,10 +97,10 @@ class Keypoints:
             if not np.array_equal(self.swapped[self.swapped], places):
                 raise InvalidArgumentError(f"swapped is {swapped!r}; done twice it must leave every point where it was")
 
-    def leaf(self, kinds: Kinds | None, grid: tuple[int, ...] | None) -> LeafAction:
+    def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action on such points, of images of this grid."""
-        turning = _of_images(kinds, "keypoints")
-        centre = middle(self.size or grid, self.normalized, self.pixels)
+        turning = _of_images(place.kinds, "keypoints")
+        centre = middle(self.size or place.grid, self.normalized, self.pixels)
         return LeafAction(ImagePoints(turning.group, turning.motion, centre, self.swapped))
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import PyTreeDef
 
 from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
@@ -52,7 +53,7 @@ class Inputs:
 
     leaves: tuple[Any, ...]
     names: tuple[str, ...]
-    structure: Any
+    structure: PyTreeDef
     n: int
     axes: tuple[int, ...] = ()
     """Where the model has the batch of every leaf; empty: all along the first axis."""
@@ -81,7 +82,7 @@ class Inputs:
         n = next(len(a) for a in leaves if not isinstance(a, Shared))
         return replace(self, leaves=tuple(leaves), n=n)
 
-    def tree(self, leaves: Sequence[Any] | None = None) -> Any:
+    def tree(self, leaves: Sequence[Any] | None = None) -> Tree:
         """What the model gets."""
         values = [a.value if isinstance(a, Shared) else a for a in (self.leaves if leaves is None else leaves)]
         if self.axes:
@@ -89,12 +90,12 @@ class Inputs:
         whole = jax.tree.unflatten(self.structure, values)
         return {key: whole[key] for key in self.keys} if self.keys else whole
 
-    def own_tree(self) -> Any:
+    def own_tree(self) -> Tree:
         """What the model gets, in arrays of its own: one that works in place leaves these inputs as they are."""
         return self.tree([Shared(copied(a.value)) if isinstance(a, Shared) else copied(a) for a in self.leaves])
 
 
-def as_inputs(x: Any) -> Inputs:
+def as_inputs(x: Tree) -> Inputs:
     """x as NumPy arrays with names; raises errors that name the array that cannot be used."""
     if isinstance(x, list) and not any(isinstance(part, np.ndarray | jax.Array | Shared | Batch) for part in x):
         x = as_rectangular("x", x)  # nested lists of numbers are one array
@@ -121,14 +122,14 @@ def as_inputs(x: Any) -> Inputs:
     return Inputs(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else (), keys)
 
 
-def along_axis(x: Any, axis: int) -> Any:
+def along_axis(x: Tree, axis: int) -> Tree:
     """The arrays of x, or of a dictionary of them, as batches along this axis."""
     if not axis:
         return x
     return {name: Batch(a, axis) for name, a in x.items()} if isinstance(x, dict) else Batch(x, axis)
 
 
-def has_other_axes(tree: Any) -> bool:
+def has_other_axes(tree: Tree) -> bool:
     """Whether a tree of kinds holds a `Batch`, whose batch is not along the first axis."""
     return any(isinstance(part, Batch) for part in jax.tree.leaves(tree, is_leaf=lambda part: part is None))
 
@@ -138,7 +139,7 @@ def _two_that_differ(sizes: dict[str, int]) -> tuple[str, str]:
     return first, next(name for name, n in sizes.items() if n != sizes[first])
 
 
-def _as_leaf(name: str, leaf: Any) -> Any:
+def _as_leaf(name: str, leaf: Tree) -> Tree:
     if isinstance(leaf, Shared):
         return leaf
     axis, leaf = (leaf.axis, leaf.value) if isinstance(leaf, Batch) else (0, leaf)
@@ -158,7 +159,7 @@ def _as_leaf(name: str, leaf: Any) -> Any:
     return array
 
 
-def to_numpy(leaf: Any, name: str = "an array") -> np.ndarray:
+def to_numpy(leaf: Tree, name: str = "an array") -> np.ndarray:
     """An array of any library as NumPy, on the host and detached from gradients."""
     if hasattr(leaf, "detach"):  # a PyTorch tensor
         leaf = leaf.detach().cpu()
@@ -167,7 +168,7 @@ def to_numpy(leaf: Any, name: str = "an array") -> np.ndarray:
     return array.astype(np.float32) if is_half(array.dtype) else array
 
 
-def spread_over(name: str, value: Any, structure: Any, count: int) -> list[Any]:
+def spread_over(name: str, value: Tree, structure: PyTreeDef, count: int) -> list[Any]:
     """`value` (a tree of None, strings, actions) matched leaf by leaf to a structure of `count` leaves.
 
     None or a single value stands for all leaves only if there is one leaf, or the value is None.

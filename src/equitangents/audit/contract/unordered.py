@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, final
 
@@ -10,38 +9,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import linear_sum_assignment
 
-from equitangents._types import AnyAction, Element
+from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions.given_maps import GivenMap
+from equitangents.audit.contract.leaf_actions import Comparison, Kind, LeafAction, Place
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
-from equitangents.metrics.measure import norms
 
 Cost = Callable[[np.ndarray, np.ndarray], Any]
-
-
-class Comparison(ABC):
-    """What takes the place of ‖a − b‖ for one output."""
-
-    share: bool
-    """Whether the error lies between 0 and 1 by itself, and is not divided by anything."""
-    words: str
-    """What the error is."""
-
-    @abstractmethod
-    def apart(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, " n"]:
-        """The error of a, where b is expected, of every input."""
-
-    @abstractmethod
-    def profile(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "n D"]:
-        """Numbers of `a` that are those of `b` where both agree."""
-
-    def size(self, b: np.ndarray) -> Float[np.ndarray, " n"]:
-        """What errors are relative to; 1 for shares."""
-        return np.ones(len(b)) if self.share else norms(b)
-
-    def matched(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "3 n"] | None:
-        """(matched IoU, share missed, share extra) of sets, nan where there is none; None of other outputs."""
-        return None
 
 
 @final
@@ -181,7 +155,7 @@ _DEFAULT = "as the match says"
 
 
 @final
-class Unordered:
+class Unordered(Kind):
     """Sets of items, (N, items, numbers), whose order means nothing, for `output_action` of an audit.
 
     Rows of zeros or NaN are no items. Models may also return lists of N arrays of different lengths.
@@ -211,7 +185,7 @@ class Unordered:
     def __init__(
         self,
         match: Literal["iou", "distance"] | Callable[[np.ndarray, np.ndarray], Any] = "iou",
-        of: Any = _DEFAULT,
+        of: AnyAction = _DEFAULT,
         *,
         threshold: float | None = None,
         labels: int | None = None,
@@ -229,6 +203,7 @@ class Unordered:
             raise InvalidArgumentError(f"threshold is {threshold!r}; expected a number above 0")
         self.match, self.most = match, most
         self.of: Any = ("xyxy" if match == "iou" else None) if isinstance(of, str) and of == _DEFAULT else of
+        self.items, self.by_name = self.of, self.of is not None
         self.comparison = self._comparison(threshold, labels, scores, least)
 
     def _comparison(self, threshold: float | None, labels: int | None, scores: int | None, least: float) -> Comparison:
@@ -236,6 +211,12 @@ class Unordered:
             return MatchedRows(None if isinstance(self.match, str) else self.match, threshold)
         centred = self.of == "cxcywh" or getattr(self.of, "format", "") == "cxcywh"
         return MatchedBoxes(centred, 0.5 if threshold is None else threshold, labels, scores, least)
+
+    def leaf(self, place: Place, items: LeafAction | None) -> LeafAction:
+        """What the group does to every item."""
+        what = "sets in any order" if items is None else f"sets of {items.name} in any order"
+        action = Stays(place.group, what) if items is None else items.action
+        return LeafAction(action, None if items is None else items.layout, compared=self.comparison, said=what)
 
     def check(self, name: str, y: np.ndarray) -> None:
         """Raise ShapeError unless y holds sets."""
@@ -258,7 +239,7 @@ class Stays(GivenMap):
     def check_signals(self, name: str, x: np.ndarray) -> None:
         """Any array will do."""
 
-    def __call__(self, g: Element, x: Any) -> Any:
+    def __call__(self, g: Element, x: Tree) -> Tree:
         """The array itself."""
         return x
 
@@ -266,7 +247,7 @@ class Stays(GivenMap):
         return ()
 
 
-def stacked(output: Any, n: int, most: int, what: str = "f(x)") -> Any:
+def stacked(output: Tree, n: int, most: int, what: str = "f(x)") -> Tree:
     """Lists of n sets of different lengths as arrays (n, most, …), short ones filled up with zeros; within trees, too.
 
     A list of n dictionaries, as detectors return them, becomes one dictionary. NaN becomes 0.
@@ -283,7 +264,7 @@ def stacked(output: Any, n: int, most: int, what: str = "f(x)") -> Any:
     return output
 
 
-def _filled(sets: Any, most: int, what: str) -> np.ndarray:
+def _filled(sets: Tree, most: int, what: str) -> np.ndarray:
     arrays = [np.asarray(a.detach().cpu() if hasattr(a, "detach") else a) for a in sets]
     tail = next((a.shape[1:] for a in arrays if a.size), arrays[0].shape[1:])
     filled = np.zeros((len(arrays), most, *tail), np.result_type(*arrays))
@@ -325,7 +306,14 @@ def parse(text: str) -> Unordered:
     return Unordered(match) if of is None else Unordered(match, of)
 
 
-def check_kind_of_items(of: Any) -> None:
+def as_sets(kind: AnyAction) -> Unordered | None:
+    """The sets that a kind is, given as such or in words; None of other kinds."""
+    if isinstance(kind, str):
+        return parse(kind) if kind == "unordered" or kind.startswith("unordered:") else None
+    return kind if isinstance(kind, Unordered) else None
+
+
+def check_kind_of_items(of: AnyAction) -> None:
     """Raise if the items of a set are said to be something that items cannot be."""
     if isinstance(of, Unordered) or (isinstance(of, str) and of.startswith("unordered")):
         raise InvalidTypeError("of is a set, too; expected what every item is, such as 'xyxy' or 'vectors'")

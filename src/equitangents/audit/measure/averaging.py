@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import Element
+from equitangents._types import AnyAction, Element, Tree
 from equitangents.audit.adapters import Model
 from equitangents.audit.adapters.model import Answer, answer
 from equitangents.audit.contract.contract import Contract
@@ -34,7 +34,7 @@ class _Remedied:
         actions: Actions,
         classes: bool,
         axes: tuple[int, ...] = (),
-        expected: Any = None,
+        expected: AnyAction = None,
     ):
         if contract.group.elements is None:
             raise InvalidArgumentError(
@@ -79,7 +79,7 @@ class Averaged(_Remedied):
         """What the averaged model is called."""
         return f"{self._model.name} averaged over {self._contract.group.name}"
 
-    def __call__(self, *x: Any) -> Any:
+    def __call__(self, *x: Tree) -> Tree:
         """f̄ of one batch; several arguments as the model takes them."""
         inputs = self._given(x)
         totals: list[np.ndarray] | None = None
@@ -105,7 +105,7 @@ class Canonicalised(_Remedied):
         """What the model of canonical inputs is called."""
         return f"{self._model.name} of inputs in canonical position under {self._contract.group.name}"
 
-    def __call__(self, *x: Any) -> Any:
+    def __call__(self, *x: Tree) -> Tree:
         """The output for one batch; several arguments as the model takes them."""
         inputs = self._given(x)
         orbit = self._contract.orbit(self._elements, inputs.leaves)
@@ -131,7 +131,7 @@ def canonical_scores(contract: Contract, leaves: Sequence[Any]) -> np.ndarray:
     parts = [
         (np.asarray(a, np.float64).reshape(len(a), -1) * weights(a.shape[1:], i)).sum(axis=1)
         for i, a in enumerate(leaves)
-        if contract.inputs[i] is not None and not isinstance(a, Shared)
+        if contract.inputs[i] is not None
     ]
     return np.sum(parts, axis=0)
 

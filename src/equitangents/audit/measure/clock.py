@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import Tree
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.trees import Inputs
 from equitangents.formatting import duration
@@ -127,7 +128,7 @@ class Clock:
     def counting(self, run: Callable[[Any], Any]) -> Callable[[Inputs], Any]:
         """`run` for a batch, counted and timed."""
 
-        def counted(x: Inputs) -> Any:
+        def counted(x: Inputs) -> Tree:
             began = time.perf_counter()
             try:
                 output = run(x.own_tree())

@@ -22,12 +22,12 @@ from equitangents.actions import Action
 from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.spread import RunningSpread
 from equitangents.audit.measure.task import Task, flattened
 from equitangents.audit.report.part_sections import EnsembleSection, EnsembleSize, Remedy
 from equitangents.audit.report.sections import Estimate, Unit
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.metrics.measure import ratio
+from equitangents.metrics.on_orbits import RunningSpread
 from equitangents.nn import Sequential
 from equitangents.nn.mean_law import mean_law
 from equitangents.statistics import FEWEST, no_interval, squared_mean

@@ -38,6 +38,7 @@ _DROWNED = 0.2
 _LARGE = 2**14  # numbers an input, from which few are evaluated in double precision
 _FEW, _FEW_QUICK = 8, 4
 _CHANCE = 1000.0  # roundings by which two evaluations may differ: parallel sums on accelerators do
+_TIMES = 4  # inputs are changed by one rounding, where answers for them are compared
 PERTURBATION = 8.0  # layers round their sums, too, not only their inputs
 
 
@@ -243,13 +244,13 @@ def float_floor(
     return "perturbation", response
 
 
-def jitter(task: Task, x: Inputs, actions: Actions, times: int = 4) -> Float[np.ndarray, "outputs n"]:
+def jitter(task: Task, x: Inputs, actions: Actions) -> Float[np.ndarray, "outputs n"]:
     """How far answers for inputs changed by one rounding, this way or that, lie from each other, as norms.
 
     Other than `float_floor` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
     """
     unit = eps(task.evaluate(x).dtype)
-    ys = [task.evaluate(_shaken(replace(task, seed=task.seed + s), x, unit)).leaves for s in range(times)]
+    ys = [task.evaluate(_shaken(replace(task, seed=task.seed + s), x, unit)).leaves for s in range(_TIMES)]
     return np.max([actions.apart(a, b) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
 
 

@@ -1,27 +1,37 @@
-"""Inputs off the data: noise of the data's mean and spread, the data with their entries shuffled, other sets."""
+"""Inputs beside the data: noise of the data's mean and spread, the data with their entries shuffled, other sets.
+
+And curves of invariance over the strength of changes that form no group: ‖f(T_s x) − f(x)‖ at every strength.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
-from equitangents.audit.measure.floors import FACTOR, resampling
+from equitangents.audit.contract.changes import Changes, changes, without_motion
+from equitangents.audit.contract.leaf_actions import Stated
+from equitangents.audit.contract.trees import Inputs, as_inputs
+from equitangents.audit.measure.clock import Record
+from equitangents.audit.measure.floors import FACTOR, Floors, measure_floors, resampling
+from equitangents.audit.measure.judge import Judgement, judge
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.sections import Estimate, SetResult, Unit
+from equitangents.audit.report.sections import Estimate, SetResult, StrengthResult, TransformResult, Unit
+from equitangents.audit.report.words import curve_said
 from equitangents.errors import InvalidTypeError
+from equitangents.metrics.measure import bootstrap_interval
 
 ROWS = 128
 _FLOOR_ROWS = 16
-Kind = Literal["data", "noise", "shuffled", "other"]
+SetKind = Literal["data", "noise", "shuffled", "other"]
 
 
-def off_data_sets(task: Task, off_data: Any) -> list[tuple[str, Kind, Inputs]]:
+def off_data_sets(task: Task, off_data: Any) -> list[tuple[str, SetKind, Inputs]]:
     """What `off_data` asks for: True the noise and the shuffled data, a mapping other sets by name, False nothing."""
     if off_data is False or off_data is None:
         return []
@@ -36,7 +46,7 @@ def off_data_sets(task: Task, off_data: Any) -> list[tuple[str, Kind, Inputs]]:
 
 
 def measure_set(
-    task: Task, name: str, kind: Kind, x: Inputs, always: Float[np.ndarray, " outputs"], unit: Unit
+    task: Task, name: str, kind: SetKind, x: Inputs, always: Float[np.ndarray, " outputs"], unit: Unit
 ) -> SetResult:
     """The error on one set, with its own resampling floor; rounding and noise relative to outputs are `always`."""
     orbits = measure_orbits(task, x)
@@ -60,7 +70,7 @@ def measure_set(
 def set_result(
     task: Task,
     name: str,
-    kind: Kind,
+    kind: SetKind,
     orbits: Orbits,
     error: Estimate,
     floor: float,
@@ -84,20 +94,14 @@ def set_result(
 
 def same_predictions(task: Task, orbits: Orbits) -> Estimate | None:
     """Share of the elements but the identity that keep the predicted class, with its interval; None without classes."""
-    scores = orbits.scores
-    if scores is None:
-        return None
-    same = scores[1:].argmax(axis=2) == scores[0].argmax(axis=1)
-    return task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))
+    same = orbits.same_class
+    return None if same is None else task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))
 
 
 def _each(task: Task, x: Inputs, change: Any, rng: np.random.Generator) -> list[Any]:
     """Inputs that the group moves are changed; the others, masks and types, stay."""
     pairs = zip(task.contract.inputs, x.leaves, strict=True)
-    return [
-        a if action is None or isinstance(a, Shared) or a.dtype.kind not in "fc" else change(a, rng)
-        for action, a in pairs
-    ]
+    return [a if action is None or a.dtype.kind not in "fc" else change(a, rng) for action, a in pairs]
 
 
 def _noise(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -108,3 +112,54 @@ def _noise(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _shuffled(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.permuted(a.reshape(len(a), -1), axis=1).reshape(a.shape)
+
+
+def transform_curves(task: Task, given: Any, stated: Stated) -> list[TransformResult]:
+    """The curves of transforms that are looked at beside a group."""
+    contract = changes(given, task.x, task.contract.layout, stated, task.contract.mask)
+    beside = replace(
+        task,
+        contract=contract,  # type: ignore[arg-type]
+        elements=list(contract.group.elements),
+        complete=True,
+        output_action=without_motion(task.output_action),
+        record=Record(),
+    )
+    orbits = measure_orbits(beside)
+    floors = measure_floors(beside, orbits.actions)
+    return curves(beside, contract, orbits, floors, judge(beside, orbits, floors))
+
+
+def curves(
+    task: Task, contract: Changes, orbits: Orbits, floors: Floors, judgement: Judgement
+) -> list[TransformResult]:
+    """One curve a transform, of errors that are measured already."""
+    same = orbits.same_class
+    found = []
+    for name, transform in contract.transforms.items():
+        points = [
+            StrengthResult(
+                strength=s,
+                error=judgement.elements[k].estimate,
+                floor=float(judgement.element_floors[k]),
+                at_floor=bool(judgement.at_floor[:, k].all()),
+                above=bool(judgement.above[:, k].any()),
+                same_predictions=None if same is None else _share(task, same[k]),
+            )
+            for k, (of, s) in enumerate(task.elements)
+            if of == name
+        ]
+        if not points:  # of an audit that was stopped before them
+            continue
+        headline = judgement.headline
+        said = curve_said(name, points, headline.unit, headline.tolerance)
+        found.append(TransformResult(name, headline.unit, transform.still, points, said))
+    return found
+
+
+def _share(task: Task, same: np.ndarray) -> Estimate:
+    values = same.astype(np.float64)
+    low, high = bootstrap_interval(
+        values, confidence=task.confidence, resamples=task.resamples, seed=task.seed, bounds=(0.0, 1.0)
+    )
+    return Estimate(float(values.mean()), low, high)

@@ -135,7 +135,9 @@ def _name(group: Group, i: int, irrep: Irrep) -> str:
     return "trivial" if i == 0 else f"irrep {i} of dimension {irrep.dimension}"
 
 
-def power_kernels(group: Any, elements: list[Any], degrees: int) -> dict[str, Float[np.ndarray, "E E"]]:
+def power_kernels(
+    group: Group | CompactGroup, elements: list[Any], degrees: int
+) -> dict[str, Float[np.ndarray, "E E"]]:
     """d_r χ_r(g⁻¹h) of every irrep by name, for all elements of a finite group or some of a compact one.
 
     Times a Gram matrix, its mean over all pairs of a finite group is the power in the irrep, and over pairs of

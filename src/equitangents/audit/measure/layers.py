@@ -56,16 +56,15 @@ class _Trail:
     noise: np.ndarray
 
 
-def layer_errors(task: Task, sweep: bool = True) -> LayerSection | str:
+def layer_errors(task: Task) -> LayerSection | str:
     """The error after each layer and where it starts; or why this is not known."""
-    model = task.model
     try:
-        return _section(task, model, sweep)
+        return _section(task, task.model)
     except (MissingLibraryError, NetworkError) as error:
         return str(error)
 
 
-def _section(task: Task, model: Model, sweep: bool) -> LayerSection | str:
+def _section(task: Task, model: Model) -> LayerSection | str:
     if any(task.x.axes):
         return "the batch is along another axis than the first, where features are not known to have theirs"
     rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
@@ -76,7 +75,7 @@ def _section(task: Task, model: Model, sweep: bool) -> LayerSection | str:
     if trail is None:
         return f"a model of kind {model.kind!r} does not show its layers"
     results, guilty, reason = _judge(trail)
-    swept = _sweep(task, x) if sweep and guilty is not None else []
+    swept = _sweep(task, x) if guilty is not None else []
     steepest = _steepest(results) if guilty is not None else None
     expected = guilty is not None and not trail.noise.any() and _is_expected(results, guilty, swept)
     if expected and steepest is not None:

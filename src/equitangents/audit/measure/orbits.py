@@ -16,16 +16,16 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import PyTreeDef
 from jaxtyping import Bool, Float, Int
 
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.audit.measure.spread import RunningSpread
 from equitangents.audit.measure.task import Task, batches, check_same_shapes, flattened
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
-from equitangents.metrics.orbits import relative_spread
+from equitangents.metrics.on_orbits import RunningSpread, relative_deviation
 
 _KEPT_NUMBERS = 2**24
 _CLASSES = 1024
@@ -56,7 +56,7 @@ class Orbits:
     actions: Actions
     output_shapes: list[tuple[int, ...]]
     output_names: list[str]
-    structure: Any
+    structure: PyTreeDef
     """The tree of the outputs."""
     output_axes: tuple[int, ...]
     """Where the model has the batch of every output."""
@@ -86,6 +86,12 @@ class Orbits:
     def scores(self) -> np.ndarray | None:
         """The first output's signal (E + 1, K, classes), if it is a vector of class scores."""
         return self.signals[:, :, : self.output_shapes[0][0]] if self.classes else None
+
+    @property
+    def same_class(self) -> Bool[np.ndarray, "E K"] | None:
+        """Whether the predicted class of a moved input is that of the input itself; None without classes."""
+        scores = self.scores
+        return None if scores is None else scores[1:].argmax(axis=2) == scores[0].argmax(axis=1)
 
 
 def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
@@ -217,7 +223,7 @@ def _matches(actions: Actions, a: Sequence[np.ndarray], b: Sequence[np.ndarray])
 
 def relative_std(signals: Float[np.ndarray, "E1 K D"]) -> Float[np.ndarray, " K"]:
     """‖std over the orbit‖ / ‖mean over the orbit‖, the identity included."""
-    return relative_spread(signals, np.full(len(signals), 1 / len(signals)))
+    return relative_deviation(signals, np.full(len(signals), 1 / len(signals)))
 
 
 def _acted(action: LeafAction, g: object, y: np.ndarray) -> np.ndarray:
@@ -288,7 +294,7 @@ def _columns(numbers: np.ndarray) -> np.ndarray:
     return seen if len(seen) > 1 else np.append(seen, seen + 1)
 
 
-def _names(structure: Any, count: int) -> list[str]:
+def _names(structure: PyTreeDef, count: int) -> list[str]:
     """The keys of a dictionary, the positions of a tuple; "f(x)" for a single array."""
     paths, _ = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(structure, list(range(count))))
     named = [".".join(_key(part) for part in path) for path, _ in paths]

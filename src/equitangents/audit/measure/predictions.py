@@ -17,6 +17,7 @@ from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import Estimate, RelativeSection, Spread
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.metrics.on_orbits import jensen_shannon
 
 
 def output_kind(orbits: Orbits, stated: str) -> Literal["values", "logits", "probabilities"]:
@@ -37,12 +38,6 @@ def divergences(orbits: Orbits, stated: str) -> Float[np.ndarray, "E K"] | None:
         return None
     p = scipy.special.softmax(scores, axis=2) if kind == "logits" else scores
     return jensen_shannon(p[1:], p[0])
-
-
-def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """JS in bits along the last axis."""
-    entropy = lambda r: scipy.special.entr(r).sum(axis=-1) / np.log(2)
-    return np.maximum(entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2, 0.0)
 
 
 def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarray | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jax.tree_util import PyTreeDef
 
 from equitangents.audit.adapters.outputs import plain
 from equitangents.audit.measure.averaging import GroupMaps, LinearMap, weights
@@ -15,7 +16,7 @@ from equitangents.errors import InvalidArgumentError
 class Remedied(torch.nn.Module):
     """Holds the module and the group's maps as buffers, so that both go to a device together."""
 
-    def __init__(self, module: Any, maps: GroupMaps):
+    def __init__(self, module: torch.nn.Module, maps: GroupMaps):
         super().__init__()
         self.module, self.order, self.group = module, len(maps.inputs), maps.group
         self._in_axes, self._out_axes = maps.input_axes, maps.output_axes
@@ -30,7 +31,7 @@ class Remedied(torch.nn.Module):
         self.register_buffer(f"index_{name}", index)
         self.register_buffer(f"matrix_{name}", matrix)
 
-    def _moved(self, x: Any, name: str) -> Any:
+    def _moved(self, x: torch.Tensor, name: str) -> torch.Tensor:
         index, matrix = getattr(self, f"index_{name}"), getattr(self, f"matrix_{name}")
         if index is None and matrix is None:
             return x
@@ -48,7 +49,7 @@ class Remedied(torch.nn.Module):
         outputs, structure = _flat(plain(self.module(*placed[:count], **dict(zip(names, placed[count:], strict=True)))))
         return [y.movedim(axis, 0) for y, axis in zip(outputs, self._out_axes, strict=True)], structure
 
-    def _whole(self, leaves: list[Any], structure: Any) -> Any:
+    def _whole(self, leaves: list[Any], structure: PyTreeDef) -> Any:
         """The outputs as the module returns them."""
         placed = [y.movedim(0, axis) for y, axis in zip(leaves, self._out_axes, strict=True)]
         if structure is None:
@@ -66,11 +67,11 @@ class Remedied(torch.nn.Module):
 class AveragedModule(Remedied):
     """f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), one evaluation for every element."""
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         """The mean, as a tensor, a tuple or a dictionary."""
         given, names = self._leaves(args, kwargs), sorted(kwargs)
         totals: list[Any] | None = None
-        structure: Any = None
+        structure: PyTreeDef = None
         for g in range(self.order):
             leaves, structure = self._evaluated(self._turned(g, given), len(args), names)
             back = self._back(g, leaves)
@@ -82,14 +83,14 @@ class AveragedModule(Remedied):
 class CanonicalisedModule(Remedied):
     """ρ_Y(g)⁻¹ f(ρ_X(g) x) for the element g that moves x to the position of the highest score; one evaluation."""
 
-    def __init__(self, module: Any, maps: GroupMaps):
+    def __init__(self, module: torch.nn.Module, maps: GroupMaps):
         super().__init__(module, maps)
         for i, shape in enumerate(maps.input_shapes):
             moves = any(row[i].index is not None or row[i].matrix is not None for row in maps.inputs)
             value = torch.from_numpy(weights(shape, i)) if moves else None
             self.register_buffer(f"weights_{i}", value)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         """The output, as a tensor, a tuple or a dictionary."""
         given, names = self._leaves(args, kwargs), sorted(kwargs)
         best: Any = None
@@ -116,7 +117,7 @@ class CanonicalisedModule(Remedied):
         return self._whole(found, structure)
 
 
-def _where(rows: Any, a: Any, b: Any) -> Any:
+def _where(rows: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.where(rows.reshape(-1, *[1] * (a.ndim - 1)), a, b)
 
 
@@ -130,14 +131,14 @@ def _flat(output: Any) -> tuple[list[Any], Any]:
     return [output], None
 
 
-def remedied(kind: type[Remedied], module: Any, maps: GroupMaps) -> Any:
+def remedied(kind: type[Remedied], module: torch.nn.Module, maps: GroupMaps) -> Any:
     """The module with a remedy, in the mode of the given one and on its device."""
     tensors = [*module.parameters(), *module.buffers()]
     made = kind(module, maps)
     return made.to(tensors[0].device) if tensors else made
 
 
-def check_flat(structure: Any) -> None:
+def check_flat(structure: PyTreeDef) -> None:
     """Raise unless inputs are one array, a tuple or a dictionary of arrays."""
     flat = str(structure).count("(") <= 2 and str(structure).count("{") <= 1
     if not flat:

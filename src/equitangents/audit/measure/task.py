@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
+from jax.tree_util import PyTreeDef
 
-from equitangents._types import DType
+from equitangents._types import AnyAction, DType, Tree
 from equitangents.audit.adapters import Answer, Model
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import answer, axes_of
@@ -57,7 +58,7 @@ class Task:
     x: Inputs
     elements: list[Any]
     complete: bool
-    output_action: Any
+    output_action: AnyAction
     outputs: str
     regression: bool
     """Whether the labels are real numbers, so that outputs are not class scores."""
@@ -132,7 +133,7 @@ class Task:
             self.record.keep(y)
         return y
 
-    def _output(self, x: Inputs, run: Callable[[Any], Any] | None) -> Any:
+    def _output(self, x: Inputs, run: Callable[[Any], Any] | None) -> Tree:
         clock, size = self.clock, self._fixed_size
         given = clock.counting(run or self.model)
         try:
@@ -190,13 +191,13 @@ class Task:
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
 
 
-def filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int, expected: Any = None) -> Any:
+def filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int, expected: AnyAction = None) -> Tree:
     """The model's output in batches of one size, the last filled up with its last row.
 
     `expected`, the tree of output actions, says where batches are not along the first axis.
     """
     chunks: list[list[np.ndarray]] = []
-    structure: Any = None
+    structure: PyTreeDef = None
     axes: list[int] = []
     for rows in batches(x.n, size):
         filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])

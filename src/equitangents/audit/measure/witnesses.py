@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from equitangents._types import Element
+from equitangents._types import Element, Tree
 from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
@@ -72,11 +72,11 @@ def _outputs(task: Task, i: int, shown: list[int], x: Inputs, moved: list[list[A
     return [[y[k : k + 1] for y in answer] for k in range(len(moved) + 1)]
 
 
-def _point(task: Task, g: Element, leaves: Any, y: np.ndarray, error: float) -> OrbitPoint:
+def _point(task: Task, g: Element, leaves: Sequence[Tree], y: np.ndarray, error: float) -> OrbitPoint:
     contract = task.contract
     pictures = {}
     for name, action, leaf in zip(task.x.names, task.contract.inputs, leaves, strict=True):
-        if action is not None and not isinstance(leaf, Shared):
+        if action is not None:
             picture = _small(np.asarray(leaf[0]), action)
             if picture.size <= _NUMBERS:
                 pictures[name] = _rounded(picture)

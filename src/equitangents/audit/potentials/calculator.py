@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -25,6 +25,9 @@ from equitangents.errors import (
     NotFiniteError,
     ShapeError,
 )
+
+if TYPE_CHECKING:
+    from ase import Atoms
 
 _VOIGT = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
 
@@ -134,7 +137,7 @@ class Potential:
         if "energy" not in self.quantities and "forces" not in self.quantities:
             raise InvalidArgumentError(f"{self.name} gives neither energy nor forces; it lists {', '.join(listed)}")
 
-    def __call__(self, atoms: Any, names: Any = None, finite: bool = True) -> Values:
+    def __call__(self, atoms: Atoms, names: Any = None, finite: bool = True) -> Values:
         """The quantities of a structure, of those `names` that it has; stress only of crystals.
 
         NotFiniteError where one is NaN or infinite, unless `finite` is False; ModelError where the calculator raises.
@@ -162,7 +165,7 @@ class Potential:
         self.told(self.calls)
         return values
 
-    def _one(self, name: str, atoms: Any) -> np.ndarray | None:
+    def _one(self, name: str, atoms: Atoms) -> np.ndarray | None:
         from ase.calculators.calculator import PropertyNotImplementedError
 
         try:

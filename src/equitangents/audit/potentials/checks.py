@@ -12,8 +12,7 @@ import numpy as np
 from equitangents.audit.potentials.lines import digits, named, pose_said
 from equitangents.audit.potentials.report import AtomsReport
 from equitangents.audit.potentials.results import Row
-from equitangents.audit.report.checks import FLOORS, LEVEL, Check, grown
-from equitangents.claims import read_json
+from equitangents.audit.report.checks import FLOORS, LEVEL, Check, grown, read_report
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import meant
 
@@ -102,10 +101,7 @@ def _holm(values: list[float | None]) -> list[bool]:
 
 def read_baseline(path: Path) -> dict[str, Any]:
     """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one."""
-    try:
-        found = read_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
+    found = read_report(path)
     if not isinstance(found, dict) or not str(found.get("format", "")).startswith("equitangents.audit.atoms/"):
         raise InvalidArgumentError(
             f"baseline is {str(path)!r}, which is not an audit of a potential; write it with --json"

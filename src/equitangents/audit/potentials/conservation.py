@@ -13,7 +13,7 @@ too large the steps become smaller, those of all directions at once, since of on
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -23,6 +23,9 @@ from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import ENOUGH, Row, Sampling, Trial
 from equitangents.audit.report.sections import Estimate
+
+if TYPE_CHECKING:
+    from ase import Atoms
 
 _EXPECTED = 0.3
 """Steps whose differences fall by less are not small enough: a quarter is expected."""
@@ -140,7 +143,7 @@ def _gradient(potential: Potential, known: Known, picked: list[int], rng: np.ran
     ).decided()
 
 
-def _slope(potential: Potential, atoms: Any, u: np.ndarray, h: float) -> float:
+def _slope(potential: Potential, atoms: Atoms, u: np.ndarray, h: float) -> float:
     """dE/dh along u."""
     ends = [float(potential(_displaced(atoms, sign * h * u), ["energy"])["energy"]) for sign in (1, -1)]
     return (ends[0] - ends[1]) / (2 * h)
@@ -200,13 +203,13 @@ def _estimate(S: np.ndarray, J: np.ndarray, s: Sampling) -> tuple[Estimate, str]
     return Estimate(*ends), "directions, for these structures"
 
 
-def _along(potential: Potential, atoms: Any, v: np.ndarray, h: float) -> np.ndarray:
+def _along(potential: Potential, atoms: Atoms, v: np.ndarray, h: float) -> np.ndarray:
     """J v."""
     plus, minus = (potential(_displaced(atoms, sign * h * v), ["forces"])["forces"] for sign in (1, -1))
     return (plus - minus) / (2 * h)
 
 
-def _displaced(atoms: Any, by: np.ndarray) -> Any:
+def _displaced(atoms: Atoms, by: np.ndarray) -> Atoms:
     moved = atoms.copy()
     moved.set_constraint()
     moved.positions += by

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import Row, outcome
 from equitangents.audit.report.sections import Estimate
+
+if TYPE_CHECKING:
+    from ase import Atoms
 
 Evaluate = Callable[[Any], tuple[np.ndarray, float]]
 """Forces and energy of a structure."""
@@ -43,7 +46,7 @@ def dynamics(potential: Potential, known: Known, seed: int, budget: float) -> li
     dt = _FEMTOSECONDS[bool((atoms.numbers == 1).any())]
     energy = lambda a: float(potential(a, ["energy"])["energy"])
 
-    def given_forces(a: Any) -> tuple[np.ndarray, float]:
+    def given_forces(a: Atoms) -> tuple[np.ndarray, float]:
         values = potential(a, ["energy", "forces"])
         return values["forces"], float(values["energy"])
 
@@ -86,7 +89,7 @@ def dynamics(potential: Potential, known: Known, seed: int, budget: float) -> li
     ]
 
 
-def run(atoms: Any, evaluate: Evaluate, steps: int, dt: float, seed: int) -> np.ndarray:
+def run(atoms: Atoms, evaluate: Evaluate, steps: int, dt: float, seed: int) -> np.ndarray:
     """Total energies, meV/atom, of velocity Verlet from a Maxwell distribution without total momentum."""
     from ase import units
 
@@ -111,7 +114,7 @@ def _slope(totals: np.ndarray, dt: float) -> float:
     return float(np.polyfit(np.arange(len(totals)) * dt / 1e3, totals, 1)[0])
 
 
-def _gradient(energy: Callable[[Any], float], atoms: Any, h: float) -> np.ndarray:
+def _gradient(energy: Callable[[Any], float], atoms: Atoms, h: float) -> np.ndarray:
     """−∇E by central differences."""
     F = np.empty_like(atoms.positions)
     for index in np.ndindex(F.shape):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import fdtri
@@ -27,6 +27,9 @@ from equitangents.audit.potentials.results import NO_FORCES, BrokenPose
 from equitangents.audit.potentials.structures import Move, chiral, nudged
 from equitangents.errors import InvalidArgumentError, ModelError, NotFiniteError
 from equitangents.keywords import meant
+
+if TYPE_CHECKING:
+    from ase import Atoms
 
 _ROUNDINGS = 8.0  # of a result's own size: layers round their sums, too
 _ENTRIES = 9
@@ -109,7 +112,7 @@ def null(potential: Potential, nudge: Move, before: Values) -> dict[str, float]:
     return {name: error for name, error in apart.items() if np.isfinite(error)}
 
 
-def _repeat(potential: Potential, atoms: Any, before: Values, floors: Floors) -> bool:
+def _repeat(potential: Potential, atoms: Atoms, before: Values, floors: Floors) -> bool:
     """Ask once more, and remember what differs; whether anything does."""
     again = potential(atoms, list(before), finite=False)
     errors = {n: potential.quantities[n].apart(again[n], v, len(atoms)) for n, v in before.items() if n in again}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +24,7 @@ from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, Samp
 from equitangents.audit.potentials.smoothness import smoothness
 from equitangents.audit.potentials.symmetry import ROUNDED_ANEW, SYMMETRIES, measure
 from equitangents.audit.report.part_sections import Missing
+from equitangents.audit.report.written import versions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.keywords import meant
 from equitangents.metrics.measure import Bootstrap
@@ -138,7 +137,7 @@ def atoms(
         noise=noisy,
         settings={"tests": list(asked), "elements": elements, "confidence": confidence, "resamples": resamples,
                   "seed": seed, "tolerances": known.tolerances},
-        versions=_versions(potential),
+        versions=versions("ase", "numpy", type(potential.calculator).__module__.partition(".")[0]),
         evaluations=potential.calls,
         seconds=potential.seconds,
         total_seconds=time.perf_counter() - began,
@@ -241,16 +240,3 @@ def _verdict(rows: list[Row], broken: list[BrokenPose]) -> Outcome:
         return "undecided"
     order: tuple[Outcome, ...] = ("fails", "undecided", "within tolerance")
     return next((o for o in order if any(r.outcome == o for r in rows)), "holds")
-
-
-def _versions(potential: Potential) -> dict[str, str]:
-    """Versions of what took part."""
-    from equitangents._version import __version__
-
-    versions = {"equitangents": __version__, "python": platform.python_version()}
-    for library in ("ase", "numpy", type(potential.calculator).__module__.partition(".")[0]):
-        try:
-            versions[library] = importlib.metadata.version(library)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from equitangents.audit.potentials.calculator import Potential, Values
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import Row, outcome
 from equitangents.audit.report.sections import Estimate
+
+if TYPE_CHECKING:
+    from ase import Atoms
 
 _POINTS = 60
 _HALVINGS = {False: 24, True: 14}  # of double and single precision
@@ -65,7 +68,7 @@ def smoothness(potential: Potential, known: Known) -> list[Row] | str:
     return rows
 
 
-def _jumps(potential: Potential, atoms: Any, names: list[str]) -> dict[str, tuple[float, float, float]]:
+def _jumps(potential: Potential, atoms: Atoms, names: list[str]) -> dict[str, tuple[float, float, float]]:
     """(size of the largest jump, where, what a smooth function changes over the last interval) of every quantity."""
     at = lambda s: potential(_stretched(atoms, s), names)
     most = _MOST if any(atoms.pbc) else max(_MOST, _APART / _nearest(atoms))
@@ -110,7 +113,7 @@ def _halved(
     return apart(a, b), float(low)
 
 
-def _stretched(atoms: Any, s: float) -> Any:
+def _stretched(atoms: Atoms, s: float) -> Atoms:
     moved = atoms.copy()
     moved.set_constraint()
     if any(atoms.pbc):
@@ -122,6 +125,6 @@ def _stretched(atoms: Any, s: float) -> Any:
     return moved
 
 
-def _nearest(atoms: Any) -> float:
+def _nearest(atoms: Atoms) -> float:
     d = np.linalg.norm(atoms.positions[:, None] - atoms.positions[None], axis=2)
     return float(d[~np.eye(len(atoms), dtype=bool)].min())

@@ -13,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import expm
 
 from equitangents.audit.potentials.calculator import Quantity
 from equitangents.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from ase import Atoms
 
 _PICKLES = (".pckl", ".pkl", ".pickle", ".bundle")
 
@@ -54,7 +57,7 @@ _DRAWS = 3
 _CANCELLED, _ROUNDING = 1e-6, 1e-15  # of the sum of |χ_i|, and of the largest that they could be
 
 
-def chiral(atoms: Any) -> bool:
+def chiral(atoms: Atoms) -> bool:
     """Whether some of a few random pseudoscalars does not vanish; what lies within their rounding counts as none."""
     from ase.neighborlist import neighbor_list
 
@@ -78,7 +81,7 @@ def chiral(atoms: Any) -> bool:
     return False
 
 
-def _cutoff(atoms: Any) -> float:
+def _cutoff(atoms: Atoms) -> float:
     """Molecules are seen whole."""
     if any(atoms.pbc):
         return _CUTOFF
@@ -98,13 +101,13 @@ class Move:
     """One moved copy of a structure."""
 
     label: str
-    atoms: Any
+    atoms: Atoms
     expected: Expected
     copies: int = 1
     """Cells of a supercell."""
 
 
-def turned(atoms: Any, R: np.ndarray, label: str) -> Move:
+def turned(atoms: Atoms, R: np.ndarray, label: str) -> Move:
     """Positions and cell turned by an orthogonal matrix."""
     moved = _free(atoms)
     moved.set_cell(np.asarray(atoms.cell) @ (R * np.sign(np.linalg.det(R))).T, scale_atoms=False)
@@ -116,7 +119,7 @@ def turned(atoms: Any, R: np.ndarray, label: str) -> Move:
     return Move(label, moved, lambda q, v: q.turned(v, R))
 
 
-def translated(atoms: Any, rng: np.random.Generator) -> Move:
+def translated(atoms: Atoms, rng: np.random.Generator) -> Move:
     """All atoms shifted alike."""
     shift = rng.uniform(-_FAR, _FAR, 3)
     moved = _free(atoms)
@@ -124,7 +127,7 @@ def translated(atoms: Any, rng: np.random.Generator) -> Move:
     return Move(_vector(shift), moved, _dipole_shifted(atoms, np.broadcast_to(shift, atoms.positions.shape)))
 
 
-def lattice_translated(atoms: Any, rng: np.random.Generator, wrap: bool) -> Move:
+def lattice_translated(atoms: Atoms, rng: np.random.Generator, wrap: bool) -> Move:
     """Every atom shifted by lattice vectors of its own, or all shifted alike and wrapped into the cell."""
     moved = _free(atoms)
     if wrap:
@@ -138,7 +141,7 @@ def lattice_translated(atoms: Any, rng: np.random.Generator, wrap: bool) -> Move
     return Move(label, moved, lambda q, v: v)
 
 
-def nudged(atoms: Any, rng: np.random.Generator) -> Move:
+def nudged(atoms: Atoms, rng: np.random.Generator) -> Move:
     """Turned by a tiny angle and shifted by a tiny vector."""
     a, shift = _TINY * rng.normal(size=3), _TINY * rng.normal(size=3)
     R = expm(np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]]))
@@ -148,7 +151,7 @@ def nudged(atoms: Any, rng: np.random.Generator) -> Move:
     return Move("nudged", move.atoms, lambda q, v: moved(q, q.turned(v, R)))
 
 
-def permuted(atoms: Any, rng: np.random.Generator) -> Move | None:
+def permuted(atoms: Atoms, rng: np.random.Generator) -> Move | None:
     """Atoms of the same element renumbered; None where no two are equal."""
     order, numbers = np.arange(len(atoms)), atoms.numbers
     for number in np.unique(numbers):
@@ -163,7 +166,7 @@ def permuted(atoms: Any, rng: np.random.Generator) -> Move | None:
     return Move("equal atoms renumbered", _free(atoms)[order], lambda q, v: v[order] if q.per_atom else v)
 
 
-def supercell(atoms: Any, most: int) -> Move | None:
+def supercell(atoms: Atoms, most: int) -> Move | None:
     """The cell doubled along its shortest periodic vector; None without one, or where that has too many atoms."""
     axes = np.flatnonzero(np.asarray(atoms.pbc))
     if not len(axes) or 2 * len(atoms) > most:
@@ -180,14 +183,14 @@ def supercell(atoms: Any, most: int) -> Move | None:
     return Move("×".join(map(str, times)), _free(atoms).repeat(times), expected, copies=2)
 
 
-def _free(atoms: Any) -> Any:
+def _free(atoms: Atoms) -> Atoms:
     """A copy without constraints and calculator."""
     moved = atoms.copy()
     moved.set_constraint()
     return moved
 
 
-def _dipole_shifted(atoms: Any, shift: np.ndarray) -> Expected:
+def _dipole_shifted(atoms: Atoms, shift: np.ndarray) -> Expected:
     """Dipoles of charged structures move with them, by the charges that the structure carries."""
     total = float(atoms.get_initial_charges().sum())
     return lambda q, v: v + total * shift[0] if q.name == "dipole" else v

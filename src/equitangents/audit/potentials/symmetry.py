@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from equitangents.audit.potentials.structures import (
 )
 from equitangents.audit.report.sections import Estimate
 from equitangents.groups import so3
+
+if TYPE_CHECKING:
+    from ase import Atoms
 
 SYMMETRIES = ("rotation", "reflection", "translation", "lattice translation", "permutation", "supercell")
 _UNDEFINED = {"supercell": ("stresses", "dipole"), "lattice translation": ("dipole",)}
@@ -69,7 +72,7 @@ _WHY = {
 }
 
 
-def _moves(test: str, atoms: Any, matrices: np.ndarray, count: int, rng: np.random.Generator) -> list[Move]:
+def _moves(test: str, atoms: Atoms, matrices: np.ndarray, count: int, rng: np.random.Generator) -> list[Move]:
     if test in ("rotation", "reflection"):
         sign = 1 if test == "rotation" else -1
         return [turned(atoms, sign * R, _label(R, sign)) for R in matrices]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator
 
 from equitangents.audit.report.drawings import label, largest, nice_ticks, relative, tag
@@ -21,7 +19,7 @@ from equitangents.audit.report.part_sections import (
 )
 from equitangents.audit.report.sections import ElementResult, TransformResult, of
 from equitangents.audit.report.text import folded
-from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
+from equitangents.report.figures import canvas, inline_figure, label_line, plain_log
 from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
 
 _BELOW = 1e3
@@ -167,16 +165,10 @@ def _named(layer: LayerResult) -> str:
     return folded(layer.name if layer.kind in layer.name else f"{layer.name}  {layer.kind}", 40)
 
 
-def _svg(draw: Callable[[Axes], None], name: str, height: float, width: float = 8.6) -> str:
-    with canvas(width, height) as figure:
-        draw(_axes(figure))
-        stream = io.StringIO()
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return inline_svg(stream.getvalue(), prefix=f"audit-{name}")
-
-
-def _axes(figure: Figure) -> Axes:
-    return figure.add_subplot()
+def _svg(draw: Callable[[Axes], None], name: str, height: float) -> str:
+    with canvas(height=height) as figure:
+        draw(figure.add_subplot())
+        return inline_figure(figure, f"audit-{name}")
 
 
 WIDTH, HEIGHT = 860.0, 230.0

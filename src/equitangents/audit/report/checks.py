@@ -179,12 +179,17 @@ def grown(d: np.ndarray) -> float:
     return float(stdtr(len(d) - 1, -change / spread))
 
 
-def read_baseline(path: Path) -> dict[str, Any]:
-    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one, or lacks the errors of inputs."""
+def read_report(path: Path) -> Any:
+    """What the JSON of an earlier report holds; InvalidArgumentError if it cannot be read."""
     try:
-        found = read_json(path.read_text(encoding="utf-8"))
+        return read_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
+
+
+def read_baseline(path: Path) -> dict[str, Any]:
+    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one, or lacks the errors of inputs."""
+    found = read_report(path)
     if not isinstance(found, dict) or "input_errors" not in found or not found["input_errors"]:
         raise InvalidArgumentError(
             f"baseline is {str(path)!r}, which has no errors of single inputs; write it anew with --json"

@@ -62,6 +62,7 @@ def count(value: int) -> str:
 
 
 Point = tuple[float, float]
+_TICKS = 4
 
 
 def tag(name: str, inner: str = "", **attributes: object) -> str:
@@ -86,16 +87,16 @@ def largest(values: Iterable[float]) -> float:
     return max((v for v in values if math.isfinite(v)), default=1.0)
 
 
-def nice_ticks(limit: float, most: int = 4) -> list[float]:
-    """Round numbers from above 0 to at least `limit`, at most `most` + 1 of them.
+def nice_ticks(limit: float) -> list[float]:
+    """Round numbers from above 0 to at least `limit`, at most 5 of them.
 
     >>> nice_ticks(0.034)
     [0.01, 0.02, 0.03, 0.04]
     """
     if not limit > 0:
         return [1.0]
-    power = 10.0 ** math.floor(math.log10(limit / most))
-    step = next(s * power for s in (1, 2, 2.5, 5, 10) if limit / (s * power) <= most + 1e-9)
+    power = 10.0 ** math.floor(math.log10(limit / _TICKS))
+    step = next(s * power for s in (1, 2, 2.5, 5, 10) if limit / (s * power) <= _TICKS + 1e-9)
     return [round(step * k, 12 - math.floor(math.log10(step))) for k in range(1, math.ceil(limit / step - 1e-9) + 1)]
 
 

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from equitangents.audit.report.sections import Estimate
+from equitangents.audit.report.sections import Estimate, Shown
 
 _ALIKE = 1e-5
 """Members whose part of the violation is this share of the whole differ by rounding alone."""
@@ -184,7 +184,7 @@ class Remedy:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(Shown[Estimate]):
     """The error at one point of training."""
 
     label: str
@@ -197,11 +197,6 @@ class Checkpoint:
     """The error in the headline's unit; a spread is that between this checkpoint's outputs."""
     judged_elements: list[float] = field(default_factory=list)
     """Mean error of each element in the headline's unit."""
-
-    @property
-    def shown(self) -> Estimate:
-        """The error in the headline's unit where there is one."""
-        return self.judged or self.error
 
     @property
     def shown_elements(self) -> list[float]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
+
+from equitangents._types import Element
 
 Verdict = Literal["equivariant", "equivariant within tolerance", "broken", "stochastic", "undecided"]
 Unit = Literal["norm", "spread", "absolute", "classes", "share", "probability"]
@@ -56,6 +58,33 @@ class Spread:
     q75: float
     q95: float
     worst: float
+
+
+E = TypeVar("E", Estimate, Spread)
+
+
+class Shown(Generic[E]):
+    """An error relative to ‖f(x)‖ that may be known in the headline's unit, too: so it is shown."""
+
+    error: E
+    judged: E | None
+
+    @property
+    def shown(self) -> E:
+        """The error in the headline's unit where there is one."""
+        return self.judged or self.error
+
+
+class ShownFloor:
+    """A floor in both units."""
+
+    floor: float
+    judged_floor: float | None
+
+    @property
+    def shown_floor(self) -> float:
+        """The floor in the headline's unit where there is one."""
+        return self.floor if self.judged_floor is None else self.judged_floor
 
 
 @dataclass(frozen=True)
@@ -158,7 +187,7 @@ class Matching:
 
 
 @dataclass(frozen=True)
-class OutputContract:
+class OutputContract(Shown[Estimate]):
     """One array that the model returns, how it should transform, and the error of that array alone."""
 
     name: str
@@ -189,11 +218,6 @@ class OutputContract:
     unit: Unit | None = None
     """What `judged` is relative to: that of the headline, but for class numbers, masks and sets, outputs with an
     output_scale, and outputs without a spread."""
-
-    @property
-    def shown(self) -> Estimate:
-        """The error in the headline's unit where there is one."""
-        return self.judged or self.error
 
 
 @dataclass(frozen=True)
@@ -279,11 +303,11 @@ class RuleResult:
 
 
 @dataclass(frozen=True)
-class ElementResult:
+class ElementResult(Shown[Spread], ShownFloor):
     """Everything about one element of the group."""
 
     label: str
-    parameter: Any
+    parameter: Element
     """Replays the element: a number of the finite group, an angle in degrees, a matrix, a permutation."""
     angle: float | None
     """Degrees, if the element is a turn of the plane; null if not."""
@@ -310,16 +334,6 @@ class ElementResult:
     """The floor in the headline's unit."""
     above: bool | None = None
     """Whether some output fails under it."""
-
-    @property
-    def shown(self) -> Spread:
-        """The error in the headline's unit where there is one: what tables and drawings show."""
-        return self.judged or self.error
-
-    @property
-    def shown_floor(self) -> float:
-        """The floor in the unit of `shown`."""
-        return self.floor if self.judged_floor is None else self.judged_floor
 
 
 @dataclass(frozen=True)
@@ -362,7 +376,7 @@ class RelativeSection:
 
 
 @dataclass(frozen=True)
-class SetResult:
+class SetResult(Shown[Estimate], ShownFloor):
     """The error on one set of inputs, on the data or off it."""
 
     name: str
@@ -376,16 +390,6 @@ class SetResult:
     judged: Estimate | None = None
     """The error in the headline's unit; a spread is that between the inputs of this set."""
     judged_floor: float | None = None
-
-    @property
-    def shown(self) -> Estimate:
-        """The error in the headline's unit where there is one."""
-        return self.judged or self.error
-
-    @property
-    def shown_floor(self) -> float:
-        """The floor in the unit of `shown`."""
-        return self.floor if self.judged_floor is None else self.judged_floor
 
 
 @dataclass(frozen=True)
@@ -405,7 +409,7 @@ class OrbitPoint:
     """One point of an orbit: the input as the model saw it, and what it answered."""
 
     label: str
-    parameter: Any
+    parameter: Element
     angle: float | None
     inputs: dict[str, Any]
     """Arrays by input name, as nested lists; inputs that do not transform and large ones are left out."""
@@ -422,7 +426,7 @@ class Witness:
     index: int
     """Row of the sample."""
     label: str
-    parameter: Any
+    parameter: Element
     error: float
     image_layout: Literal["channels_last", "channels_first"] | None
     """Not null: the first transformed input is an image, its channels where this says."""

@@ -6,7 +6,10 @@ the JSON that shields.io's endpoint badges read.
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import json
+import platform
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,6 +19,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from xml.sax.saxutils import escape, quoteattr
 
 from equitangents._types import FileName
+from equitangents._version import __version__
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings, plain
 from equitangents.audit.report.words import listed, number
@@ -149,6 +153,15 @@ class WrittenReport(ABC):
 
     def __repr__(self) -> str:
         return f"<audit: {self.sentence}>"
+
+
+def versions(*libraries: str) -> dict[str, str]:
+    """Versions of what took part; libraries that are not installed as packages are left out."""
+    found = {"equitangents": __version__, "python": platform.python_version()}
+    for library in libraries:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[library] = importlib.metadata.version(library)
+    return found
 
 
 def also_written(path: FileName | None, text: str) -> str:

@@ -20,8 +20,8 @@ from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifie
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import canvas, inline_figure
-from equitangents.report.page import Document
 from equitangents.report.palette import BLUE, FRAME
+from equitangents.report.render import Document
 from equitangents.statistics.student import binomial_ends
 
 SHOWN = 12  # images or rows of a section

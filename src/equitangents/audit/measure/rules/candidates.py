@@ -21,7 +21,7 @@ from equitangents.actions.kinds import KINDS, Kinds
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.irreps import Block
 from equitangents.audit.contract.labels import after, along_words, cycles, labels_action, products
-from equitangents.audit.contract.leaf_actions import LeafAction, to_last
+from equitangents.audit.contract.leaf_actions import LeafAction, Place, to_last
 from equitangents.audit.contract.named import leaf_of_kind
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.rules.matrices import (
@@ -32,10 +32,10 @@ from equitangents.audit.measure.rules.matrices import (
     representation,
     snapped,
 )
-from equitangents.audit.measure.spread import RunningSpread
 from equitangents.errors import EquitangentsError
 from equitangents.groups import Group
 from equitangents.metrics.measure import norms
+from equitangents.metrics.on_orbits import RunningSpread
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +238,7 @@ def _kinds(contract: Contract, pairs: Pairs) -> Iterator[tuple[str, LeafAction]]
         for name, kind in KINDS[known.space].items():
             if kind.action is not None and kind.sought:
                 try:
-                    action = leaf_of_kind(known, name, pairs.y.shape, layout)
+                    action = leaf_of_kind(Place(known.group, known, pairs.y.shape, layout), name)
                     assert action is not None
                     action.check("f(x)", pairs.y)
                 except EquitangentsError:

@@ -172,7 +172,7 @@ def _position(g: Element, elements: list[Any]) -> int | None:
     return next((k for k, h in enumerate(elements) if np.array_equal(g, h)), None)
 
 
-def _asks(part: Any) -> bool:
+def _asks(part: AnyAction) -> bool:
     """Whether an output action is "find"."""
     return _asks(part.value) if isinstance(part, Batch) else isinstance(part, str) and part == FIND
 

@@ -53,7 +53,7 @@ def halves(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
 
 
-def search(contract: Contract, pairs: Pairs, name: str, outputs: int, resampler: Resampler | None, seed: int) -> Found:
+def search(contract: Contract, pairs: Pairs, name: str, outputs: int, resampler: Resampler, seed: int) -> Found:
     """The rule of one of several outputs; `resampler` gives intervals over the inputs that test."""
     fit, test = halves(len(pairs.y), seed)
     finite = isinstance(contract.group, Group)
@@ -65,7 +65,7 @@ def search(contract: Contract, pairs: Pairs, name: str, outputs: int, resampler:
     tests = max(len(tried), 1) * (len(held.z) if finite else 1) * outputs
     tested = [_tested(c, held, divisors, still, tests, finite) for c in tried]
     chosen = _chosen([t for t in tested if t.holds])
-    mean = lambda table: None if resampler is None else resampler.mean(table.mean(axis=0))
+    mean = lambda table: resampler.mean(table.mean(axis=0))
     best = min(tested, key=lambda t: float(t.errors.mean()), default=None)
     shown = chosen or best
     of_classes = chosen is not None and chosen.candidate.kind == "permutation" and held.y.ndim == 2
@@ -112,12 +112,12 @@ def _tested(candidate: Candidate, held: Pairs, divisors: Any, still: np.ndarray,
     return Tested(candidate, errors, bool(np.all([below_zero(row, tests) for row in rows])))
 
 
-def below_zero(values: Float[np.ndarray, " n"], tests: int, confidence: float = _CONFIDENCE) -> bool:
+def below_zero(values: Float[np.ndarray, " n"], tests: int) -> bool:
     """Whether the mean of these values is below 0, by a t-test that one of so many tests may fail."""
     n = len(values)
     if n < LEAST // 2 or not np.isfinite(values).all():
         return False
-    width = float(stdtrit(n - 1, 1 - (1 - confidence) / tests)) * float(values.std(ddof=1)) / np.sqrt(n)
+    width = float(stdtrit(n - 1, 1 - (1 - _CONFIDENCE) / tests)) * float(values.std(ddof=1)) / np.sqrt(n)
     return bool(values.mean() + width < 0)
 
 
