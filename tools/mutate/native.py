@@ -15,6 +15,7 @@ from pathlib import Path
 from tools.mutate.faults import Fault, FaultError
 
 VARIABLE = "EQUITANGENTS_FAULT"
+_CODES = Path("src/equitangents/kernels/engines/codes.py")  # numbers of which CMake makes a header
 _HEADER = f"""#pragma once
 #include <cstdlib>
 inline const int eqt_fault = [] {{
@@ -27,7 +28,9 @@ inline const int eqt_fault = [] {{
 def build(root: Path, faults: Sequence[Fault], into: Path) -> Path:
     """The library that holds `faults`, numbered from 1; raises FaultError with the compiler's words."""
     sources = into / "native"
-    shutil.copytree(root / "native", sources)
+    shutil.copytree(root / "native", sources, ignore=shutil.ignore_patterns("CMakeCache.txt", "CMakeFiles"))
+    (into / _CODES).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(root / _CODES, into / _CODES)
     header = into / "fault.hpp"
     header.write_text(_HEADER)
     for number, fault in enumerate(faults, start=1):

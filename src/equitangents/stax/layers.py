@@ -252,10 +252,10 @@ def LeakyRelu(alpha: float, do_stabilize: bool = False) -> StaxLayer:
 
 
 def ABRelu(a: float, b: float, do_stabilize: bool = False) -> StaxLayer:
-    """a·min(x, 0) + b·max(x, 0): `nn.LeakyRelu` times b, of -x where b is 0."""
-    if b:
+    """a·min(x, 0) + b·max(x, 0): `nn.LeakyRelu` times b, of -x where b is 0 or so small that a/b might overflow."""
+    if abs(b) > 1e-6 * abs(a):
         return triple("ABRelu", *_times(1.0, nn.LeakyRelu(a / b), b))
-    return triple("ABRelu", nn.Scale(-1.0), nn.Relu(), nn.Scale(-a))
+    return triple("ABRelu", nn.Scale(-1.0), nn.LeakyRelu(b / a) if b else nn.Relu(), nn.Scale(-a))
 
 
 def Abs(do_stabilize: bool = False) -> StaxLayer:
