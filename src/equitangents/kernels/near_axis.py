@@ -33,6 +33,7 @@ _PAIRS = 1 << 20  # products of entries at a time
 _ROUGH = 1e-5  # of squared distances and cosines in single precision
 _FEW = 24  # random combinations of entries, by which pairs are sought
 _STRETCH = 4.9  # how much longer squared distances may be of these: more for one pair in 1e13
+_SMALL = 1 << 16  # products of entries of so few inputs that one look at all their cosines is the cheapest
 _RANGE = 1e-60, 1e60  # of mean squares: beyond, their products leave the range of doubles
 
 
@@ -152,6 +153,8 @@ def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Itera
     """
     x1 = x1.reshape((len(x1), -1))
     x2 = x1 if (alone := x2 is None) else x2.reshape((len(x2), -1))
+    if len(x1) * len(x2) * x1.shape[1] <= _SMALL and _all_are_wide(x1, x2, alone):
+        return
     norms1 = _norms(x1)
     norms2 = norms1 if alone else _norms(x2)
     if not norms1.any() or not norms2.any():
@@ -178,6 +181,20 @@ def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Itera
             a, b = i[part : part + products], j[part : part + products]
             near = _is_near(x1[a], norms1[a], x2[b], norms2[b], x1.dtype, parallel)
             yield a[near], b[near]
+
+
+def _all_are_wide(x1: np.ndarray, x2: np.ndarray, alone: bool) -> bool:
+    """Whether no pair of inputs may be in doubt, as the extremes of norms and cosines say; of x1 with itself i ≠ j."""
+    f = x1.astype(np.float64)
+    g = f if alone else x2.astype(np.float64)
+    q1 = np.einsum("nc,nc->n", f, f)
+    q2 = q1 if alone else np.einsum("nc,nc->n", g, g)
+    least, most = min(q1.min(), q2.min()), max(q1.max(), q2.max())
+    if not (_RANGE[0] < least and most < _RANGE[1]):
+        return False
+    cosine = 1 - float(_angle((least / most) ** 0.5, -1, x1.dtype)) ** 2 / 2 - _ROUGH
+    wide = (f @ g.T) ** 2 <= np.multiply.outer(q1, max(cosine, 0) ** 2 * q2)
+    return bool(np.count_nonzero(wide) == wide.size - (len(f) if alone else 0))  # each is parallel to itself
 
 
 def _least_cosines(lengths: np.ndarray, bound: float) -> np.ndarray:
