@@ -10,6 +10,7 @@ the distance of f and -g. Positions that are parallel in inputs that are not kee
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -187,14 +188,19 @@ def _all_are_wide(x1: np.ndarray, x2: np.ndarray, alone: bool) -> bool:
     """Whether no pair of inputs may be in doubt, as the extremes of norms and cosines say; of x1 with itself i ≠ j."""
     f = x1.astype(np.float64)
     g = f if alone else x2.astype(np.float64)
-    q1 = np.einsum("nc,nc->n", f, f)
+    products = f @ g.T
+    q1 = products.diagonal() if alone else np.einsum("nc,nc->n", f, f)
     q2 = q1 if alone else np.einsum("nc,nc->n", g, g)
-    least, most = min(q1.min(), q2.min()), max(q1.max(), q2.max())
+    least, most = q1.min(), q1.max()
+    if not alone:
+        least, most = min(least, q2.min()), max(most, q2.max())
     if not (_RANGE[0] < least and most < _RANGE[1]):
         return False
-    cosine = 1 - float(_angle((least / most) ** 0.5, -1, x1.dtype)) ** 2 / 2 - _ROUGH
-    wide = (f @ g.T) ** 2 <= np.multiply.outer(q1, max(cosine, 0) ** 2 * q2)
-    return bool(np.count_nonzero(wide) == wide.size - (len(f) if alone else 0))  # each is parallel to itself
+    ratio = math.sqrt(least / most)
+    cosine = 1 - (_rounding(x1.dtype) * (ratio + 1 / ratio + 2)) ** 2 / 2 - _ROUGH
+    bounds = q1[:, None] * (max(cosine, 0) ** 2 * q2)
+    beyond = np.count_nonzero(products * products > bounds)
+    return beyond == (len(f) if alone else 0)  # each is parallel to itself
 
 
 def _least_cosines(lengths: np.ndarray, bound: float) -> np.ndarray:
@@ -256,5 +262,9 @@ def _combinations(entries: int, dtype: str) -> np.ndarray:
 
 def _angle(ratio: Any, sign: Any, dtype: DType) -> Any:
     """Below which angle rounding matters, of vectors of this ratio of norms, parallel (`sign` 1) or opposite (-1)."""
-    size = ratio + 1 / ratio - 2 * sign  # D/√(q1 q2)
-    return _ERRORS * float(np.finfo(dtype).eps) / TARGET[np.dtype(dtype).name] * size / 4
+    return _rounding(dtype) * (ratio + 1 / ratio - 2 * sign)  # times D/√(q1 q2)
+
+
+@lru_cache(maxsize=4)
+def _rounding(dtype: DType) -> float:
+    return _ERRORS * float(np.finfo(dtype).eps) / TARGET[np.dtype(dtype).name] / 4

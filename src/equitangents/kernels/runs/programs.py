@@ -6,7 +6,7 @@ Pairs of inputs of very different norm go where they keep their digits (`by_scal
 from __future__ import annotations
 
 import logging
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -66,7 +66,7 @@ def compute(
             notes = (*notes, *told)
             if part is not None:
                 nngp, ntk = layout.public(nngp), layout.public(ntk)
-            elif (doubt := _doubt(chosen, program, arrays[0])) is not None:
+            elif (doubt := _doubt(chosen, program, x1.shape[-1], dtype)) is not None:
                 nngp, ntk, mended = near_axis.mend(doubt, partial(_of_pairs, program, *arrays), *arrays, nngp, ntk)
                 if mended:
                     how = "by the reference engine" if doubt.steps is None else "in numbers of 106 bits"
@@ -136,11 +136,12 @@ def check_memory(program: Program, engine: Engine, x1: Any, x2: Any, part: Part 
     return check_field(part, n1, n2, dtype, working, any(isinstance(x, jax.Array) for x in (x1, x2)))
 
 
-def _doubt(engine: Engine, program: Program, x: np.ndarray) -> near_axis.Doubt | None:
+@lru_cache(maxsize=256)
+def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> near_axis.Doubt | None:
     """Of which pairs small angles may be lost: a kink reads them without units, and no higher precision is at work."""
     doubt = near_axis.doubt_of(program, engine.leaves_units)
-    higher = doubt is not None and engine.computed_in(program, x.shape[-1], x.dtype.name) != x.dtype.name
-    return None if higher else doubt
+    name = np.dtype(dtype).name
+    return None if doubt is None or engine.computed_in(program, channels, name) != name else doubt
 
 
 def _of_pairs(
