@@ -367,7 +367,10 @@ def test_commands_from_end_to_end(s3, tmp_path):
     ):
         done = run(*words)
         assert done.returncode == 0, done.stderr
-    assert place.ObjectPath("s3://bucket", "p.npy").read_bytes() == (tmp_path / "p.npy").read_bytes()
+    with (tmp_path / "p.npy").open("rb") as local:
+        np.load(local)
+        end = local.tell()  # behind it a file says what it is, an object by an attribute
+    assert place.ObjectPath("s3://bucket", "p.npy").read_bytes() == (tmp_path / "p.npy").read_bytes()[:end]
     for words in (["fit", *store, "--out", "s3://bucket/model"], ["gram", *store, "--out", "ftp://b/k"]):
         refused = run(*words)
         assert refused.returncode == 2
