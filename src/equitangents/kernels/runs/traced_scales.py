@@ -13,14 +13,15 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
+from equitangents.kernels.runs.results import Values
 from equitangents.kernels.scales import BITS, Law
 
 _STEP = 2 * BITS  # inputs are scaled by powers of 2 to the power of this
 
-Run = Callable[[ArrayLike, ArrayLike | None], tuple[jax.Array, jax.Array]]
+Run = Callable[[ArrayLike, ArrayLike | None], Values]
 
 
-def all_pairs(law: Law, near: Run, far: Run, x1: ArrayLike, x2: ArrayLike | None) -> tuple[jax.Array, jax.Array]:
+def all_pairs(law: Law, near: Run, far: Run, x1: ArrayLike, x2: ArrayLike | None) -> Values:
     """(NNGP, NTK) between x1 and x2 (None: x1 with itself) by `near`, and by `far` where norms differ much.
 
     Both give arrays (N1, N2, ...).
@@ -91,14 +92,14 @@ def _scaled(
     norms2: jax.Array,
     zero1: jax.Array,
     zero2: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
+) -> Values:
     """Powers of two are taken out: of all inputs alike where norms differ little.
 
     Else of each input to a step of a ladder, and to one of a ladder half a step further: two inputs of nearly equal
     norm are on the same step of one of them.
     """
 
-    def run(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def run(first: jax.Array, second: jax.Array) -> Values:
         b = None if x2 is None else _times(x2, -second)
         values = near(_times(x1, -first), b)
         exponents = first[:, None] + second
@@ -120,7 +121,7 @@ def _scaled(
     # The run that every call needs stays outside the choice, so that it is compiled once.
     first = run(*(jnp.where(alike, common, rung) for rung in rungs(0)))
 
-    def ladders(values: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def ladders(values: Values) -> Values:
         a, b = rungs(_STEP // 2)
         same = _spread((a[:, None] == b) & ~alike, values[0])
         nngp, ntk = (jnp.where(same, new, old) for new, old in zip(run(a, b), values, strict=True))
@@ -139,7 +140,7 @@ def _selected(
     norms2: jax.Array,
     zero1: jax.Array,
     zero2: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
+) -> Values:
     """The covariance is carried where norms differ much, those of what the first nonlinearity reads."""
 
     def keys(norms: jax.Array, zero: jax.Array) -> jax.Array:
@@ -154,7 +155,7 @@ def _selected(
     nngp, ntk = near(x1, x2)
     values = nngp, ntk
 
-    def resolved(values: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def resolved(values: Values) -> Values:
         chosen = _spread(different, values[0])
         nngp, ntk = (jnp.where(chosen, new, old) for new, old in zip(far(x1, x2), values, strict=True))
         return nngp, ntk
