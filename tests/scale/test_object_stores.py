@@ -360,7 +360,7 @@ def test_commands_from_end_to_end(s3, tmp_path):
     store = ["--data", "d.npz", "--depth", "1"]
     for words in (
         ["gram", *store, "--out", "s3://bucket/k", "--workers", "2"],
-        ["fit", *store, "--store", "s3://bucket/k", "--ridge", "1e-3", "--out", "model"],
+        ["fit", *store, "--store", "s3://bucket/k", "--no-standardise", "--ridge", "1e-3", "--out", "model"],
         ["predict", "model", "--data", "d.npz", "--out", "s3://bucket/p.npy"],
         ["predict", "model", "--data", "d.npz", "--out", "s3://bucket/p.npy"],
         ["predict", "model", "--data", "d.npz", "--out", "p.npy"],
