@@ -7,7 +7,7 @@ channels share. What it does to kernels follows: K'(o, o') = Σ_s (R_s K R_sᵀ)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from equitangents import precision
+from equitangents._types import Params
 from equitangents.errors import NetworkError
 
 _PROBED = 64 << 20  # numbers of a probe's output held at once
@@ -91,7 +92,7 @@ class Blocks:
     def features(self, x: np.ndarray) -> np.ndarray:
         """What goes into the first block, (N, P, C), in float64."""
         with precision.scope(np.float64):
-            y: Any = jnp.asarray(x, np.float64)
+            y: jax.Array = jnp.asarray(x, np.float64)
             for layer, signal in zip(self.given, self.given_signals, strict=True):
                 y = layer.apply((), y, signal)
             return np.asarray(y).reshape((len(y), -1, y.shape[-1]))
@@ -168,7 +169,7 @@ def linear_block(layers: Sequence[Any], signals: Sequence[Any]) -> LinearBlock:
         one.append(replace(layer.signal(one[-1]), gaussian=signal.gaussian, given=signal.given))
     with precision.scope(np.float64):
 
-        def run(params: Any, x: Any) -> Any:
+        def run(params: Params, x: jax.Array) -> jax.Array:
             for i, (step, into) in enumerate(zip(kept, one, strict=False)):
                 x = step.apply(params if i == chosen else (), x, into)
             return x.reshape((len(x), -1))
@@ -184,7 +185,9 @@ def linear_block(layers: Sequence[Any], signals: Sequence[Any]) -> LinearBlock:
     return LinearBlock(np.ascontiguousarray(slots[slots.any((1, 2))]), bias, signals[0].channels)
 
 
-def _slots_and_bias(layer: Any, signal: Any, run: Any, unit: Any) -> tuple[np.ndarray, np.ndarray]:
+def _slots_and_bias(
+    layer: Any, signal: Any, run: Callable[[Params, jax.Array], jax.Array], unit: jax.Array
+) -> tuple[np.ndarray, np.ndarray]:
     """R of each weight, (slots, P_in, P_out), and the bias's kernel, (P_out, P_out)."""
     shapes = jax.eval_shape(lambda key: layer.init(key, signal, jnp.dtype("float64")), jax.random.key(0))
     zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
@@ -195,7 +198,7 @@ def _slots_and_bias(layer: Any, signal: Any, run: Any, unit: Any) -> tuple[np.nd
     return slots, raised.T @ raised
 
 
-def _responses(output: Any, like: Any) -> np.ndarray:
+def _responses(output: Callable[[jax.Array], jax.Array], like: jax.Array) -> np.ndarray:
     """The output for each weight set to one and all others to zero, (weights, *output)."""
     run = jax.jit(jax.vmap(lambda w: output(w.reshape(like.shape))))
     size = jax.eval_shape(run, jax.ShapeDtypeStruct((1, like.size), like.dtype)).size

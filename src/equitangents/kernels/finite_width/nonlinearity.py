@@ -19,6 +19,7 @@ import numpy as np
 from equitangents import precision
 from equitangents.errors import NetworkError
 from equitangents.kernels import duals
+from equitangents.kernels.program import DualActivation
 
 _PARALLEL = 1e-8  # of sin²: below, u and v are taken as multiples of one another
 
@@ -84,7 +85,7 @@ class Law:
         return f_by, square(f_by_by), g_by, square(g_by_by)
 
 
-def _entry_by_entry(run: Callable[..., Sequence[Any]], *arrays: np.ndarray) -> list[np.ndarray]:
+def _entry_by_entry(run: Callable[..., Sequence[jax.Array]], *arrays: np.ndarray) -> list[np.ndarray]:
     """Results of a compiled function of entries, in float64. Padded to a power of 8 or, above 4,096, of 2, since a
     program for a new size takes longer to compile than it runs."""
     size = arrays[0].size
@@ -96,15 +97,15 @@ def _entry_by_entry(run: Callable[..., Sequence[Any]], *arrays: np.ndarray) -> l
 
 
 @lru_cache
-def _covariance(dual: Any) -> Callable[..., Sequence[Any]]:
+def _covariance(dual: DualActivation) -> Callable[..., Sequence[jax.Array]]:
     return jax.jit(dual.covariance)
 
 
-def _erf(k: Any, q1: Any, q2: Any) -> Any:
+def _erf(k: jax.Array, q1: jax.Array, q2: jax.Array) -> jax.Array:
     return (2 / math.pi) * jnp.arcsin(2 * k / jnp.sqrt((1 + 2 * q1) * (1 + 2 * q2)))
 
 
-def _gelu(k: Any, q1: Any, q2: Any) -> Any:
+def _gelu(k: jax.Array, q1: jax.Array, q2: jax.Array) -> jax.Array:
     """E[u Φ(u) v Φ(v)] by Stein's identity, in one form that is smooth everywhere."""
     product = (1 + q1) * (1 + q2)
     both = 1 / 4 + jnp.arcsin(k / jnp.sqrt(product)) / (2 * math.pi)  # E[Φ(u) Φ(v)]
@@ -112,24 +113,29 @@ def _gelu(k: Any, q1: Any, q2: Any) -> Any:
     return k * both + density * (q1 * q2 - k * k + k * k / (1 + q1) + k * k / (1 + q2))
 
 
-def _sine(k: Any, q1: Any, q2: Any) -> Any:
+def _sine(k: jax.Array, q1: jax.Array, q2: jax.Array) -> jax.Array:
     return (jnp.exp(k - (q1 + q2) / 2) - jnp.exp(-k - (q1 + q2) / 2)) / 2
 
 
-def _cosine(k: Any, q1: Any, q2: Any) -> Any:
+def _cosine(k: jax.Array, q1: jax.Array, q2: jax.Array) -> jax.Array:
     return (jnp.exp(k - (q1 + q2) / 2) + jnp.exp(-k - (q1 + q2) / 2)) / 2
 
 
 # The forms of `kernels.duals` are split where digits would cancel, and their derivatives are not those of the whole.
-_SMOOTH: dict[type, Callable[..., Any]] = {duals.Erf: _erf, duals.Gelu: _gelu, duals.Sin: _sine, duals.Cos: _cosine}
+_SMOOTH: dict[type, Callable[..., jax.Array]] = {
+    duals.Erf: _erf,
+    duals.Gelu: _gelu,
+    duals.Sin: _sine,
+    duals.Cos: _cosine,
+}
 
 
 @lru_cache
-def _closed_jet(form: Callable[..., Any]) -> Any:
+def _closed_jet(form: Callable[..., jax.Array]) -> Callable[..., list[jax.Array]]:
     """Gradients and Hessians of F and of G = F_k at one pair, over many pairs."""
     tangent = jax.grad(form)
 
-    def one(k: Any, q1: Any, q2: Any) -> Any:
+    def one(k: jax.Array, q1: jax.Array, q2: jax.Array) -> list[jax.Array]:
         each = (form, tangent)
         by = [jax.grad(function, (0, 1, 2))(k, q1, q2) for function in each]
         return jax.tree.leaves((by, [jax.hessian(function, (0, 1, 2))(k, q1, q2) for function in each]))
@@ -137,7 +143,7 @@ def _closed_jet(form: Callable[..., Any]) -> Any:
     return jax.jit(jax.vmap(one))
 
 
-def gaussian_pairs(k: Any, q1: Any, q2: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def gaussian_pairs(k: np.ndarray, q1: np.ndarray, q2: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """u = √q1 x, (n, nodes), and v = (k/√q1) x + √(q2 - k²/q1) y, (n, nodes, nodes)."""
     root = np.sqrt(q1)
     along = np.divide(k, root, out=np.zeros_like(k), where=root > 0)
@@ -153,7 +159,7 @@ def hermite_nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @lru_cache
-def _derivatives(layer: Any, order: int) -> Any:
+def _derivatives(layer: Any, order: int) -> Callable[[jax.Array], list[jax.Array]]:
     function = lambda z: layer.function(z)
     for _ in range(order):
         function = jax.grad(function)

@@ -33,11 +33,12 @@ from equitangents.kernels.duals import (
     Sin,
     Wave,
 )
+from equitangents.kernels.program import DualActivation
 
-Function = Callable[[Any, Any], Any]  # (values, their variance) to values
+Function = Callable[[jax.Array, jax.Array], jax.Array]  # (values, their variance) to values
 
 
-def _deviation(q: Any) -> Any:
+def _deviation(q: jax.Array) -> jax.Array:
     return jnp.sqrt(jnp.where(q > 0, q, 1))
 
 
@@ -46,7 +47,7 @@ def _polynomial(dual: Polynomial) -> Function:
 
 
 def _normalised_exponential(dual: NormalisedExponential) -> Function:
-    def value(u: Any, q: Any) -> Any:
+    def value(u: jax.Array, q: jax.Array) -> jax.Array:
         s = _deviation(q)
         return jnp.where(q > 0, s * jnp.exp(math.sqrt(dual.gamma) * u / s - dual.gamma), 0)
 
@@ -80,7 +81,7 @@ _MADE: dict[type, Callable[[Any], Function]] = {
 }
 
 
-def function_of(dual: Any) -> Function:
+def function_of(dual: DualActivation) -> Function:
     """φ as a function of values and their variance, entry by entry; NetworkError where only its moments are known."""
     make = _MADE.get(type(dual))
     if make is None:
@@ -91,7 +92,7 @@ def function_of(dual: Any) -> Function:
     return make(dual)
 
 
-def value_and_slope(dual: Any, u: Any, q: Any) -> tuple[Any, Any]:
+def value_and_slope(dual: DualActivation, u: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
     """φ and φ' of every entry."""
     function = function_of(dual)
     return jax.jvp(lambda v: function(v, q), (u,), (jnp.ones_like(u),))

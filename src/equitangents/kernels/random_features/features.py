@@ -20,7 +20,7 @@ from equitangents.kernels.random_features.draws import draws
 from equitangents.kernels.random_features.forward import run, start
 from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels
 from equitangents.memory import check_fits
-from equitangents.structured import is_structured
+from equitangents.structured import Inputs, is_structured
 from equitangents.validation import check_array, check_whole
 
 Kind = Literal["ntk", "nngp"]
@@ -93,7 +93,7 @@ class RandomFeatures:
         nngp, ntk = ((f * f).sum(axis=1) for f in self._both(x))
         return self._found(x, nngp, ntk)
 
-    def _found(self, x: Any, nngp: Any, ntk: Any) -> Any:
+    def _found(self, x: ArrayLike, nngp: ArrayLike, ntk: ArrayLike) -> Any:
         kernels = Kernels(nngp, ntk, engine="random-features", form="features", notes=(self._note,))
         reason = self._no_ntk(x)
         return kernels if reason is None else NngpKernels.of(kernels, reason)
@@ -105,11 +105,11 @@ class RandomFeatures:
     def _base(self) -> Any:
         return self.net.base if isinstance(self.net, OrbitAverage) else self.net
 
-    def _no_ntk(self, x: Any) -> str | None:
+    def _no_ntk(self, x: ArrayLike) -> str | None:
         _, program = _lowered(self._base(), x)
         return next((found for op in flat(program.ops) if (found := _without_slope(op)) is not None), None)
 
-    def _both(self, x: Any) -> tuple[Any, Any]:
+    def _both(self, x: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Features of K and of Θ, both (N, features)."""
         x = _checked(x)
         if not isinstance(self.net, OrbitAverage):
@@ -122,7 +122,7 @@ class RandomFeatures:
                 nngp, ntk = nngp + other[0], ntk + other[1]
         return nngp / action.group.order, ntk / action.group.order
 
-    def _of_network(self, net: Any, x: Any) -> tuple[Any, Any]:
+    def _of_network(self, net: Any, x: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         given, program = _lowered(net, x)
         dtype = precision.working_dtype(x)
         channels = given.shape[-1]
@@ -182,19 +182,19 @@ def random_features(net: KernelFunction, features: int = 8192, seed: int = 0) ->
     return RandomFeatures(net, int(features), int(seed))
 
 
-def _product(a: Any, b: Any) -> Any:
+def _product(a: ArrayLike, b: ArrayLike) -> ArrayLike:
     if isinstance(a, np.ndarray):
         return a @ b.T
     return jnp.matmul(a, b.T, precision="highest")
 
 
-def _checked(x: Any) -> Any:
+def _checked(x: Inputs) -> ArrayLike:
     if is_structured(x):
         raise NetworkError("random features do not take masks or graphs; use the network's own kernel")
     return check_array("x", x, min_rank=2)
 
 
-def _lowered(net: Any, x: Any) -> tuple[Any, Program]:
+def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
     """(x after the layers without weights, the program of the rest)."""
     given, program = net.lowered(_checked(x))
     if not isinstance(program, Program):
@@ -207,7 +207,7 @@ def _lowered(net: Any, x: Any) -> tuple[Any, Program]:
 
 
 @lru_cache(maxsize=4)
-def _draws(program: Program, channels: int, width: int, seed: int) -> Any:
+def _draws(program: Program, channels: int, width: int, seed: int) -> tuple[np.ndarray, list[Any]]:
     return draws(program, channels, width, seed)
 
 
@@ -226,8 +226,11 @@ def _turns(program: Program) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _features(program: Program, count: int, x: Any, turns: Any, embedding: Any, drawn: Any) -> tuple[Any, Any]:
-    nngp, ntk = 0.0, 0.0
+def _features(
+    program: Program, count: int, x: jax.Array, turns: jax.Array, embedding: jax.Array, drawn: list[Any]
+) -> tuple[Any, Any]:
+    nngp: jax.Array | float = 0.0
+    ntk: jax.Array | float = 0.0
     for positions in turns:
         field = run(program.ops, start(x if len(turns) == 1 else x[:, positions], embedding), drawn)
         nngp, ntk = nngp + field.f[:, 0, :count], ntk + field.t[:, 0, :count]

@@ -16,14 +16,17 @@ operations an entry where a dense matrix takes 2ab. Sources: Le, Sarlos & Smola 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.fft
 from jax import lax
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.engines.reference.execute import deviation
 from equitangents.kernels.engines.reference.windows import pad_grid
 from equitangents.kernels.program import (
@@ -56,7 +59,7 @@ def cosines(size: int) -> np.ndarray:
     return np.asarray(scipy.fft.dct(np.eye(size), axis=0, norm="ortho"))
 
 
-def mix(x: Any, signs: Any) -> Any:
+def mix(x: jax.Array, signs: ArrayLike) -> jax.Array:
     """(A ⊗ B) D x along the last axis."""
     a, b = factors(x.shape[-1])
     y = (x * signs.astype(x.dtype)).reshape((-1, a, b))
@@ -66,7 +69,7 @@ def mix(x: Any, signs: Any) -> Any:
     return y.reshape(x.shape)
 
 
-def box_sum(x: Any, op: Box, signs: Any = None) -> Any:
+def box_sum(x: jax.Array, op: Box, signs: Sequence[ArrayLike] | None = None) -> jax.Array:
     """Σ_u d_u x(s·p + u) / √|S| of x (B, P, m), with signs d_u a channel; without signs the mean over the window."""
     batch, width = x.shape[0], x.shape[-1]
     y: Any = pad_grid(x.reshape((batch, *op.in_shape, width)), op, tuple((i + 1,) for i in range(len(op.in_shape))))
@@ -79,12 +82,12 @@ def box_sum(x: Any, op: Box, signs: Any = None) -> Any:
     return y.reshape((batch, -1, width))
 
 
-def table_sum(x: Any, op: Table, signs: Any) -> Any:
+def table_sum(x: jax.Array, op: Table, signs: ArrayLike) -> jax.Array:
     """Σ_s √weights[s] d_s x(index[:, s])."""
     roots = jnp.asarray(np.sqrt(op.weights.array), x.dtype)
     index = jnp.asarray(op.index.array.T)
 
-    def add(total: Any, part: Any) -> tuple[Any, None]:
+    def add(total: jax.Array, part: tuple[jax.Array, jax.Array, ArrayLike]) -> tuple[jax.Array, None]:
         rows, root, d = part
         return total + root * d.astype(x.dtype) * x[:, rows], None
 
@@ -92,7 +95,7 @@ def table_sum(x: Any, op: Table, signs: Any) -> Any:
     return lax.scan(add, first, (index, roots, signs))[0]
 
 
-def table_mean(q: Any, op: Table) -> Any:
+def table_mean(q: jax.Array, op: Table) -> jax.Array:
     """Σ_s weights[s] q(index[:, s]) of numbers (B, P)."""
     weights = jnp.asarray(op.weights.array, q.dtype)
     add = lambda total, part: (total + part[1] * q[:, part[0]], None)
@@ -100,7 +103,7 @@ def table_mean(q: Any, op: Table) -> Any:
     return lax.scan(add, first, (jnp.asarray(op.index.array.T), weights))[0]
 
 
-def block_means(x: Any, labels: np.ndarray, blocks: int) -> Any:
+def block_means(x: jax.Array, labels: np.ndarray, blocks: int) -> jax.Array:
     """Means over the positions of each block, of x (B, P, m); those with label -1 are dropped."""
     kept = np.flatnonzero(labels >= 0)
     order = kept[np.argsort(labels[kept], kind="stable")]
@@ -115,14 +118,14 @@ def block_means(x: Any, labels: np.ndarray, blocks: int) -> Any:
 class Field(NamedTuple):
     """Features f and t, (B, P, m), and the exact K(p, p), Θ(p, p) and E f(p), each (B, P)."""
 
-    f: Any
-    t: Any
-    q: Any
-    theta: Any
-    mean: Any
+    f: jax.Array
+    t: jax.Array
+    q: jax.Array
+    theta: jax.Array
+    mean: jax.Array
 
 
-def start(x: Any, embedding: Any) -> Field:
+def start(x: jax.Array, embedding: ArrayLike) -> Field:
     """The field of inputs x (B, P, C)."""
     f = jnp.matmul(x, embedding.astype(x.dtype), precision="highest")
     q = jnp.mean(x * x, axis=-1)
@@ -136,7 +139,7 @@ def run(ops: tuple[Op, ...], field: Field, drawn: list[Any]) -> Field:
     return field
 
 
-def _affine(op: Any, x: Field, own: Any) -> Field:
+def _affine(op: Affine, x: Field, own: dict[str, ArrayLike]) -> Field:
     """K ← W²K + b², Θ ← K + W²Θ, or in another parametrisation w K + b + W²Θ with the old K."""
     dtype = x.f.dtype
     gain, bias = op.W_var**0.5, op.b_var**0.5
@@ -157,56 +160,56 @@ def _affine(op: Any, x: Field, own: Any) -> Field:
     return Field(f, _scaled(t, theta), q, theta, jnp.zeros_like(q))
 
 
-def _scaled(f: Any, q: Any) -> Any:
+def _scaled(f: jax.Array, q: jax.Array) -> jax.Array:
     """Features with the mean square that is known."""
     found = jnp.mean(f * f, axis=-1)
     factor = jnp.sqrt(jnp.where(found > 0, q, 0) / jnp.where(found > 0, found, 1))
     return f * factor[..., None]
 
 
-def _dual(op: Dual, x: Field, own: Any) -> Field:
+def _dual(op: Dual, x: Field, own: None) -> Field:
     value, slope = value_and_slope(op.activation, x.f, x.q[..., None])
     q, mean = op.activation.moments(x.q)
     steep = op.activation.pair(jnp.zeros_like(x.q), x.q, x.q)[1]
     return Field(value, x.t * slope, q, x.theta * steep, mean + jnp.zeros_like(q))
 
 
-def _box(op: Box, x: Field, own: Any) -> Field:
+def _box(op: Box, x: Field, own: list[tuple[ArrayLike, ArrayLike]]) -> Field:
     f, t = (box_sum(v, op, [pair[i] for pair in own]) for i, v in enumerate((x.f, x.t)))
     q, theta = (box_sum(v[..., None], op)[..., 0] for v in (x.q, x.theta))
     return Field(f, t, q, theta, jnp.zeros_like(q))
 
 
-def _table(op: Table, x: Field, own: Any) -> Field:
+def _table(op: Table, x: Field, own: list[ArrayLike]) -> Field:
     f, t = (table_sum(v, op, signs) for v, signs in zip((x.f, x.t), own, strict=True))
     q, theta = table_mean(x.q, op), table_mean(x.theta, op)
     return Field(f, t, q, theta, jnp.zeros_like(q))
 
 
-def _measured(f: Any, t: Any, mean: Any) -> Field:
+def _measured(f: jax.Array, t: jax.Array, mean: jax.Array) -> Field:
     """Behind a pool no diagonal is known: it is that of the features."""
     return Field(f, t, jnp.mean(f * f, axis=-1), jnp.mean(t * t, axis=-1), mean)
 
 
-def _pool(op: Pool, x: Field, own: Any) -> Field:
+def _pool(op: Pool, x: Field, own: None) -> Field:
     means = (block_means(v, op.labels.array, op.blocks) for v in (x.f, x.t, x.mean[..., None]))
     f, t, mean = means
     return _measured(f, t, mean[..., 0])
 
 
-def _window_pool(op: WindowPool, x: Field, own: Any) -> Field:
+def _window_pool(op: WindowPool, x: Field, own: None) -> Field:
     f, t, mean = (box_sum(v, op.box) for v in (x.f, x.t, x.mean[..., None]))
     return _measured(f, t, mean[..., 0])
 
 
-def _flatten(op: Flatten, x: Field, own: Any) -> Field:
+def _flatten(op: Flatten, x: Field, own: list[ArrayLike]) -> Field:
     root = x.f.shape[1] ** 0.5
     f, t = (jnp.sum(v * d.astype(v.dtype), axis=1, keepdims=True) / root for v, d in zip((x.f, x.t), own, strict=True))
     q, theta = (v.mean(axis=1, keepdims=True) for v in (x.q, x.theta))
     return Field(f, t, q, theta, jnp.zeros_like(q))
 
 
-def _decouple(op: Decouple, x: Field, own: Any) -> Field:
+def _decouple(op: Decouple, x: Field, own: list[ArrayLike]) -> Field:
     f, t = (v * d.astype(v.dtype) for v, d in zip((x.f, x.t), own, strict=True))
     return x._replace(f=f, t=t)
 
@@ -225,13 +228,13 @@ def _parallel(op: Parallel, x: Field, own: Any) -> Field:
     return Field(f, t, q, theta, mean)
 
 
-def _standardise(op: Standardise, x: Field, own: Any) -> Field:
+def _standardise(op: Standardise, x: Field, own: None) -> Field:
     factor = 1 / deviation(op, x.q.T).T
     f, t = (v * factor[..., None] for v in (x.f, x.t))
     return Field(f, t, x.q * factor**2, x.theta * factor**2, jnp.zeros_like(x.q))
 
 
-_RULES: dict[type, Any] = {
+_RULES: dict[type, Callable[..., Field]] = {
     Affine: _affine,
     RatedAffine: _affine,
     Box: _box,

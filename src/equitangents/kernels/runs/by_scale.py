@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class Ways(NamedTuple):
 
 def all_pairs(
     law: Law, ways: Ways, engine: Engine, x1: np.ndarray, x2: np.ndarray | None, layout: Layout = MATRIX
-) -> tuple[Any, Any, list[str]]:
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2, *layout.tail), by an engine."""
     dtype = x1.dtype
     inputs = (x1,) if x2 is None else (x1, x2)
@@ -82,7 +82,7 @@ def listed(
     x2: np.ndarray,
     first: np.ndarray,
     second: np.ndarray,
-) -> tuple[Any, Any, list[str]]:
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """(NNGP, NTK, notes) of the pairs (x1[first[p]], x2[second[p]]), each (P,).
 
     `run(ways, x1, x2, first, second)` computes some of them in one way: see `Treatment`.
@@ -121,7 +121,7 @@ def diagonal(
     common: Callable[[np.ndarray, float], Pair],
     x: np.ndarray,
     layout: Layout = MATRIX,
-) -> tuple[Any, Any, list[str]]:
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """(NNGP, NTK, notes) of each input with itself, each (N, *layout.tail); `common(x, factor)` multiplies biases."""
     dtype = x.dtype
     scales = scales_of(law, dtype, x, None)

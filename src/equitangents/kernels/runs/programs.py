@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from functools import lru_cache, partial
-from typing import Any
+from typing import overload
 
 import jax
 import numpy as np
@@ -27,17 +27,30 @@ from equitangents.kernels.fields.plan import field_plan
 from equitangents.kernels.fields.size import check_field, check_result
 from equitangents.kernels.plans.plan import plan, tables_of
 from equitangents.kernels.program import Program
+from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.runs import by_scale, traced_scales, wide_norms
-from equitangents.kernels.runs.results import result
+from equitangents.kernels.runs.results import Values, result
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.units import with_biases
 
 logger = logging.getLogger("equitangents")
 
 
+@overload
+def compute(
+    program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None, part: None = None
+) -> Kernels: ...
+
+
+@overload
+def compute(
+    program: Program, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part | None
+) -> Kernels | KernelField: ...
+
+
 def compute(
     program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None, part: Part | None = None
-) -> Any:
+) -> Kernels | KernelField:
     """`Kernels` of `program` between inputs x1, (N1, *positions, C), and x2 (None: x1 with itself).
 
     With `part` the `KernelField` at these pairs of positions. NumPy arrays give NumPy arrays in their own precision.
@@ -55,6 +68,8 @@ def compute(
     memory = check_memory(program, chosen, x1, x2, part)
     if x2 is None and part is not None and not part.mirrors:
         x2 = x1
+    nngp: ArrayLike
+    ntk: ArrayLike
     with precision.scope(dtype):
         if traced:
             nngp, ntk = _traced(chosen, program, x1, x2, dtype)
@@ -74,7 +89,9 @@ def compute(
         return result((x1, x2), nngp, ntk, part, memory, engine=chosen.name, form=steps.form, notes=notes)
 
 
-def compute_diagonal(program: Program, x: ArrayLike, engine: str | None = None, part: Part | None = None) -> Any:
+def compute_diagonal(
+    program: Program, x: ArrayLike, engine: str | None = None, part: Part | None = None
+) -> Kernels | KernelField:
     """Kernels of each input x, (N, *positions, C), with itself: NNGP and NTK of shape (N,), at the cost of N pairs.
 
     With `part` their field, (N, *part.layout.tail).
@@ -124,7 +141,9 @@ def notes_of(choice: Choice, steps: Steps, part: Part | None = None) -> tuple[st
     return (*steps.notes, *choice.notes)
 
 
-def check_memory(program: Program, engine: Engine, x1: Any, x2: Any, part: Part | None = None) -> int:
+def check_memory(
+    program: Program, engine: Engine, x1: ArrayLike, x2: ArrayLike | None, part: Part | None = None
+) -> int:
     """Bytes of a kernel field with what is held beside it, 0 of kernels; raises MemoryLimitError if they cannot fit."""
     dtype = precision.working_dtype(x1, x2)
     n1, n2 = len(x1), len(x1 if x2 is None else x2)
@@ -176,7 +195,7 @@ def _ways(program: Program, engine: Engine, part: Part | None) -> by_scale.Ways:
 
 def _apart(
     program: Program, part: Part | None, x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None
-) -> Any:
+) -> by_scale.Pair:
     if part is not None:
         return wide_norms.field_kernels(field_plan(program, part), program, x1, x2, scales)
     steps = plan(program)
@@ -186,53 +205,53 @@ def _apart(
 
 def _concrete(
     engine: Engine, part: Part | None, program: Program, x1: np.ndarray, x2: np.ndarray | None
-) -> tuple[Any, Any]:
+) -> by_scale.Pair:
     """Kernels by an engine of inputs that are near to each other in norm."""
     with precision.scope(x1.dtype):
         return engine.kernels(program, x1, x2) if part is None else engine.field_kernels(program, part, x1, x2)
 
 
-def _own(engine: Engine, part: Part | None, program: Program, x: np.ndarray) -> tuple[Any, Any]:
+def _own(engine: Engine, part: Part | None, program: Program, x: np.ndarray) -> by_scale.Pair:
     """Kernels of each of some NumPy arrays with itself by an engine, in their precision."""
     with precision.scope(x.dtype):
         return engine.diagonal(program, x) if part is None else engine.field_diagonal(program, part, x)
 
 
-def _traced(engine: Engine, program: Program, x1: Any, x2: Any, dtype: DType) -> Any:
+def _traced(engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | None, dtype: DType) -> Values:
     """Kernels of traced inputs, at any scale that shows only when the program runs."""
 
-    def near(a: Any, b: Any) -> Any:
+    def near(a: ArrayLike, b: ArrayLike | None) -> Values:
         if engine.differentiable:
             return engine.traced(program, a, b)
         return _differentiable(engine, program, a, b, dtype)
 
-    def far(a: Any, b: Any) -> Any:
+    def far(a: ArrayLike, b: ArrayLike | None) -> Values:
         return by_reference.traced(program, a, a if b is None else b, COVARIANCE)
 
     inputs = x1.astype(dtype), None if x2 is None else x2.astype(dtype)
     return traced_scales.all_pairs(law_of(program), near, far, *inputs)
 
 
-def _differentiable(engine: Engine, program: Program, x1: Any, x2: Any, dtype: DType) -> tuple[Any, Any]:
+def _differentiable(engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | None, dtype: DType) -> Values:
     """Kernels of traced inputs by an engine without derivatives, with those of the reference engine."""
 
     @jax.custom_jvp
-    def run(*inputs: Any) -> tuple[Any, Any]:
+    def run(*inputs: ArrayLike) -> Values:
         return engine.traced(program, inputs[0], inputs[1] if len(inputs) == 2 else None)
 
     @run.defjvp
-    def _(primals: Any, tangents: Any) -> Any:
+    def _(primals: tuple[ArrayLike, ...], tangents: tuple[ArrayLike, ...]) -> tuple[Values, Values]:
         reference = lambda *inputs: by_reference.traced(program, inputs[0], inputs[-1])
         return run(*primals), jax.jvp(reference, primals, tangents)[1]
 
     return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
 
 
-def _traced_field(program: Program, x1: Any, x2: Any, part: Part, dtype: DType) -> Any:
+def _traced_field(program: Program, x1: ArrayLike, x2: ArrayLike | None, part: Part, dtype: DType) -> KernelField:
     """Fields of traced inputs, which are the reference engine's, so that they have derivatives."""
     steps = field_plan(program, part)
 
-    def run(carry: Carry, a: Any, b: Any) -> Any:
+    def run(carry: Carry, a: ArrayLike, b: ArrayLike | None) -> Values:
         return fields_by_reference.traced_fields(steps, program, a, a if b is None else b, carry)
 
     with precision.scope(dtype):

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import DType
+from equitangents._types import ArrayLike, DType
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.scales import check_representable
 
+Values = tuple[jax.Array, jax.Array]  # NNGP and NTK inside a JAX program
 
-def any_traced(*inputs: Any) -> bool:
+
+def any_traced(*inputs: object) -> bool:
     """Whether any array of any input is traced inside a JAX program."""
     return any(precision.is_traced(leaf) for leaf in jax.tree.leaves(inputs))
 
 
-def cast(dtype: DType, nngp: np.ndarray, ntk: np.ndarray, inputs: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
+def cast(dtype: DType, nngp: np.ndarray, ntk: np.ndarray, inputs: Iterable[object]) -> tuple[np.ndarray, np.ndarray]:
     """Both in the precision of the inputs; an error where that cannot hold them."""
     with np.errstate(over="ignore", under="ignore"):
         nngp, ntk = nngp.astype(dtype, copy=False), ntk.astype(dtype, copy=False)
@@ -29,7 +31,27 @@ def cast(dtype: DType, nngp: np.ndarray, ntk: np.ndarray, inputs: Iterable[Any])
     return nngp, ntk
 
 
-def result(leaves: Iterable[Any], nngp: Any, ntk: Any, part: Part | None, memory: int, **facts: Any) -> Any:
+@overload
+def result(
+    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: None, memory: int, **facts: Any
+) -> Kernels: ...
+
+
+@overload
+def result(
+    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: Part, memory: int, **facts: Any
+) -> KernelField: ...
+
+
+@overload
+def result(
+    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: Part | None, memory: int, **facts: Any
+) -> Kernels | KernelField: ...
+
+
+def result(
+    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: Part | None, memory: int, **facts: Any
+) -> Kernels | KernelField:
     """`Kernels`, or the `KernelField` at a part of the pairs of positions, which was planned to take so much memory.
 
     `leaves` are the arrays of the inputs: results are JAX arrays where one of them is.

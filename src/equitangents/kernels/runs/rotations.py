@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import overload
 
 import jax
 import jax.numpy as jnp
@@ -24,10 +24,22 @@ from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.resolution import Resolution
 from equitangents.kernels.runs import by_scale, traced_scales
-from equitangents.kernels.runs.results import any_traced, result
+from equitangents.kernels.runs.results import Values, any_traced, result
 from equitangents.kernels.scales import Treatment, law_of
 from equitangents.kernels.units import with_biases
 from equitangents.sphere import rotate
+
+
+@overload
+def compute(
+    program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None, part: None = None
+) -> Kernels: ...
+
+
+@overload
+def compute(
+    program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part | None
+) -> Kernels | KernelField: ...
 
 
 def compute(
@@ -36,7 +48,7 @@ def compute(
     x2: ArrayLike | None = None,
     engine: str | None = None,
     part: Part | None = None,
-) -> Any:
+) -> Kernels | KernelField:
     """`Kernels` between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2).
 
     With `part`, of a program that ends in Flatten, the `KernelField` at these pairs of rotations before it. Raises
@@ -49,10 +61,12 @@ def compute(
     dtype = precision.working_dtype(x1, x2)
     check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
     found = find_resolution(program, x1, x2, rules)
+    nngp: ArrayLike
+    ntk: ArrayLike
     with precision.scope(dtype):
         if any_traced(x1, x2):
             inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
-            run: Any = partial(rules.traced, program, found.value)
+            run: Callable[..., Values] = partial(rules.traced, program, found.value)
             far = partial(reference.traced, program, found.value, carry=COVARIANCE)
             if not rules.differentiable:
                 run = _differentiable(run, partial(reference.traced, program, found.value))
@@ -69,17 +83,18 @@ def compute(
 def _ways(program: RotationProgram, resolution: int, engine: Engine) -> by_scale.Ways:
     """Kernels of NumPy arrays by an engine, and by the reference engine where it cannot."""
 
-    def run(carried: RotationProgram, x1: np.ndarray, x2: np.ndarray | None) -> Any:
+    def run(carried: RotationProgram, x1: np.ndarray, x2: np.ndarray | None) -> by_scale.Pair:
         with precision.scope(x1.dtype):
             return rules_of(engine).kernels(carried, resolution, x1, x2)
 
-    def apart_of(x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None) -> Any:
+    def apart_of(x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None) -> by_scale.Pair:
         factors = (1.0, 1.0) if scales is None else scales
         # Products with powers of two are exact: the biases may stay as they are.
         a, b = x1 / factors[0], x2 / factors[1]
         with precision.scope(np.float64):
             values = tiling.blocks(program, resolution, a, b, COVARIANCE)
-        return tuple(v * (factors[0] * factors[1]) for v in values)
+        nngp, ntk = (v * (factors[0] * factors[1]) for v in values)
+        return nngp, ntk
 
     return by_scale.Ways(
         engine=partial(run, program),
@@ -89,7 +104,9 @@ def _ways(program: RotationProgram, resolution: int, engine: Engine) -> by_scale
     )
 
 
-def _field(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part) -> Any:
+def _field(
+    program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part
+) -> KernelField:
     """N(f)(R) = N(ρ(R⁻¹)f)(1): the kernel between R and R' is that between the turned signals at 1.
 
     Behind a full window it depends on the relative rotation alone, and the network that ends in Flatten has it.
@@ -104,16 +121,17 @@ def _field(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, engine
     n1, n2, count = len(x1), len(x1 if x2 is None else x2), len(turns)
     first, second = part.positions()
 
-    def at(values: Any) -> Any:
+    def at(values: ArrayLike) -> ArrayLike:
         field = values.reshape(n1, count, n2, count)
         return field if part.kind == "all" else field[:, first, :, second].transpose(1, 2, 0)  # from (M, N1, N2)
 
     memory, nngp, ntk = 2 * found.nngp.size * found.nngp.dtype.itemsize, at(found.nngp), at(found.ntk)
-    facts: Any = {"engine": found.engine, "form": "rotations", "notes": found.notes, "memory": memory}
-    return KernelField(nngp, ntk, positions=part.kind, **facts)
+    return KernelField(
+        nngp, ntk, positions=part.kind, engine=found.engine, form="rotations", notes=found.notes, memory=memory
+    )
 
 
-def _turned_back(x: Any, turns: np.ndarray) -> Any:
+def _turned_back(x: ArrayLike, turns: np.ndarray) -> ArrayLike:
     """ρ(R⁻¹) f for every signal and rotation, (N·rotations, B², C)."""
     moved = rotate(x, turns.swapaxes(1, 2).astype(x.dtype))
     return moved.swapaxes(0, 1).reshape((-1, *x.shape[1:]))
@@ -121,7 +139,7 @@ def _turned_back(x: Any, turns: np.ndarray) -> Any:
 
 def compute_diagonal(
     program: RotationProgram, x: ArrayLike, engine: str | None = None, part: Part | None = None
-) -> Any:
+) -> Kernels | KernelField:
     """Kernels of each signal with itself, (N,), or their field, one signal after another."""
     if part is not None:
         each = [_field(program, x[i : i + 1], None, engine, part) for i in range(len(x))]
@@ -135,17 +153,24 @@ def compute_diagonal(
 
 
 def compute_pairs(
-    program: RotationProgram, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None
+    program: RotationProgram,
+    x1: ArrayLike,
+    x2: ArrayLike,
+    first: np.ndarray,
+    second: np.ndarray,
+    engine: str | None = None,
 ) -> Kernels:
     """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
     choice = choose_engine(program, engine)
     rules = rules_of(choice.engine)
     dtype = precision.working_dtype(x1, x2)
     found = find_resolution(program, x1, x2, rules)
+    nngp: ArrayLike
+    ntk: ArrayLike
     with precision.scope(dtype):
         if any_traced(x1, x2):
             notes: list[str] = []
-            run: Any = lambda a, b: rules.traced_listed(program, found.value, a, b, first, second)
+            run: Callable[..., Values] = lambda a, b: rules.traced_listed(program, found.value, a, b, first, second)
             if not rules.differentiable:
                 run = _differentiable(run, lambda a, b: tiling.traced(program, found.value, a, b, first, second))
             nngp, ntk = run(jnp.asarray(x1, dtype), jnp.asarray(x2, dtype))
@@ -165,18 +190,19 @@ def _listed(
     resolution: int,
     rules: RotationRules,
     how: Treatment,
-    x1: Any,
-    x2: Any,
-    first: Any,
-    second: Any,
-) -> Any:
+    x1: np.ndarray,
+    x2: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+) -> by_scale.Pair:
     """(NNGP, NTK) of pairs of NumPy arrays, treated in one way."""
     with precision.scope(x1.dtype):
         if how.way == "apart":
             factor1, factor2 = by_scale.factors(how) or (1.0, 1.0)
             a, b = x1 / factor1, x2 / factor2
             values = tiling.listed(program, resolution, a, b, first, second, COVARIANCE)
-            return tuple(v * (factor1 * factor2) for v in values)
+            nngp, ntk = (v * (factor1 * factor2) for v in values)
+            return nngp, ntk
         if how.way == "common":
             program = with_biases(program, 2.0**-how.first)
         return rules.listed(program, resolution, x1, x2, first, second)
@@ -197,25 +223,25 @@ def rules_of(engine: Engine) -> RotationRules:
     return engine.rotations
 
 
-def find_resolution(program: RotationProgram, x1: Any, x2: Any, rules: RotationRules) -> Resolution:
+def find_resolution(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, rules: RotationRules) -> Resolution:
     """The resolution for these signals, measured by the engine that computes their kernels."""
     return measured.resolve(program, x1, x2, rules.sample_values)
 
 
-def _differentiable(
-    engine: Callable[..., tuple[Any, Any]], reference: Callable[..., tuple[Any, Any]]
-) -> Callable[..., tuple[Any, Any]]:
+def _differentiable(engine: Callable[..., Values], reference: Callable[..., Values]) -> Callable[..., Values]:
     """engine(*inputs) with the derivatives of the reference engine."""
     run = jax.custom_jvp(engine)
 
     @run.defjvp
-    def _(primals: Any, tangents: Any) -> Any:
+    def _(primals: tuple[ArrayLike, ...], tangents: tuple[ArrayLike, ...]) -> tuple[Values, Values]:
         return run(*primals), jax.jvp(reference, primals, tangents)[1]
 
     return run
 
 
-def _result(nngp: Any, ntk: Any, found: Resolution, choice: Choice, told: list[str], *inputs: Any) -> Any:
+def _result(
+    nngp: ArrayLike, ntk: ArrayLike, found: Resolution, choice: Choice, told: list[str], *inputs: ArrayLike | None
+) -> Kernels:
     facts = {"error_estimate": found.error, "resolution": found.value or None}
     notes = (*(() if found.note is None else (found.note,)), *choice.notes, *told)
     return result(inputs, nngp, ntk, None, 0, engine=choice.engine.name, form="rotations", notes=notes, **facts)

@@ -7,6 +7,7 @@ points.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -15,17 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import DType
+from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines import REFERENCE, choose_where
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import check_field, check_result, field_bytes
 from equitangents.kernels.program import Parallel, flat
+from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.runs.results import any_traced, cast, result
 from equitangents.kernels.steerable.execute import own as own_fields
 from equitangents.kernels.steerable.execute import pair
-from equitangents.kernels.steerable.fields import Fields
+from equitangents.kernels.steerable.fields import Fields, Variances
 from equitangents.kernels.steerable.linear import filter_kernels
 from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
 from equitangents.kernels.structured.program import Split
@@ -39,6 +41,10 @@ _MEMORY_LIMIT = 4 << 30  # bytes for one pair
 _MOST = 64  # pairs at once
 _DEVIATIONS = 5.0  # how many root mean square norms of a vector a fitted function has to hold for
 
+_Side = tuple[jax.Array, jax.Array]  # inputs (N, P, channels), and which of their points exist (N, P)
+_Known = tuple[Variances, ...]  # before every nonlinearity, of every input
+_Sample = tuple[_Side, _Known]  # inputs with what is known of each alone
+
 
 def compute(
     program: SteerableProgram,
@@ -46,7 +52,7 @@ def compute(
     x2: Inputs | None = None,
     engine: str | None = None,
     part: Part | None = None,
-) -> Any:
+) -> Kernels | KernelField:
     """`Kernels` between x1 and x2 (None: x1 with itself), arrays (N, P, channels) or Masked.
 
     With `part` the `KernelField` at these pairs of components at points.
@@ -77,15 +83,17 @@ def compute(
     return _result(inputs, _cast(found, dtype, inputs), part, memory, notes, public=True)
 
 
-def compute_diagonal(program: SteerableProgram, x: Inputs, engine: str | None = None, part: Part | None = None) -> Any:
+def compute_diagonal(
+    program: SteerableProgram, x: Inputs, engine: str | None = None, part: Part | None = None
+) -> Kernels | KernelField:
     """Kernels of each input with itself, (N,) or (N, D, D), or their field, (N, *part.layout.tail)."""
     notes, dtype = notes_of(engine), precision.working_dtype(x)
     x = _on_points(program, x)
     if any_traced(x):
         with precision.scope(dtype):
             values, there = _typed(x, dtype)
-            blocks = jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)(values, there)
-            return _result((x,), (_picked(part, v) for v in blocks), part, 0, notes)
+            each = jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)(values, there)
+            return _result((x,), (_picked(part, v) for v in each), part, 0, notes)
     memory = 0 if part is None else _check_memory(program, (x, x[:1]), x, part, dtype)
     with precision.scope(np.float64):
         side = _typed(x, np.float64)
@@ -95,7 +103,9 @@ def compute_diagonal(program: SteerableProgram, x: Inputs, engine: str | None = 
     return _result((x,), _cast(blocks, dtype, (x,)), part, memory, notes)
 
 
-def _check_memory(program: SteerableProgram, inputs: Any, x2: Any, part: Part | None, dtype: DType) -> int:
+def _check_memory(
+    program: SteerableProgram, inputs: tuple[Inputs, ...], x2: Inputs | None, part: Part | None, dtype: DType
+) -> int:
     """How many bytes a field takes, 0 of kernels; raises MemoryLimitError where that is more than there is."""
     n1, n2, working = len(inputs[0]), len(inputs[-1]), working_bytes(program, max(x.shape[1] for x in inputs))
     if part is not None:
@@ -114,9 +124,12 @@ def _transposed(blocks: np.ndarray) -> np.ndarray:
     return blocks if blocks.ndim < 4 else np.swapaxes(blocks, -1, -2)
 
 
-def _picked(part: Part | None, blocks: Any) -> Any:
+def _picked(part: Part | None, blocks: ArrayLike) -> ArrayLike:
     """The wanted pairs of blocks (…, P, P'): (…, *tail)."""
-    return blocks if part is None or part.kind == "all" else blocks[(..., *part.positions())]
+    if part is None or part.kind == "all":
+        return blocks
+    first, second = part.positions()
+    return blocks[..., first, second]
 
 
 def outputs(program: SteerableProgram) -> int:
@@ -156,14 +169,14 @@ def notes_of(engine: str | None) -> tuple[str, ...]:
     return choose_where(lambda e: None if e.over_all_pairs else WHY, engine).notes or (WHY,)
 
 
-def _typed(x: Any, dtype: DType) -> tuple[Any, Any]:
+def _typed(x: Any, dtype: DType) -> _Side:
     """(x (N, P, channels), which points exist (N, P))."""
     values = jnp.asarray(getattr(x, "x", x)).astype(dtype)
     mask = getattr(x, "mask", None)
     return values, jnp.ones(values.shape[:2], dtype) if mask is None else jnp.asarray(mask).astype(dtype)
 
 
-def _known_variances(program: SteerableProgram, x: Any, there: Any) -> Any:
+def _known_variances(program: SteerableProgram, x: jax.Array, there: jax.Array) -> _Known:
     """Variances before every nonlinearity, of every input."""
     step = _at_once(program, x.shape[1], len(x))
     parts = [_compiled_own(program, *_filled(rows, step, x, there)) for rows in _batches(len(x), step)]
@@ -172,7 +185,7 @@ def _known_variances(program: SteerableProgram, x: Any, there: Any) -> Any:
     return known
 
 
-def _check_norms(program: SteerableProgram, known: Any) -> None:
+def _check_norms(program: SteerableProgram, known: _Known) -> None:
     """Raise InvalidArgumentError where vectors are longer than the function of their norm was fitted for."""
     nonlinear = [op for op in flat(program.ops) if isinstance(op, Nonlinear)]
     for op, found in zip(nonlinear, known, strict=True):
@@ -189,7 +202,12 @@ def _check_norms(program: SteerableProgram, known: Any) -> None:
 
 
 def _of_pairs(
-    program: SteerableProgram, sides: Any, known: Any, first: np.ndarray, second: np.ndarray, part: Part | None
+    program: SteerableProgram,
+    sides: tuple[_Side, _Side],
+    known: tuple[_Known, _Known],
+    first: np.ndarray,
+    second: np.ndarray,
+    part: Part | None,
 ) -> np.ndarray:
     """NNGP and NTK of the pairs (x1[first], x2[second]), (2, pairs), or a part of (2, pairs, D, D)."""
     step = _at_once(program, max(side[0].shape[1] for side in sides), len(first))
@@ -207,7 +225,7 @@ def _batches(count: int, step: int) -> list[np.ndarray]:
     return [np.arange(i, min(i + step, count)) for i in range(0, count, step)]
 
 
-def _filled(rows: np.ndarray, step: int, x: Any, there: Any) -> tuple[Any, Any]:
+def _filled(rows: np.ndarray, step: int, x: jax.Array, there: jax.Array) -> _Side:
     at = np.concatenate([rows, np.repeat(rows[:1], step - len(rows))])
     return x[at], there[at]
 
@@ -219,30 +237,30 @@ def _at_once(program: SteerableProgram, points: int, count: int) -> int:
 
 
 @partial(jax.jit, static_argnums=0)
-def _compiled_own(program: SteerableProgram, x: Any, there: Any) -> Any:
+def _compiled_own(program: SteerableProgram, x: jax.Array, there: jax.Array) -> _Known:
     return jax.vmap(lambda a, m: own_fields(program, a, m)[0])(x, there)
 
 
 @partial(jax.jit, static_argnums=0)
-def _compiled_pairs(program: SteerableProgram, one: Any, other: Any) -> Any:
-    def run(a: Any, b: Any) -> Any:
+def _compiled_pairs(program: SteerableProgram, one: _Sample, other: _Sample) -> jax.Array:
+    def run(a: _Sample, b: _Sample) -> jax.Array:
         return _block(program, pair(program, a[0], b[0], a[1], b[1]))
 
     return jax.vmap(run, in_axes=0, out_axes=1)(one, other)
 
 
-def _traced_blocks(program: SteerableProgram, sides: list[Any]) -> Any:
+def _traced_blocks(program: SteerableProgram, sides: list[_Side]) -> jax.Array:
     """(2, N1, N2) or (2, N1, N2, D, D) inside a JAX program."""
     known = [jax.vmap(lambda a, m: own_fields(program, a, m)[0])(*side) for side in sides]
     a, b = (sides[0], known[0]), (sides[-1], known[-1])
 
-    def one(first: Any) -> Any:
+    def one(first: _Sample) -> jax.Array:
         return jax.vmap(lambda other: _block(program, pair(program, first[0], other[0], first[1], other[1])), 0, 1)(b)
 
     return jax.vmap(one, 0, 1)(a)
 
 
-def _block(program: SteerableProgram, fields: Fields) -> Any:
+def _block(program: SteerableProgram, fields: Fields) -> jax.Array:
     """NNGP and NTK of one pair, (2,) or (2, D, D): every copy of an irrep has the same block, others are zero.
 
     Of a field (2, P, P) or (2, P D, P D), point by point.
@@ -259,7 +277,7 @@ def _block(program: SteerableProgram, fields: Fields) -> Any:
     return jnp.stack(sides)
 
 
-def _at_points(program: SteerableProgram, fields: Fields, part: int) -> Any:
+def _at_points(program: SteerableProgram, fields: Fields, part: int) -> jax.Array:
     """K or Θ between all points and components."""
     if outputs(program) == 1:
         return fields[trivial(program.outputs.group)][part][:, 0, :, 0]
@@ -273,14 +291,20 @@ def _at_points(program: SteerableProgram, fields: Fields, part: int) -> Any:
     return found.reshape((first.shape[0] * size, first.shape[2] * size))
 
 
-def _cast(found: np.ndarray, dtype: DType, inputs: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _cast(found: np.ndarray, dtype: DType, inputs: tuple[Inputs, ...]) -> tuple[np.ndarray, np.ndarray]:
     nngp, ntk = found
     return cast(dtype, nngp, ntk, (getattr(x, "x", x) for x in inputs))
 
 
 def _result(
-    inputs: Any, found: Any, part: Part | None, memory: int, notes: tuple[str, ...], *, public: bool = False
-) -> Any:
+    inputs: tuple[Inputs, ...],
+    found: Iterable[ArrayLike],
+    part: Part | None,
+    memory: int,
+    notes: tuple[str, ...],
+    *,
+    public: bool = False,
+) -> Kernels | KernelField:
     """`public`: between two sets of inputs, of which a field shows its axes in another order."""
     nngp, ntk = map(part.layout.public, found) if part is not None and public else found
     leaves = jax.tree.leaves(inputs)

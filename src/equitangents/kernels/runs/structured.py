@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import DType
+from equitangents._types import ArrayLike, DType, Tree
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import REFERENCE, Engine, choose_where
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
@@ -25,7 +24,8 @@ from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import check_field, check_result
 from equitangents.kernels.program import flat
-from equitangents.kernels.runs.results import any_traced, cast, result
+from equitangents.kernels.result import KernelField, Kernels
+from equitangents.kernels.runs.results import Values, any_traced, cast, result
 from equitangents.kernels.scales import norms
 from equitangents.kernels.structured.batch import Batch, batch_of, check_alike, typed
 from equitangents.kernels.structured.program import StructuredProgram
@@ -37,6 +37,8 @@ _FIELDS = 16  # fields alive at once, at most, while a tile runs
 _MEMORY_LIMIT = 4 << 30  # bytes for one tile
 _FAR = 10.0  # of log2 of norms, beyond which the covariance is carried
 
+_Leaves = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]  # inputs, their masks and their graphs
+
 
 def compute(
     program: StructuredProgram,
@@ -44,7 +46,7 @@ def compute(
     x2: Inputs | None = None,
     engine: str | None = None,
     part: Part | None = None,
-) -> Any:
+) -> Kernels | KernelField:
     """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); arrays, Masked or Graphs.
 
     With `part` the `KernelField` at these pairs of positions, by the reference engine.
@@ -79,11 +81,13 @@ def compute(
             count = int(far.sum()) // (2 if x2 is None else 1)
             notes = (*notes, f"{count} pairs of inputs of very different norm by the reference engine")
             logger.info("%s", notes[-1])
-    found = cast(dtype, nngp, ntk, (one.x, other.x))
-    return _result((x1, x2), found, chosen, part, memory, notes, public=True)
+    kernels = cast(dtype, nngp, ntk, (one.x, other.x))
+    return _result((x1, x2), kernels, chosen, part, memory, notes, public=True)
 
 
-def compute_diagonal(program: StructuredProgram, x: Inputs, engine: str | None = None, part: Part | None = None) -> Any:
+def compute_diagonal(
+    program: StructuredProgram, x: Inputs, engine: str | None = None, part: Part | None = None
+) -> Kernels | KernelField:
     """Kernels of each input with itself, each (N,), or their field, (N, *part.layout.tail)."""
     traced = any_traced(x)
     chosen, notes = choice_of(program, engine, traced, part)
@@ -114,8 +118,15 @@ def _own_in_parts(program: StructuredProgram, part: Part | None, batch: Batch) -
 
 
 def _result(
-    inputs: Any, found: Any, by: Engine, part: Part | None, memory: int, notes: tuple[str, ...], *, public: bool = False
-) -> Any:
+    inputs: Tree,
+    found: tuple[ArrayLike, ArrayLike],
+    by: Engine,
+    part: Part | None,
+    memory: int,
+    notes: tuple[str, ...],
+    *,
+    public: bool = False,
+) -> Kernels | KernelField:
     """`public`: between two sets of inputs, of which a field shows its axes in another order."""
     by = by if part is None else REFERENCE
     nngp, ntk = map(part.layout.public, found) if part is not None and public else found
@@ -183,14 +194,14 @@ def _side(program: StructuredProgram) -> int:
     return max(1, int((TILE_ELEMENTS // field) ** 0.5))
 
 
-def _leaves(batch: Batch) -> tuple[Any, Any, Any]:
+def _leaves(batch: Batch) -> _Leaves:
     return batch.x, batch.mask, batch.graphs
 
 
 def _filled(batch: Batch, size: int) -> Batch:
     """In double precision, with copies of the last input up to `size`."""
 
-    def fill(part: Any, dtype: Any) -> Any:
+    def fill(part: ArrayLike | None, dtype: DType) -> np.ndarray | None:
         if part is None:
             return None
         part = np.asarray(part, dtype)
@@ -265,31 +276,33 @@ def _fields(
 
 @partial(jax.jit, static_argnums=(0, 1, 5))
 def _compiled(
-    program: StructuredProgram, part: Part | None, one: Any, other: Any, same: Any, carry: Carry
-) -> tuple[Any, Any]:
+    program: StructuredProgram, part: Part | None, one: _Leaves, other: _Leaves, same: jax.Array, carry: Carry
+) -> Values:
     return _tile(program, part, Batch(*one), Batch(*other), same, carry)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _compiled_own(program: StructuredProgram, part: Part | None, x: Any, mask: Any, graphs: Any) -> tuple[Any, Any]:
+def _compiled_own(
+    program: StructuredProgram, part: Part | None, x: jax.Array, mask: jax.Array | None, graphs: jax.Array | None
+) -> Values:
     return _own(program, part, Batch(x, mask, graphs))
 
 
 def _tile(
-    program: StructuredProgram, part: Part | None, one: Batch, other: Batch, same: Any, carry: Carry
-) -> tuple[Any, Any]:
+    program: StructuredProgram, part: Part | None, one: Batch, other: Batch, same: jax.Array | None, carry: Carry
+) -> Values:
     """(NNGP, NTK) of a tile, (N1, N2), or (N1, N2, *part.layout.tail)."""
     nngp, ntk = _field_tile(program, one, other, same, carry)
     return _picked(part, nngp), _picked(part, ntk)
 
 
-def _own(program: StructuredProgram, part: Part | None, batch: Batch) -> tuple[Any, Any]:
+def _own(program: StructuredProgram, part: Part | None, batch: Batch) -> Values:
     """(NNGP, NTK) of inputs with themselves, (N,), or (N, *part.layout.tail)."""
     nngp, ntk = _own_field(program, batch)
     return _picked(part, nngp), _picked(part, ntk)
 
 
-def _picked(part: Part | None, values: Any) -> Any:
+def _picked(part: Part | None, values: jax.Array) -> jax.Array:
     """From (P, P', *inputs) the one position that is left, or the wanted pairs of positions: (*inputs, *tail)."""
     if part is None:
         return values[0, 0]
@@ -297,7 +310,7 @@ def _picked(part: Part | None, values: Any) -> Any:
     return jnp.moveaxis(values[first, second], tuple(range(first.ndim)), tuple(range(-first.ndim, 0)))
 
 
-def _field_tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, carry: Carry) -> tuple[Any, Any]:
+def _field_tile(program: StructuredProgram, one: Batch, other: Batch, same: jax.Array | None, carry: Carry) -> Values:
     """(NNGP, NTK) of a tile at all pairs of positions, (P, P', N1, N2); zero where a mask leaves no position."""
     x1, x2 = (_by_position(b.x) for b in (one, other))
     state = state_of_inputs(x1, x2, one.mask, other.mask, carry)
@@ -313,7 +326,7 @@ def _field_tile(program: StructuredProgram, one: Batch, other: Batch, same: Any,
     return nngp, ntk
 
 
-def _own_field(program: StructuredProgram, batch: Batch) -> tuple[Any, Any]:
+def _own_field(program: StructuredProgram, batch: Batch) -> Values:
     """(NNGP, NTK) of inputs with themselves at all pairs of positions, (P, P', N)."""
     side, own = start(_by_position(batch.x), batch.mask)
     # One input stands for the second set, which nobody reads.
@@ -329,9 +342,9 @@ def _own_field(program: StructuredProgram, batch: Batch) -> tuple[Any, Any]:
     return jnp.where(there, nngp, 0), jnp.where(there, end.own1.theta, 0)
 
 
-def _by_position(x: Any) -> Any:
+def _by_position(x: ArrayLike) -> jax.Array:
     return jnp.swapaxes(jnp.asarray(x), 0, 1)
 
 
-def _graph(batch: Batch) -> Any:
+def _graph(batch: Batch) -> jax.Array | None:
     return None if batch.graphs is None else jnp.moveaxis(jnp.asarray(batch.graphs), 0, -1)

@@ -51,7 +51,7 @@ def _with_scales(program: P, scales: tuple[tuple[Any, Any], ...]) -> P:
 
 def kernels(
     steps: FibrePlan | PairPlan,
-    tables: dict[str, Any],
+    tables: dict[str, ArrayLike],
     x1: np.ndarray,
     x2: np.ndarray,
     sides: tuple[int, int],
@@ -76,7 +76,7 @@ def kernels(
     return nngp, ntk
 
 
-def _filled(x: np.ndarray, size: int) -> Any:
+def _filled(x: np.ndarray, size: int) -> jax.Array:
     """(positions, size, C), the last inputs zeros."""
     block = np.zeros((size, *x.shape[1:]), x.dtype)
     block[: len(x)] = x
@@ -87,11 +87,11 @@ def _filled(x: np.ndarray, size: int) -> Any:
 def tile(
     bare: FibrePlan | PairPlan,
     of_layers: tuple[tuple[Any, Any], ...],
-    tables: dict[str, Any],
+    tables: dict[str, ArrayLike],
     a: ArrayLike,
     b: ArrayLike,
-    scales: tuple[Any, Any] | None,
-) -> tuple[Any, Any]:
+    scales: tuple[float | jax.Array, float | jax.Array] | None,
+) -> tuple[jax.Array, jax.Array]:
     """(NNGP, NTK), (N1, N2), of inputs (positions, N, C); `of_layers` are the (W_var, b_var) that `bare` lacks."""
     steps = _with_scales(bare, of_layers)
     (p1, p2), carry = _prepared(steps, tables, (a, b), scales)
@@ -116,13 +116,22 @@ def field_kernels(
 
 @partial(jax.jit, static_argnums=0)
 def _field_tile(
-    plan: FieldPlan, tables: dict[str, Any], a: ArrayLike, b: ArrayLike, scales: tuple[Any, Any] | None
-) -> tuple[Any, Any]:
+    plan: FieldPlan,
+    tables: dict[str, ArrayLike],
+    a: ArrayLike,
+    b: ArrayLike,
+    scales: tuple[float | jax.Array, float | jax.Array] | None,
+) -> tuple[jax.Array, jax.Array]:
     (p1, p2), carry = _prepared(plan.steps, tables, (a, b), scales)
     return field_tile(plan, tables, a, p1, b, p2, carry)
 
 
-def _prepared(steps: Any, tables: dict[str, Any], inputs: tuple[Any, Any], scales: tuple[Any, Any] | None) -> Any:
+def _prepared(
+    steps: Any,
+    tables: dict[str, ArrayLike],
+    inputs: tuple[Any, Any],
+    scales: tuple[float | jax.Array, float | jax.Array] | None,
+) -> Any:
     """(what is known of each of two sets of inputs alone, what is carried between them)."""
     if scales is None:
         return [reference.prepare(steps, tables, x) for x in inputs], COVARIANCE

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from equitangents._types import ArrayLike
+import jax
+
 from equitangents.kernels.program import Parallel
 from equitangents.kernels.steerable.fields import Fields, Side, Variances, added, restricted, start, variances
 from equitangents.kernels.steerable.linear import averaged, filtered, mapped
@@ -26,7 +27,7 @@ _Here = tuple[Fields, Side, Side]
 _Dual = Callable[[Nonlinear, Fields], Fields]
 
 
-def own(program: SteerableProgram, x: ArrayLike, there: Any) -> tuple[tuple[Variances, ...], Fields]:
+def own(program: SteerableProgram, x: jax.Array, there: jax.Array) -> tuple[tuple[Variances, ...], Fields]:
     """(variances before every nonlinearity, final kernels) of one input with itself; x (P, channels), there (P,)."""
     side = Side(x[:, : program.coordinates], there)
     found: list[Variances] = []
@@ -40,7 +41,13 @@ def own(program: SteerableProgram, x: ArrayLike, there: Any) -> tuple[tuple[Vari
     return tuple(found), fields
 
 
-def pair(program: SteerableProgram, one: tuple[Any, Any], other: tuple[Any, Any], v1: Any, v2: Any) -> Fields:
+def pair(
+    program: SteerableProgram,
+    one: tuple[jax.Array, jax.Array],
+    other: tuple[jax.Array, jax.Array],
+    v1: tuple[Variances, ...],
+    v2: tuple[Variances, ...],
+) -> Fields:
     """Final kernels of two inputs (x, there), with their variances before every nonlinearity."""
     a, b = (Side(x[:, : program.coordinates], there) for x, there in (one, other))
     known = iter(zip(v1, v2, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from equitangents.steerable import Features
@@ -15,8 +16,8 @@ from equitangents.steerable.irrep import Irrep
 class Side:
     """One input: coordinates of its points (P, n), and which of them exist (P,), 1 or 0."""
 
-    points: Any
-    there: Any
+    points: jax.Array
+    there: jax.Array
 
 
 class Field(NamedTuple):
@@ -27,10 +28,10 @@ class Field(NamedTuple):
 
 
 Fields = dict[Irrep, Field]
-Variances = dict[Irrep, Any]  # of the components of one copy at every point of one input, (P, d, d)
+Variances = dict[Irrep, jax.Array]  # of the components of one copy at every point of one input, (P, d, d)
 
 
-def start(features: Features, coordinates: int, x1: Any, x2: Any) -> Fields:
+def start(features: Features, coordinates: int, x1: jax.Array, x2: jax.Array) -> Fields:
     """The mean over copies of f f'ᵀ, of what is given on the points, x (P, coordinates and channels)."""
     a, b = (features.split(x[:, coordinates:]) for x in (x1, x2))
     return {

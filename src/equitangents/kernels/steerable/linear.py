@@ -7,8 +7,9 @@ f' = W/√(B' n) Σ w κ f, so that K' = W²/B' Σ_κ κ K κ'ᵀ, and Θ' = K' 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
@@ -46,8 +47,8 @@ class Geometry(NamedTuple):
     Where x_j = x_i there is no direction, and harmonics of frequencies from 1 on are zero, as κ(0) = ρ'(g) κ(0) ρ(g)ᵀ.
     """
 
-    harmonics: Any
-    rings: Any
+    harmonics: jax.Array
+    rings: ArrayLike
     largest: int
 
 
@@ -59,7 +60,7 @@ def geometry(points: ArrayLike, largest: int, radii: tuple[float, ...], width: f
     return Geometry(jnp.concatenate([first, *(h * there for h in others)], -1), rings(length, radii, width), largest)
 
 
-def filter_matrices(kernels: tuple[AngularKernel, ...], at: Geometry) -> Any:
+def filter_matrices(kernels: tuple[AngularKernel, ...], at: Geometry) -> jax.Array:
     """κ(x_j - x_i) for all kernels times all rings: (K, R, P, d', P, d), i the first point, j the second."""
     coefficients = jnp.asarray(all_coefficients(kernels, at.largest), at.rings.dtype)
     angular = jnp.einsum("kabm,ijm->kijab", coefficients, at.harmonics, precision="highest")
@@ -111,7 +112,7 @@ def _mean(a: ArrayLike, f: ArrayLike, b: ArrayLike) -> ArrayLike:
     return jnp.einsum("i,iajb,j->ab", a, f, b, precision="highest")[None, :, None, :]
 
 
-def _through(left: Any, field: ArrayLike, right: Any) -> ArrayLike:
+def _through(left: jax.Array, field: ArrayLike, right: jax.Array) -> ArrayLike:
     """Σ_κ κ F κ'ᵀ."""
     kernels, radii, p1, a, _, b = left.shape
     p2 = right.shape[2]

@@ -13,7 +13,6 @@ E[Dφ(u) Θ Dφ(v)ᵀ] = Σ c c' mass (Θ - 2t Q~Θ - 2t' ΘQ~' + 4tt' (Q~ΘQ~' 
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -84,13 +83,18 @@ def _by_point(f: ArrayLike) -> ArrayLike:
 
 
 def gaussian_sums(
-    coefficients: tuple[float, ...], rates: tuple[float, ...], q1: Any, q2: Any, k: Any, theta: Any
-) -> tuple[Any, Any]:
+    coefficients: tuple[float, ...],
+    rates: tuple[float, ...],
+    q1: jax.Array,
+    q2: jax.Array,
+    k: jax.Array,
+    theta: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
     """(E[φφᵀ], E[Dφ Θ Dφᵀ]) of covariances q1 (P, d, d), q2 (P', d, d), k and Θ (P, P', d, d)."""
     pairs = list(itertools.product(zip(coefficients, rates, strict=True), repeat=2))
     nodes = np.array([(c1 * c2, t1, t2) for (c1, t1), (c2, t2) in pairs])
 
-    def add(sums: tuple[Any, Any], node: Any) -> tuple[tuple[Any, Any], None]:
+    def add(sums: tuple[jax.Array, jax.Array], node: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
         moved, derivative = _one(node[1], node[2], q1, q2, k, theta)
         return (sums[0] + node[0] * moved, sums[1] + node[0] * derivative), None
 
@@ -98,7 +102,9 @@ def gaussian_sums(
     return jax.lax.scan(jax.checkpoint(add), (zero, zero), jnp.asarray(nodes, k.dtype))[0]
 
 
-def _one(t1: Any, t2: Any, q1: Any, q2: Any, k: Any, theta: Any) -> tuple[Any, Any]:
+def _one(
+    t1: jax.Array, t2: jax.Array, q1: jax.Array, q2: jax.Array, k: jax.Array, theta: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     one = jnp.eye(k.shape[-1], dtype=k.dtype)
     size = k.shape[-1]
     tilted, det_m = _solve(one + 2 * t1 * q1[:, None], jnp.concatenate(jnp.broadcast_arrays(k, q1[:, None]), axis=-1))
@@ -114,7 +120,7 @@ def _one(t1: Any, t2: Any, q1: Any, q2: Any, k: Any, theta: Any) -> tuple[Any, A
     return mass * cross, mass * (theta - 2 * t1 * left - 2 * t2 * right + 4 * t1 * t2 * fourth)
 
 
-def _solve(matrix: Any, right: Any) -> tuple[Any, Any]:
+def _solve(matrix: jax.Array, right: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(matrix⁻¹ right, determinant) of symmetric matrices that are at least the unit, by elimination in place."""
     size = matrix.shape[-1]
     batch = jnp.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])

@@ -26,13 +26,16 @@ from equitangents.kernels.engines.gpu.compiler import cubin, emulated, host_libr
 from equitangents.kernels.engines.gpu.sides import sides
 from equitangents.kernels.engines.gpu.source import Source, source
 from equitangents.kernels.engines.reference import tile as reference
+from equitangents.kernels.engines.reference.execute import Moments
 from equitangents.kernels.plans.plan import FibrePlan
 
 BLOCKS = 2048  # blocks that keep a large GPU busy
 _LARGEST_GRID = 2**31 - 1  # blocks of a launch
 
 
-def kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
+def kernels(
+    plan: FibrePlan, tables: dict[str, jax.Array], x1: jax.Array, x2: jax.Array | None = None
+) -> tuple[jax.Array, jax.Array]:
     """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost).
 
     It has no derivatives.
@@ -45,7 +48,7 @@ def kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | None = N
     return reference.after_readout(plan, tables, first, theta, *reference.aligned(p1, p2))
 
 
-def diagonal(plan: FibrePlan, tables: dict[str, Any], x: Any) -> tuple[Any, Any]:
+def diagonal(plan: FibrePlan, tables: dict[str, jax.Array], x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
     p = _prepare(plan, tables, x)
     y, unit = _in_units(plan, x)
@@ -53,24 +56,33 @@ def diagonal(plan: FibrePlan, tables: dict[str, Any], x: Any) -> tuple[Any, Any]
     return reference.own_after_readout(plan, tables, first, theta, p)
 
 
-def _prepare(plan: FibrePlan, tables: dict[str, Any], x: Any) -> reference.Prepared:
+def _prepare(plan: FibrePlan, tables: dict[str, jax.Array], x: jax.Array) -> reference.Prepared:
     """Moments of the inputs; those of pooled vectors need all fibres of each input with itself, and so this engine."""
     by_position = x.reshape((x.shape[0], -1, x.shape[-1])).swapaxes(0, 1)
     scaled, unit = _in_units(plan, x)
 
-    def own(moments: Any) -> Any:
+    def own(moments: Moments) -> jax.Array:
         return _sums(plan, scaled, moments, unit, scaled, moments, unit, PairKind.DIAGONAL)[0]
 
     return reference.prepare(plan, tables, by_position, own)
 
 
-def _in_units(plan: FibrePlan, x: Any) -> tuple[Any, Any]:
+def _in_units(plan: FibrePlan, x: jax.Array) -> tuple[jax.Array, jax.Array | None]:
     """Inputs (N, *positions, C) divided by their units, and these, (N,), or None."""
     scaled, unit = reference.in_units(plan, x.reshape((len(x), -1)), 1)
     return scaled.reshape(x.shape), unit
 
 
-def _sums(plan: FibrePlan, x1: Any, m1: Any, u1: Any, x2: Any, m2: Any, u2: Any, kind: PairKind) -> tuple[Any, Any]:
+def _sums(
+    plan: FibrePlan,
+    x1: jax.Array,
+    m1: Moments,
+    u1: jax.Array | None,
+    x2: jax.Array,
+    m2: Moments,
+    u2: jax.Array | None,
+    kind: PairKind,
+) -> tuple[jax.Array, jax.Array]:
     """The readout's weighted sums over all fibres: (K, Θ), or (D, Θ) where a nonlinearity follows a single fibre.
 
     All of it is that of inputs in their units, u1 and u2, if they have any.
@@ -119,18 +131,20 @@ def _registered(emulated: bool) -> str:
 
 
 @partial(jax.jit, static_argnums=0)
-def jitted_kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | None) -> tuple[Any, Any]:
+def jitted_kernels(
+    plan: FibrePlan, tables: dict[str, jax.Array], x1: jax.Array, x2: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
     """`kernels`, compiled once for each plan and shape."""
     return kernels(plan, tables, x1, x2)
 
 
 @partial(jax.jit, static_argnums=0)
-def jitted_diagonal(plan: FibrePlan, tables: dict[str, Any], x: Any) -> tuple[Any, Any]:
+def jitted_diagonal(plan: FibrePlan, tables: dict[str, jax.Array], x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """`diagonal`, compiled once for each plan and shape."""
     return diagonal(plan, tables, x)
 
 
-def compiled(plan: FibrePlan, tables: dict[str, Any], x: Any) -> Any:
+def compiled(plan: FibrePlan, tables: dict[str, jax.Array], x: jax.Array) -> Any:
     """The compiled program of x with itself, to look into (`as_text()`, `memory_analysis()`)."""
     return jitted_kernels.lower(plan, tables, x, None).compile()
 
@@ -191,7 +205,7 @@ def tiled_diagonal(plan: FibrePlan, tables: dict[str, np.ndarray], x: np.ndarray
     return nngp, ntk
 
 
-def _block(x: np.ndarray, begin: int, size: int) -> Any:
+def _block(x: np.ndarray, begin: int, size: int) -> jax.Array:
     """`size` inputs from `begin` on, filled up with zeros, so that all tiles are one compiled program."""
     block = np.zeros((size, *x.shape[1:]), x.dtype)
     part = x[begin : begin + size]

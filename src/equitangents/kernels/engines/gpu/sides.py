@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
@@ -34,7 +35,9 @@ class Side:
     at: int
 
 
-def sides(layout: tuple[Side, ...], size: int, ops: tuple[Op, ...], moments: Moments, unit: Any) -> Any:
+def sides(
+    layout: tuple[Side, ...], size: int, ops: tuple[Op, ...], moments: Moments, unit: jax.Array | None
+) -> jax.Array:
     """The numbers of N inputs, (N, size), from their moments, (positions, N) at every level.
 
     `unit`, (N,), is what the inputs were divided by, or None.
