@@ -85,12 +85,12 @@ def _network(kernel: object) -> LoweredNetwork:
         return _network(kernel.base)
     if isinstance(kernel, KeptKernel):
         return _network(kernel.net)
-    if not isinstance(kernel, LoweredNetwork):
+    if not hasattr(kernel, "lower"):  # of a protocol `isinstance` takes longer than all else here
         raise InvalidTypeError(
             f"net is {kernel!r}; expected a network of equitangents.nn, or an orbit average of one: the content of "
             "others has no description, so that a store could not tell them apart"
         )
-    return kernel
+    return cast(LoweredNetwork, kernel)
 
 
 def _description(kernel: object, shape: tuple[int, ...]) -> str:
