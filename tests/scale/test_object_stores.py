@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents.ensembles import predict_to_file
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.scale import GramStore
+from equitangents.scale import GramStore, record
 from equitangents.scale.reading import read_inputs
 from equitangents.scale.work import each_computed
 from equitangents.tiles import lease, place
@@ -109,6 +109,17 @@ class TestAStore:
             bucket.put(f"some/k.zarr/{name}", b"{")
         with pytest.raises(StoreError, match="every record is damaged"):
             stores.store(K)
+
+    def test_that_is_made_between_two_looks_is_found(self, bucket, monkeypatch):
+        look = record._is_taken
+
+        def made_meanwhile(path):
+            monkeypatch.setattr(record, "_is_taken", look)
+            stores.store(K)
+            return look(path)
+
+        monkeypatch.setattr(record, "_is_taken", made_meanwhile)
+        assert stores.store(K).compute().missing == 0
 
     def test_is_made_once_and_computed_by_two(self, bucket, tmp_path):
         found, failed = [], []

@@ -211,7 +211,10 @@ def read_record(path: Place) -> Record | None:
     found = _record_in(path) or max(
         filter(None, (_record_in(path / name) for name in FIELDS)), key=lambda record: record.rows, default=None
     )
-    if found is None and _is_taken(path):
+    if found is not None or not _is_taken(path):
+        return found
+    found = _record_in(path)  # of a store that was made between both looks: its own record is there first
+    if found is None:
         raise StoreError(
             f"path is {str(path)!r}, which holds something other than a store of equitangents, or one whose every "
             "record is damaged; give another path, or remove it"
