@@ -37,6 +37,11 @@ class PiecewiseLinear(Traits):
     slope: float = 0.0
 
     @property
+    def homogeneity(self) -> int:
+        """1: both sides of zero are multiplied by a number each."""
+        return 1
+
+    @property
     def gain(self) -> float:
         """(1 + slope²)/2: half of the variance comes from either side of zero."""
         return (1 + self.slope**2) / 2
