@@ -20,6 +20,7 @@ from equitangents.kernels.duals.geometry import root_gap, safe_sqrt
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.program import Affine, DualActivation
 
+_ROUNDING = 4  # in units of epsilon, that two ways of computing a deviation may differ by
 _WIDE = 8.0  # of ratios of deviations, beyond which D no longer resolves K behind a nonlinearity
 
 
@@ -50,11 +51,11 @@ class Both(NamedTuple):
         return self.a * one - other / self.a
 
 
-def both(q1: ArrayLike, q2: ArrayLike) -> Both:
+def both(q1: Any, q2: Any) -> Both:
     """The variances of pairs; a is 1 where one of them is zero."""
     positive = (q1 > 0) & (q2 > 0)
     first, second = (jnp.sqrt(jnp.sqrt(jnp.where(positive, jax.lax.stop_gradient(q), 1))) for q in (q1, q2))
-    return Both(q1, q2, second / first)
+    return Both(q1, q2, jnp.where(q1 == q2, 1, second / first))  # compiled code may round the two roots apart
 
 
 @jax.custom_jvp
@@ -75,14 +76,17 @@ def start(f: ArrayLike, g: ArrayLike, at: Both, sign: int = 1) -> Any:
 
 
 def vanishing(e: Any, at: Both) -> Any:
-    """Zero where a variance is."""
+    """E of a distance of a·f and g/a, which is zero where a variance is."""
     return valued(jnp.where(at.positive, e, 0), e)
 
 
 def moved(e: Any, at: Both, to: Any) -> Any:
-    """The distance of to·f and g/to."""
+    """The distance of to·f and g/to; what is below the rounding of their deviations counts as equal."""
     more1, more2 = to**2 - at.a**2, 1 / to**2 - 1 / at.a**2
-    return valued(e + (to * safe_sqrt(at.q1) - safe_sqrt(at.q2) / to) ** 2, e + more1 * at.q1 + more2 * at.q2)
+    one, other = to * safe_sqrt(at.q1), safe_sqrt(at.q2) / to
+    gap = one - other
+    gap = jnp.where(jnp.abs(gap) <= _ROUNDING * jnp.finfo(gap.dtype).eps * one, 0, gap)
+    return valued(e + gap**2, e + more1 * at.q1 + more2 * at.q2)
 
 
 def angle_left(distance: Any, at: Both, of: Any) -> Any:
@@ -107,7 +111,8 @@ def of_covariance(k: Any, at: Both) -> Any:
 
 def affine(op: Affine, e: Any, before: Both, after: Both, sign: int = 1) -> Any:
     """E of f and ±g behind weights and bias."""
-    return op.W_var * moved(e, before, after.a) + op.b_var * (after.a - sign / after.a) ** 2
+    distance = op.W_var * moved(e, before, after.a) + op.b_var * (after.a - sign / after.a) ** 2
+    return vanishing(distance, after)
 
 
 def divided(e: Any, before: Both, f1: Any, f2: Any, after: Both) -> Any:

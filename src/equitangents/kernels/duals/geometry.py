@@ -114,8 +114,9 @@ def curvature(n: ArrayLike, p: ArrayLike, sign: int) -> ArrayLike:
 
     With f(x) = Σ ½ 4^k x^k/(2k)! it is Σ ½ 4^k A_k/(2k)!, A_(k+1) = (n + p) A_k + n^(k-1) + p^(k-1), A_2 = 2.
     """
-    total, factor, part = jnp.zeros_like(n + p), 1 / 3, 2 * jnp.ones_like(n + p)
-    power_n, power_p = n, p
+    total: ArrayLike = jnp.zeros_like(n + p)
+    part: ArrayLike = 2 * jnp.ones_like(n + p)
+    factor, power_n, power_p = 1 / 3, n, p
     for k in range(2, _CURVATURE_TERMS):
         total = total + factor * part
         part = (n + p) * part + power_n + power_p

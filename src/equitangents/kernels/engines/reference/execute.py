@@ -177,7 +177,7 @@ def _parallel(op: Parallel, state: State, at: At) -> State:
     if op.shares is None:
         gaps = (after.gap(*at.pairs(i + 1, m.mean[-1], n.mean[-1])) for m, n in zip(one, other, strict=True))
         e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
-    return State(e, sum(w * found.theta for w, found in zip(shares, each, strict=True)))
+    return State(angular.vanishing(e, after), sum(w * found.theta for w, found in zip(shares, each, strict=True)))
 
 
 def _standardise(op: Standardise, state: State, at: At) -> State:

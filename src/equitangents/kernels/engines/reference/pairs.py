@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from equitangents._types import ArrayLike, DType
-from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance
+from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments, joined, uncoupled
 from equitangents.kernels.engines.reference.windows import (
     box_mean,
@@ -72,7 +72,7 @@ class PairGeometry:
         before, after = (both(m1.q[level][:, None], m2.q[level][None]) for level in (i, i + 1))
         theta = pool_pairs(op, state.theta, self.tables)
         if isinstance(op, Flatten):
-            return State(pool_pairs(op, moved(state.e, before, after.a), self.tables), theta)
+            return State(vanishing(pool_pairs(op, moved(state.e, before, after.a), self.tables), after), theta)
         return State(of_covariance(pool_pairs(op, covariance(state.e, before), self.tables), after), theta)
 
     def decouple(self, i: int, state: State, at: Both) -> State:
@@ -133,7 +133,7 @@ def _self_moments(
             if op.shares is None:
                 gaps = [after.gap(m[:, None], m[None]) for m in means]
                 e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
-            state = State(e, jnp.zeros_like(e))
+            state = State(vanishing(e, after), jnp.zeros_like(e))
         else:
             after, new_mean = _next_variance(op, q, tables)
             step = Moments([q, after], [mean, new_mean], [None])

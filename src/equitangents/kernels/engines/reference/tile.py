@@ -18,7 +18,7 @@ from jax import lax
 
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.angular import Both, angle_left, both, moved, of_covariance, start
+from equitangents.kernels.angular import Both, angle_left, both, moved, of_covariance, start, vanishing
 from equitangents.kernels.duals import Gelu, PiecewiseLinear
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
@@ -239,10 +239,11 @@ def _flattened(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, p1: Pr
     """The state after a flattening readout, a mean of distances over positions."""
     assert p1.vector is not None
     assert p2.vector is not None
-    to = both(p1.vector.q[0][0], p2.vector.q[0][0]).a
+    to = both(p1.vector.q[0][0], p2.vector.q[0][0])
     label = jnp.asarray(plan.fibres.array[0])
     geometry, state, at = run_fibre(plan, tables, label, x1, x2, p1.field, p2.field)
-    return state.angles(lambda e: moved(e, at, to)).map(partial(_readout, plan, tables, geometry))
+    read = state.angles(lambda e: moved(e, at, to.a)).map(partial(_readout, plan, tables, geometry))
+    return read.angles(lambda distance: vanishing(distance, to))
 
 
 def _sum_fibres(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.angular import Both, angle_left, both, moved
+from equitangents.kernels.angular import Both, angle_left, both, moved, vanishing
 from equitangents.kernels.program import Box, Table
 
 Axes = tuple[tuple[int, ...], ...]  # for each spatial dimension, the array axes that slide together
@@ -43,7 +43,10 @@ def box_mean_of_angles(e: ArrayLike, at: Both, op: Box, axes: Axes) -> ArrayLike
         count = len(es)
         before = [both(q1, q2) for q1, q2 in zip(q1s, q2s, strict=True)]
         at = before[0] if count == 1 else both(sum(q1s) / count, sum(q2s) / count)
-        e = es[0] if count == 1 else sum(moved(x, b, at.a) for x, b in zip(es, before, strict=True)) / count
+        if count > 1:
+            e = vanishing(sum(moved(x, b, at.a) for x, b in zip(es, before, strict=True)) / count, at)
+        else:
+            e = es[0]
     return e
 
 
@@ -90,7 +93,7 @@ def table_mean_of_angles(e: ArrayLike, before: Both, after: Both, op: Table, tab
         return angle_left(table_mean(moved(e, before, common), op, tables), after, common)
     weights = jnp.asarray(op.weights.array, e.dtype)
     gather = lambda v, i: moved(v[0][i], Both(*(x[i] for x in v[1:])), after.a)
-    return _gather_mean((e, *before), index, weights, gather)
+    return vanishing(_gather_mean((e, *before), index, weights, gather), after)
 
 
 def table_mean_pairs(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLike:
@@ -104,7 +107,7 @@ def table_mean_pairs_of_angles(e: ArrayLike, before: Both, after: Both, op: Tabl
     """E of such means, of variances (P, 1, ...) and (1, P, ...)."""
     weights = jnp.asarray(op.weights.array, e.dtype)
     gather = lambda v, i: moved(v[0][i][:, i], Both(v[1][i], v[2][:, i], v[3][i][:, i]), after.a)
-    return _gather_mean((e, *before), tables[op.index.key], weights, gather)
+    return vanishing(_gather_mean((e, *before), tables[op.index.key], weights, gather), after)
 
 
 def _gather_mean(x: Any, index: ArrayLike, weights: ArrayLike, gather: Any) -> ArrayLike:

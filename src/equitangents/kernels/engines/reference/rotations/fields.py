@@ -107,7 +107,7 @@ def sphere_angles(program: RotationProgram, samples: Sphere, a: Any, b: Any) -> 
     walk1 = _walk(ops, jnp.sum(f * f, axis=1), lambda i, op, q: _values(samples.basis, _coefficients(samples, op, q)))
     walk2 = _walk(ops, jnp.sum(f2 * f2, axis=1), at_rest)
     v1, v2 = (Variances(samples.weights @ w.q[-1], samples.weights @ w.mean) for w in (walk1, walk2))
-    m1, m2, to = moments(program.field, v1), moments(program.field, v2), variances(v1, v2).a
+    m1, m2, to = moments(program.field, v1), moments(program.field, v2), variances(v1, v2)
     size = max([program.bandlimit, *(int(c.shape[0] ** 0.5 + 0.5) for c in kept.values())])
 
     def at(R: Any) -> tuple[Any, Any]:
@@ -118,8 +118,8 @@ def sphere_angles(program: RotationProgram, samples: Sphere, a: Any, b: Any) -> 
         ratio = pairs_at[0].a[:, None]
         start = angular.vanishing(jnp.sum((ratio * f - other / ratio) ** 2, axis=1), pairs_at[0])
         e, theta = _run(ops, samples, start, pairs_at)
-        e = moved(e, pairs_at[-1], to)
-        return run(program.field, samples.weights @ e, samples.weights @ theta, m1, m2)
+        e = angular.vanishing(samples.weights @ moved(e, pairs_at[-1], to.a), to)
+        return run(program.field, e, samples.weights @ theta, m1, m2)
 
     def add(sums: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
         e, theta = jax.vmap(at)(batch[0])

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from equitangents.kernels.angular import moved
+from equitangents.kernels.angular import moved, vanishing
 from equitangents.kernels.engines.reference import execute as fields
 from equitangents.kernels.engines.reference.execute import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, pool_mean, pool_pairs
@@ -142,7 +142,7 @@ def _sum(states: list[State]) -> State:
         e = sum(moved(getattr(s, own).e, variances(first(s), second(s)), after.a) for s in states)
         gaps = [after.gap(first(s).mean[:, None], second(s).mean[None]) for s in states]
         e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
-        return Pairs(e, sum(getattr(s, own).theta for s in states))
+        return Pairs(vanishing(e, after), sum(getattr(s, own).theta for s in states))
 
     own1 = total("own1", one, one, lambda s: s.one, lambda s: s.one)
     own2 = total("own2", other, other, lambda s: s.other, lambda s: s.other)
@@ -171,9 +171,9 @@ def _joined(states: list[State], shares: tuple[float, ...]) -> State:
         parts = [getattr(s, name) for s in states]
         if parts[0] is None:
             return None
-        to = variances(whole1, whole2).a
-        es = [moved(p.e, variances(first(s), second(s)), to) for p, s in zip(parts, states, strict=True)]
-        return Pairs(mean(es), mean([p.theta for p in parts]))
+        after = variances(whole1, whole2)
+        es = [moved(p.e, variances(first(s), second(s)), after.a) for p, s in zip(parts, states, strict=True)]
+        return Pairs(vanishing(mean(es), after), mean([p.theta for p in parts]))
 
     own1 = pairs("own1", one, one, lambda s: s.one, lambda s: s.one)
     own2 = pairs("own2", other, other, lambda s: s.other, lambda s: s.other)

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 from equitangents._types import ArrayLike
 from equitangents.kernels import angular
 from equitangents.kernels.angular import Both
+from equitangents.kernels.engines.reference import execute as fields
+from equitangents.kernels.engines.reference.execute import uncoupled
 
 
 class Side(NamedTuple):
