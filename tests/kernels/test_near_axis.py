@@ -14,7 +14,7 @@ import pytest
 
 from equitangents import nn, precision
 from equitangents.kernels import duals
-from equitangents.kernels.near_axis import doubt_of
+from equitangents.kernels.near_axis import parallel_too
 from oracles import precise_kernels
 
 PHI = {
@@ -108,7 +108,7 @@ def test_ordinary_inputs_and_other_networks_stay_with_the_engine(rng):
     x = rng.standard_normal((20, 8))
     assert not network(("erf", 0.0), 1.4, 0.1)[0].kernel(x).notes
     for phis, bias in ((("erf", "erf"), 0.1), ((0.0, 0.0), 0.1), ((0.0, "erf"), 0.0), (("normalised", 0.0), 0.0)):
-        assert doubt_of(network(phis, 1.4, bias)[0].lower((8,))[1]) is None
+        assert parallel_too(network(phis, 1.4, bias)[0].lower((8,))[1]) is None
 
 
 def test_the_distance_after_gelu_keeps_its_digits():

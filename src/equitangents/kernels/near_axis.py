@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -35,23 +35,17 @@ _SMALL = 1 << 16  # products of entries of so few inputs that one look at all th
 _RANGE = 1e-60, 1e60  # of mean squares: beyond, their products leave the range of doubles
 
 
-class Doubt(NamedTuple):
-    """Which pairs of inputs are in doubt: opposite ones, and parallel ones, too, or not."""
-
-    parallel: bool
-
-
 def mend(
-    doubt: Doubt, again: Pairs, x1: np.ndarray, x2: np.ndarray | None, nngp: Any, ntk: Any
+    parallel: bool, again: Pairs, x1: np.ndarray, x2: np.ndarray | None, nngp: Any, ntk: Any
 ) -> tuple[Any, Any, int]:
     """(NNGP, NTK, pairs) with the kernels of such pairs computed again, and how many these are.
 
-    By `again(i, j)`, of the numbers (P,) of both inputs.
+    By `again(i, j)`, of the numbers (P,) of both inputs. Opposite ones, and, if so, `parallel` ones, too.
     """
     if not len(x1) or (x2 is not None and not len(x2)):
         return nngp, ntk, 0
     found = 0
-    for i, j in _near(x1, x2, doubt.parallel):
+    for i, j in _near(x1, x2, parallel):
         if not len(i):
             continue
         if not found:
@@ -67,8 +61,11 @@ def mend(
 
 
 @lru_cache(maxsize=256)
-def doubt_of(program: Program) -> Doubt | None:
-    """Which pairs are in doubt, of an engine that has units of whole networks alone; None: none are."""
+def parallel_too(program: Program) -> bool | None:
+    """Of an engine that has units of whole networks alone: whether parallel inputs are in doubt beside opposite ones.
+
+    None: none are.
+    """
     steps = plan(program)
     dense = _is_dense(steps)
     parts = (steps.field, steps.vector) if isinstance(steps, FibrePlan) else (steps.ops,)
@@ -79,7 +76,7 @@ def doubt_of(program: Program) -> Doubt | None:
     whole = unit_bias(*parts) is not None
     if (not biased and not curved) or (dense and whole):
         return None
-    return Doubt(parallel=(biased or dense) and not whole)
+    return (biased or dense) and not whole
 
 
 def _is_dense(steps: FibrePlan | PairPlan) -> bool:

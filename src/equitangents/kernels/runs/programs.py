@@ -152,9 +152,9 @@ def check_memory(
 
 
 @lru_cache(maxsize=256)
-def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> near_axis.Doubt | None:
-    """Of which pairs small angles may be lost: a kink reads them without units, and no higher precision is at work."""
-    doubt = None if engine.any_norms else near_axis.doubt_of(program)
+def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> bool | None:
+    """`near_axis.parallel_too`, of an engine that may lose small angles, and computes at no higher precision."""
+    doubt = None if engine.any_norms else near_axis.parallel_too(program)
     name = np.dtype(dtype).name
     return None if doubt is None or engine.computed_in(program, channels, name) != name else doubt
 
@@ -162,19 +162,10 @@ def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> nea
 def _of_pairs(
     program: Program, x1: np.ndarray, x2: np.ndarray | None, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK), (P,), of pairs by their inputs' numbers, by the reference engine in double precision.
-
-    One first input after another, with its second ones filled up to powers of two: few shapes are compiled.
-    """
+    """(NNGP, NTK), (P,), of pairs by their inputs' numbers, by the reference engine in double precision."""
     other = x1 if x2 is None else x2
-    nngp, ntk = np.empty(len(first)), np.empty(len(first))
-    parts = np.split(np.arange(len(first)), np.flatnonzero(np.diff(first)) + 1)
     with precision.scope(np.float64):
-        for part in parts:
-            chosen = np.resize(second[part], 1 << (len(part) - 1).bit_length())
-            rows = x1[first[part[:1]]].astype(np.float64), other[chosen].astype(np.float64)
-            nngp[part], ntk[part] = (values[0, : len(part)] for values in by_reference.kernels(program, *rows))
-    return nngp, ntk
+        return by_reference.listed(program, x1[first].astype(np.float64), other[second].astype(np.float64))
 
 
 def _ways(program: Program, engine: Engine, part: Part | None) -> by_scale.Ways:

@@ -71,6 +71,19 @@ def diagonal(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return nngp, ntk
 
 
+def listed(program: Program, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) of the pairs (x1[p], x2[p]), each (P,); few numbers of pairs are compiled."""
+    steps, count = plan(program), len(x1)
+    rows, columns = reference.tile_sides(steps, count, count, x1.dtype.itemsize)
+    tables = jax.device_put(tables_of(steps, program))
+    bare, scales = _without_scales(steps)
+    size = min(rows * columns, 1 << (count - 1).bit_length())
+    one, other = (Blocks(steps, tables, x, size) for x in (x1, x2))
+    parts = [_pairs(bare, scales, tables, *one[i], *other[i]) for i in range(len(one))]
+    nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[:count] for i in range(2))
+    return nngp, ntk
+
+
 def traced(program: Program, x1: Any, x2: Any) -> tuple[Any, Any]:
     """Kernels inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
     steps = plan(program)
@@ -133,6 +146,13 @@ def _tile(
     bare: FibrePlan | PairPlan, scales: Scales, tables: dict[str, Any], x1: Any, p1: Any, x2: Any, p2: Any
 ) -> Any:
     return reference.tile(_with_scales(bare, scales), tables, x1, p1, x2, p2)
+
+
+@partial(jax.jit, static_argnums=0)
+def _pairs(
+    bare: FibrePlan | PairPlan, scales: Scales, tables: dict[str, Any], x1: Any, p1: Any, x2: Any, p2: Any
+) -> Any:
+    return reference.pairs(_with_scales(bare, scales), tables, x1, x2, p1, p2)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -106,8 +106,13 @@ def tile(
     plan: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared
 ) -> tuple[Any, Any]:
     """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2)."""
-    p1, p2 = aligned(p1, p2)
-    x1, x2 = x1[:, :, None], x2[:, None]
+    return pairs(plan, tables, x1[:, :, None], x2[:, None], *aligned(p1, p2))
+
+
+def pairs(
+    plan: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, x2: Any, p1: Prepared, p2: Prepared
+) -> tuple[Any, Any]:
+    """(NNGP, NTK) of pairs of inputs (positions, *batch, channels), whose batch axes are aligned."""
     if isinstance(plan, PairPlan):
         k, theta = over_pairs(plan, tables, x1, x2, p1.field, p2.field)
         return k[0, 0], theta[0, 0]
