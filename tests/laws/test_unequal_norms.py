@@ -162,21 +162,17 @@ def test_parts_of_signals_that_are_parallel_or_opposite_at_norms_of_their_own(ph
     assert_within_of_signals(phis, 0.003, pooled, (found.nngp, found.ntk), x, others, "reference")
 
 
-def test_parallel_and_opposite_signals_under_masks_too(rng):
-    """By the reference engine; the dense oracle knows networks of one position."""
+def test_parallel_inputs_under_masks_too(rng):
+    """By the reference engine; what acts at each position knows one of them."""
     layers = [("dense", 1.4, 0.003), ("phi", 0.0), ("dense", 1.4, 0.003), ("phi", "erf"), ("dense", 1.4, 0.003)]
     layers += [("phi", 0.0)]
-    made = (
-        nn.Conv(1, 1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else {**PHI, "erf": nn.Erf()}[la[1]]
-        for la in layers
-    )
+    phis = {0.0: nn.Relu(), "erf": nn.Erf()}
+    made = (nn.Dense(1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else phis[la[1]] for la in layers)
     net = nn.Sequential(*made, nn.GlobalAvgPool())
     x, others = inputs(np.float64, rng)
+    others = others[others @ x > 0]
     first, second = (np.stack([v, rng.standard_normal(v.shape)], axis=1) for v in (x[None], others))
-    masks = (np.tile([True, False], (len(v), 1)) for v in (first, second))
-    found = net.kernel(
-        *(Masked(v, mask) for v, mask in zip((first, second), masks, strict=True)), engine="reference"
-    )
+    found = net.kernel(*(Masked(v, np.tile([True, False], (len(v), 1))) for v in (first, second)), engine="reference")
     exact = np.array([precise_kernels.kernels(layers, x, y) for y in others])
     own = np.array([precise_kernels.kernels(layers, v, v) for v in (x, *others)])
     for i, values in enumerate((found.nngp, found.ntk)):

@@ -20,21 +20,22 @@ from equitangents.kernels.duals.geometry import root_gap, safe_sqrt
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.program import Affine, DualActivation
 
-_ROUNDING = 4  # in units of epsilon, that two ways of computing a deviation may differ by
+_ROUNDING = 4  # in units of epsilon: smaller angles are what two ways of computing a deviation differ by
 _WIDE = 8.0  # of ratios of deviations, beyond which D no longer resolves K behind a nonlinearity
 
 
 class Both(NamedTuple):
-    """The variances (q1, q2) of the fields f and g of every pair; a·f and g/a are of equal variance."""
+    """The variances (q1, q2) of the fields f and g of every pair; a·f and b·g, b = 1/a, are of equal variance."""
 
     q1: Any
     q2: Any
     a: Any
+    b: Any
 
     @property
-    def positive(self) -> Any:
-        """Where neither variance is zero."""
-        return (self.q1 > 0) & (self.q2 > 0)
+    def to(self) -> tuple[Any, Any]:
+        """(a, 1/a)."""
+        return self.a, self.b
 
     @property
     def root(self) -> Any:
@@ -44,18 +45,20 @@ class Both(NamedTuple):
     @property
     def equal(self) -> tuple[Any, Any]:
         """The variances of a·f and g/a, which differ by rounding."""
-        return self.a**2 * self.q1, self.q2 / self.a**2
+        return self.a**2 * self.q1, self.b**2 * self.q2
 
     def gap(self, one: Any, other: Any) -> Any:
         """a·one - other/a."""
-        return self.a * one - other / self.a
+        return self.a * one - self.b * other
 
 
 def both(q1: Any, q2: Any) -> Both:
-    """The variances of pairs; a is 1 where one of them is zero."""
-    positive = (q1 > 0) & (q2 > 0)
-    first, second = (jnp.sqrt(jnp.sqrt(jnp.where(positive, jax.lax.stop_gradient(q), 1))) for q in (q1, q2))
-    return Both(q1, q2, jnp.where(q1 == q2, 1, second / first))  # compiled code may round the two roots apart
+    """The variances of pairs; of a field that is zero any other counts in a."""
+    first, second = (jnp.sqrt(jnp.sqrt(jnp.where(q > 0, jax.lax.stop_gradient(q), 1))) for q in (q1, q2))
+    return Both(q1, q2, second * (1 / first), first * (1 / second))  # divisions are of inputs, not of pairs
+
+
+PLAIN = 1.0, 1.0  # a and 1/a of the distance of f and g themselves
 
 
 @jax.custom_jvp
@@ -69,31 +72,36 @@ def _(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
     return valued(*primals), tangents[1]
 
 
-def start(f: ArrayLike, g: ArrayLike, at: Both, sign: int = 1) -> Any:
-    """E of f and ±g, from their channels, the last axis."""
-    a = at.a[..., None]
-    return vanishing(jnp.mean((a * f - sign * g / a) ** 2, axis=-1), at)
+def start(f: ArrayLike, g: ArrayLike, at: Both, *, opposite: bool = False) -> tuple[Any, Any]:
+    """(E of f and g, that of f and -g or None), from their channels, the last axis: √(q1 q2) |f/√q1 - g/√q2|²."""
+    first, second = (jnp.where(q > 0, jnp.sqrt(jax.lax.stop_gradient(q)), 1) for q in (at.q1, at.q2))
+    f, g = f / first[..., None], g / second[..., None]
+    if not opposite:
+        return vanishing(first * second * jnp.mean((f - g) ** 2, axis=-1), at), None
+    # One reduction: XLA does not vectorise two in one loop.
+    e, other = first * second * jnp.mean((f - jnp.stack([g, -g])) ** 2, axis=-1)
+    return vanishing(e, at), vanishing(other, at)
 
 
 def vanishing(e: Any, at: Both) -> Any:
-    """E of a distance of a·f and g/a, which is zero where a variance is."""
-    return valued(jnp.where(at.positive, e, 0), e)
+    """E of a distance of a·f and g/a: zero where a variance is, or an angle that rounding alone makes of none."""
+    least = (_ROUNDING * jnp.finfo(e.dtype).eps) ** 2 * at.root
+    return valued(jnp.where((at.root > 0) & (e > least), e, 0), e)
 
 
-def moved(e: Any, at: Both, to: Any) -> Any:
-    """The distance of to·f and g/to; what is below the rounding of their deviations counts as equal."""
-    more1, more2 = to**2 - at.a**2, 1 / to**2 - 1 / at.a**2
-    one, other = to * safe_sqrt(at.q1), safe_sqrt(at.q2) / to
-    gap = one - other
-    gap = jnp.where(jnp.abs(gap) <= _ROUNDING * jnp.finfo(gap.dtype).eps * one, 0, gap)
-    return valued(e + gap**2, e + more1 * at.q1 + more2 * at.q2)
+def moved(e: Any, at: Both, to: tuple[Any, Any]) -> Any:
+    """The distance of a·f and b·g, `to` = (a, b), b = 1/a."""
+    a, b = to
+    gap = a * safe_sqrt(at.q1) - b * safe_sqrt(at.q2)
+    return valued(e + gap**2, e + (a**2 - at.a**2) * at.q1 + (b**2 - at.b**2) * at.q2)
 
 
-def angle_left(distance: Any, at: Both, of: Any) -> Any:
-    """E of the distance of of·f and g/of, whose rounding it keeps."""
-    more1, more2 = of**2 - at.a**2, 1 / of**2 - 1 / at.a**2
-    rest = distance - (of * safe_sqrt(at.q1) - safe_sqrt(at.q2) / of) ** 2
-    return valued(jnp.where(at.positive & (rest > 0), rest, 0), distance - more1 * at.q1 - more2 * at.q2)
+def angle_left(distance: Any, at: Both, of: tuple[Any, Any]) -> Any:
+    """E of the distance of a·f and b·g, `of` = (a, b), whose rounding it keeps."""
+    a, b = of
+    rest = distance - (a * safe_sqrt(at.q1) - b * safe_sqrt(at.q2)) ** 2
+    linear = distance - (a**2 - at.a**2) * at.q1 - (b**2 - at.b**2) * at.q2
+    return vanishing(valued(rest, linear), at)
 
 
 def covariance(e: Any, at: Both) -> Any:
@@ -111,38 +119,38 @@ def of_covariance(k: Any, at: Both) -> Any:
 
 def affine(op: Affine, e: Any, before: Both, after: Both, sign: int = 1) -> Any:
     """E of f and ±g behind weights and bias."""
-    distance = op.W_var * moved(e, before, after.a) + op.b_var * (after.a - sign / after.a) ** 2
+    distance = op.W_var * moved(e, before, after.to) + op.b_var * (after.a - sign * after.b) ** 2
     return vanishing(distance, after)
 
 
 def divided(e: Any, before: Both, f1: Any, f2: Any, after: Both) -> Any:
     """E behind multiplication of f and g by f1 and f2."""
-    product, square = f1 * f2, before.a**2
-    more1, more2 = (after.a * f1) ** 2 - product * square, (f2 / after.a) ** 2 - product / square
+    product = f1 * f2
+    more1, more2 = (after.a * f1) ** 2 - product * before.a**2, (after.b * f2) ** 2 - product * before.b**2
     return valued(product * e, product * e + more1 * before.q1 + more2 * before.q2)
 
 
 def dual(activation: DualActivation, e: Any, before: Both, after: Both, *sign: Any) -> tuple[Any, Any]:
     """(E, E[φ'φ']) behind a nonlinearity; to a kink a `sign` of ±1 says that the E before it is that of f and ±g.
 
-    Of homogeneous ones that of a·f and g/a, which are of equal variance; of others that which `Traits.angular` knows,
-    or what is left of the distance, or of K, where deviations differ much.
+    That which `Traits.angular` knows. Else of homogeneous ones that of a·f and g/a, which are of equal variance, of
+    others what is left of the distance, or of K, where deviations differ much.
     """
     traits = traits_of(activation)
-    if traits.homogeneity is not None:
-        found, slope = activation.pair(e, *before.equal, *sign)
-        return vanishing(found, after), slope
     q1, q2 = before.q1, before.q2
-    distance, steep = activation.pair(moved(e, before, 1.0), q1, q2)
-    square = after.a**2
-    by = distance + (square - 1) * after.q1 + (1 / square - 1) * after.q2
-    own = traits.angular(e, q1, q2, after.a)
-    if own is None:
-        k, slope = activation.covariance(before.root - e / 2, q1, q2)
-        wide = (before.a**2 > _WIDE) | (before.a**2 < 1 / _WIDE)
-        own = jnp.where(wide, 2 * (after.root - k), distance - root_gap(after.q1, after.q2)), slope
+    own = traits.angular(e, q1, q2, after.a, *sign)
+    if traits.homogeneity is not None:
+        by, steep = activation.pair(e, *before.equal, *sign)
+        own = own or (by, steep)
+    else:
+        distance, steep = activation.pair(moved(e, before, PLAIN), q1, q2)
+        by = distance + (after.a**2 - 1) * after.q1 + (after.b**2 - 1) * after.q2
+        if own is None:
+            k, slope = activation.covariance(before.root - e / 2, q1, q2)
+            wide = (before.a**2 > _WIDE) | (before.b**2 > _WIDE)
+            own = jnp.where(wide, 2 * (after.root - k), distance - root_gap(after.q1, after.q2)), slope
     value, slope = own
-    return vanishing(valued(jnp.where(value > 0, value, 0), by), after), valued(slope, steep)
+    return vanishing(valued(value, by), after), valued(slope, steep)
 
 
 def opposite(activation: DualActivation, e: Any, before: Both, after: Both) -> Any:
@@ -153,4 +161,4 @@ def opposite(activation: DualActivation, e: Any, before: Both, after: Both) -> A
     one, other = before.equal
     by, _ = dual(activation, 2 * (one + other) - e, before, after)
     whole = sum(after.equal)
-    return vanishing(valued(jnp.where(value > 0, value, 0), 2 * whole - by), after)
+    return vanishing(valued(value, 2 * whole - by), after)

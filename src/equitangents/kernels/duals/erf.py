@@ -58,7 +58,7 @@ class Erf(Traits):
         gap = jnp.where(close, turn, m - turn)
         return (4 / math.pi) * gap, (4 / math.pi) / root
 
-    def angular(self, e: Any, q1: Any, q2: Any, a: Any) -> tuple[Any, Any]:
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
         """(4/π) [√(αβ) - γ], in the sum of what differs at θ = 0, √(αβ) - γ0, and γ0 - γ.
 
         sin γ0 = 2r/√N, N = (1+2q1)(1+2q2), so that sin²γ0 = sin α sin β: with n = ((α-β)/2)² and p = αβ,

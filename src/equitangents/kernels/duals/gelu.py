@@ -85,7 +85,7 @@ class Gelu(Traits):
         surplus = jnp.where((d == 0) & (q1 == q2), distance, 0)
         return distance - jax.lax.stop_gradient(surplus), _of_minor(k, minor, q1, q2)[1]
 
-    def angular(self, e: Any, q1: Any, q2: Any, a: Any) -> tuple[Any, Any]:
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
         """Of x/2 and of the even part of φ, which are uncorrelated: a quarter of E, and distances of unlike norms."""
         r, gap = safe_sqrt(q1) * safe_sqrt(q2), root_gap(q1, q2)
         k, minor = r - e / 2, e / 2 * (2 * r - e / 2)

@@ -56,8 +56,8 @@ def angle_of_covariance(k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[Arr
 # Chebyshev coefficients fall as (3 + √8)^-k.
 _DEGREE = {"float32": 9, "float64": 21}
 _TERMS = 110  # 2^-110 is beyond any rounding
-_CURVATURE_TERMS = 18
-_DOUBT = 8  # rounding errors, in units of epsilon, that a distance may have gathered
+_CURVATURE_TERMS = {"float32": 11, "float64": 18}
+DOUBT = 8  # rounding errors, in units of epsilon, that a distance may have gathered
 
 
 def _arcsine_term(k: int) -> Fraction:
@@ -105,7 +105,7 @@ def nearest_axis(s: ArrayLike, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> Ar
     """
     m = jnp.where(s <= 0.5, s, 1 - s)
     r = safe_sqrt(q1) * safe_sqrt(q2)
-    doubt = _DOUBT * jnp.finfo(m.dtype).eps * (d + jnp.abs(q1 - q2)) / jnp.where(r > 0, 4 * r, 1)
+    doubt = DOUBT * jnp.finfo(m.dtype).eps * (d + jnp.abs(q1 - q2)) / jnp.where(r > 0, 4 * r, 1)
     return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
 
 
@@ -117,7 +117,7 @@ def curvature(n: ArrayLike, p: ArrayLike, sign: int) -> ArrayLike:
     total: ArrayLike = jnp.zeros_like(n + p)
     part: ArrayLike = 2 * jnp.ones_like(n + p)
     factor, power_n, power_p = 1 / 3, n, p
-    for k in range(2, _CURVATURE_TERMS):
+    for k in range(2, _CURVATURE_TERMS[part.dtype.name]):
         total = total + factor * part
         part = (n + p) * part + power_n + power_p
         power_n, power_p = power_n * n, power_p * p
@@ -128,7 +128,7 @@ def curvature(n: ArrayLike, p: ArrayLike, sign: int) -> ArrayLike:
 def nearest_axis_of(s: ArrayLike, r: ArrayLike) -> ArrayLike:
     """min(s, 1 - s) for s from a covariance, which has the rounding errors of 1; 0 where these could have made it."""
     m = jnp.where(s <= 0.5, s, 1 - s)
-    doubt = _DOUBT * jnp.finfo(m.dtype).eps / 2
+    doubt = DOUBT * jnp.finfo(m.dtype).eps / 2
     return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
 
 

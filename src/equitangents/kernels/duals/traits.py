@@ -28,7 +28,7 @@ class Traits:
         """E[φ(u)²]/E[u²] of a homogeneous φ, φ(s·x) = s φ(x) for s > 0; None of any other."""
         return None
 
-    def angular(self, e: Any, q1: Any, q2: Any, a: Any) -> tuple[Any, Any] | None:
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any] | None:
         """(E', E[φ'(u)φ'(v)]) of E = 2(√(q1 q2) - k), to rounding of E' (see `kernels.angular`), without derivatives.
 
         E' is that of a·φ(u) and φ(v)/a, which are of equal variance. None: `pair` and `covariance` are enough.

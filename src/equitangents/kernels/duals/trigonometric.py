@@ -45,7 +45,7 @@ class Sin(Traits):
         """Squared distance after φ, and E[φ'φ']."""
         return -jnp.expm1(-d / 2) + _sum_excess(d, q1, q2), (jnp.exp(-d / 2) + jnp.exp(d / 2 - (q1 + q2))) / 2
 
-    def angular(self, e: Any, q1: Any, q2: Any, a: Any) -> tuple[Any, Any]:
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
         """2 e^{-h} [(√(sinh q1 sinh q2) - sinh r) + (sinh r - sinh k)], h = (q1+q2)/2, r = √(q1 q2).
 
         With n = ((q1-q2)/2)² and p = q1 q2 the first is [sinh²√(n+p) - sinh²√n - sinh²√p] over the sum of both.

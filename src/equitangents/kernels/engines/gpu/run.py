@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.angular import angle_left, both
+from equitangents.kernels.angular import PLAIN, angle_left, both
 from equitangents.kernels.engines.codes import PairKind
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.gpu.availability import capability, device
@@ -53,7 +53,7 @@ def kernels(
     assert p2.vector is not None
     q1, q2 = p1.vector.q[0][0], p2.vector.q[0][0]
     at = both(q1 / u1**2, q2 / u2**2)  # of vectors in units, of which angles are those of the vectors
-    state = State(u1 * u2 * angle_left(first, at, 1.0), u1 * u2 * theta)
+    state = State(u1 * u2 * angle_left(first, at, PLAIN), u1 * u2 * theta)
     return reference.after_flattening(plan, tables, state, p1, p2)
 
 

@@ -173,7 +173,7 @@ def _parallel(op: Parallel, state: State, at: At) -> State:
     each = [execute(branch, geometry.inner(i, b), state, one[b], other[b]) for b, branch in enumerate(op.branches)]
     shares = op.shares or (1.0,) * len(each)
     ends = (both(*at.pairs(i + 1, m.q[-1], n.q[-1])) for m, n in zip(one, other, strict=True))
-    e = sum(w * angular.moved(found.e, end, after.a) for w, found, end in zip(shares, each, ends, strict=True))
+    e = sum(w * angular.moved(found.e, end, after.to) for w, found, end in zip(shares, each, ends, strict=True))
     if op.shares is None:
         gaps = (after.gap(*at.pairs(i + 1, m.mean[-1], n.mean[-1])) for m, n in zip(one, other, strict=True))
         e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))

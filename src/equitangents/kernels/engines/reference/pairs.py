@@ -72,7 +72,7 @@ class PairGeometry:
         before, after = (both(m1.q[level][:, None], m2.q[level][None]) for level in (i, i + 1))
         theta = pool_pairs(op, state.theta, self.tables)
         if isinstance(op, Flatten):
-            return State(vanishing(pool_pairs(op, moved(state.e, before, after.a), self.tables), after), theta)
+            return State(vanishing(pool_pairs(op, moved(state.e, before, after.to), self.tables), after), theta)
         return State(of_covariance(pool_pairs(op, covariance(state.e, before), self.tables), after), theta)
 
     def decouple(self, i: int, state: State, at: Both) -> State:
@@ -129,7 +129,7 @@ def _self_moments(
             ends = [both(own.q[-1][:, None], own.q[-1][None]) for own, _ in each]
             q, mean = joined(op, [own.q[-1] for own, _ in each], means)
             after = both(q[:, None], q[None])
-            e = sum(w * moved(s.e, end, after.a) for w, (_, s), end in zip(shares, each, ends, strict=True))
+            e = sum(w * moved(s.e, end, after.to) for w, (_, s), end in zip(shares, each, ends, strict=True))
             if op.shares is None:
                 gaps = [after.gap(m[:, None], m[None]) for m in means]
                 e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))

@@ -18,7 +18,7 @@ from jax import lax
 
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.angular import Both, angle_left, both, moved, of_covariance, start, vanishing
+from equitangents.kernels.angular import PLAIN, Both, angle_left, both, moved, of_covariance, start, vanishing
 from equitangents.kernels.duals import Gelu, PiecewiseLinear
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
@@ -80,7 +80,7 @@ def prepare(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Prepa
     """Moments of the inputs x, (positions, N, channels)."""
     q, mean = jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1)
     if isinstance(plan, PairPlan):
-        e = start(x[:, None], x[None], both(q[:, None], q[None]))
+        e, _ = start(x[:, None], x[None], both(q[:, None], q[None]))
         return Prepared(self_moments(plan.ops, e, q, mean, tables), None)
     moments = field_moments(plan.field, q, mean, tables)
     own = lambda: _sum_fibres(plan, tables, x, x, moments, moments)[0]
@@ -124,7 +124,7 @@ def pairs(
 def over_pairs(plan: PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
     """(K, Θ) at the end of a plan over pairs of positions, each (positions, positions, *batch)."""
     at = both(m1.q[0][:, None], m2.q[0][None])
-    e = start(x1[:, None], x2[None], at)
+    e, _ = start(x1[:, None], x2[None], at)
     state = execute(plan.ops, PairGeometry(tables), State(e, jnp.zeros_like(e)), m1, m2)
     return state.covariance(both(m1.q[-1][:, None], m2.q[-1][None])), state.theta
 
@@ -132,9 +132,8 @@ def over_pairs(plan: PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Mom
 def begin(plan: FibrePlan, geometry: FibreGeometry, x1: Any, x2: Any, m1: Moments, m2: Moments) -> State:
     """E of the inputs at the pairs of a fibre, and that of the opposite, if a kink reads it."""
     at = both(geometry.first(0, m1.q[0]), geometry.second(0, m2.q[0]))
-    second = geometry.second(0, x2)
-    e = start(x1, second, at)
-    return State(e, jnp.zeros_like(e), start(x1, second, at, sign=-1) if _reads_opposite(plan) else None)
+    e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite(plan))
+    return State(e, jnp.zeros_like(e), opposite)
 
 
 def _reads_opposite(plan: FibrePlan) -> bool:
@@ -247,7 +246,7 @@ def _flattened(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, p1: Pr
     to = both(p1.vector.q[0][0], p2.vector.q[0][0])
     label = jnp.asarray(plan.fibres.array[0])
     geometry, state, at = run_fibre(plan, tables, label, x1, x2, p1.field, p2.field)
-    read = state.angles(lambda e: moved(e, at, to.a)).map(partial(_readout, plan, tables, geometry))
+    read = state.angles(lambda e: moved(e, at, to.to)).map(partial(_readout, plan, tables, geometry))
     return read.angles(lambda distance: vanishing(distance, to))
 
 
@@ -306,7 +305,7 @@ def _average(
     m2 = field_moments(ops, q2[None, None, None, :], mean2[None, None, None, :], {})
     geometry = FibreGeometry(vector_levels(ops), jnp.zeros((0,), jnp.int32), {})
     at = both(m1.q[0], m2.q[0])
-    e = of_covariance(d[None], at) if products else angle_left(d[None], at, 1.0)
+    e = of_covariance(d[None], at) if products else angle_left(d[None], at, PLAIN)
     state = execute(ops, geometry, State(e, jnp.zeros_like(e)), m1, m2)
     k = state.covariance(both(m1.q[-1], m2.q[-1]))[0]
     return sum_in_groups(k) / len(d), sum_in_groups(state.theta[0]) / len(d)

@@ -44,7 +44,7 @@ def box_mean_of_angles(e: ArrayLike, at: Both, op: Box, axes: Axes) -> ArrayLike
         before = [both(q1, q2) for q1, q2 in zip(q1s, q2s, strict=True)]
         at = before[0] if count == 1 else both(sum(q1s) / count, sum(q2s) / count)
         if count > 1:
-            e = vanishing(sum(moved(x, b, at.a) for x, b in zip(es, before, strict=True)) / count, at)
+            e = vanishing(sum(moved(x, b, at.to) for x, b in zip(es, before, strict=True)) / count, at)
         else:
             e = es[0]
     return e
@@ -89,11 +89,11 @@ def table_mean_of_angles(e: ArrayLike, before: Both, after: Both, op: Table, tab
     """E of such means. Where one matrix product takes them, every pair of inputs has one a."""
     index = tables[op.index.key]
     if e.shape[0] <= 8 * index.shape[1]:
-        common = both(jnp.mean(before.q1, axis=0), jnp.mean(before.q2, axis=0)).a
+        common = both(jnp.mean(before.q1, axis=0), jnp.mean(before.q2, axis=0)).to
         return angle_left(table_mean(moved(e, before, common), op, tables), after, common)
     weights = jnp.asarray(op.weights.array, e.dtype)
-    gather = lambda v, i: moved(v[0][i], Both(*(x[i] for x in v[1:])), after.a)
-    return vanishing(_gather_mean((e, *before), index, weights, gather), after)
+    gather = lambda v, i: moved(v[0][i], both(v[1][i], v[2][i]), after.to)
+    return vanishing(_gather_mean((e, before.q1, before.q2), index, weights, gather), after)
 
 
 def table_mean_pairs(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLike:
@@ -106,8 +106,8 @@ def table_mean_pairs(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLi
 def table_mean_pairs_of_angles(e: ArrayLike, before: Both, after: Both, op: Table, tables: dict[str, Any]) -> ArrayLike:
     """E of such means, of variances (P, 1, ...) and (1, P, ...)."""
     weights = jnp.asarray(op.weights.array, e.dtype)
-    gather = lambda v, i: moved(v[0][i][:, i], Both(v[1][i], v[2][:, i], v[3][i][:, i]), after.a)
-    return vanishing(_gather_mean((e, *before), tables[op.index.key], weights, gather), after)
+    gather = lambda v, i: moved(v[0][i][:, i], both(v[1][i], v[2][:, i]), after.to)
+    return vanishing(_gather_mean((e, before.q1, before.q2), tables[op.index.key], weights, gather), after)
 
 
 def _gather_mean(x: Any, index: ArrayLike, weights: ArrayLike, gather: Any) -> ArrayLike:

@@ -115,10 +115,10 @@ def sphere_angles(program: RotationProgram, samples: Sphere, a: Any, b: Any) -> 
         other = _values(turned, b.reshape(count, -1)).reshape(-1, channels, pairs)
         q2 = _walk(ops, jnp.sum(other * other, axis=1), lambda i, op, q: _values(turned, kept[i])).q
         pairs_at = [both(*q) for q in zip(walk1.q, q2, strict=True)]
-        ratio = pairs_at[0].a[:, None]
-        start = angular.vanishing(jnp.sum((ratio * f - other / ratio) ** 2, axis=1), pairs_at[0])
+        first, second = (v[:, None] for v in pairs_at[0].to)
+        start = angular.vanishing(jnp.sum((first * f - second * other) ** 2, axis=1), pairs_at[0])
         e, theta = _run(ops, samples, start, pairs_at)
-        e = angular.vanishing(samples.weights @ moved(e, pairs_at[-1], to.a), to)
+        e = angular.vanishing(samples.weights @ moved(e, pairs_at[-1], to.to), to)
         return run(program.field, e, samples.weights @ theta, m1, m2)
 
     def add(sums: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
@@ -136,7 +136,7 @@ def _run(ops: tuple[SphereOp, ...], samples: Sphere, e: Any, at: list[Both]) -> 
     theta = jnp.zeros_like(e)
     for op, before, behind in zip(ops, at, at[1:], strict=False):
         if isinstance(op, Zonal):
-            common = both(*(samples.weights @ q for q in (before.q1, before.q2))).a
+            common = both(*(samples.weights @ q for q in (before.q1, before.q2))).to
             fields = jnp.concatenate([moved(e, before, common), theta], axis=1)
             distance, theta = jnp.split(_values(samples.basis, _coefficients(samples, op, fields)), 2, axis=1)
             e = angular.angle_left(distance, behind, common)

@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike
-from equitangents.kernels.angular import angle_left, both, covariance
+from equitangents.kernels.angular import PLAIN, angle_left, both, covariance
 from equitangents.kernels.engines.reference.rotations import recursion
 from equitangents.kernels.engines.reference.rotations.fields import Sphere, sphere_samples
 from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run, variances
@@ -151,7 +151,7 @@ def _sample_values(program: RotationProgram, r: int, a: np.ndarray, b: np.ndarra
 @partial(jax.jit, static_argnums=0)
 def _weighted(program: RotationProgram, d: ArrayLike, weights: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     m1, m2 = (moments(program.field, Variances(q, jnp.zeros_like(q))) for q in (q1, q2))
-    e = angle_left(d, both(q1, q2), 1.0)
+    e = angle_left(d, both(q1, q2), PLAIN)
     e, theta = run(program.field, e, jnp.zeros_like(e), m1, m2)
     return jnp.stack([weights @ covariance(e, variances(after(m1), after(m2))), weights @ theta, weights @ e])
 

@@ -125,9 +125,9 @@ def readout(program: RotationProgram, samples: Rings | Sphere, a: Any, b: Any, b
 def _distance(a: Any, b: Any, at: Both, blocks: bool) -> Any:
     """That of coefficients (rows, C, N) of equal variance, summed over channels, (rows, P)."""
     if not blocks:
-        return jnp.sum((at.a * a - b / at.a) ** 2, axis=1)
-    each = at.a.reshape(a.shape[-1], b.shape[-1])
-    return jnp.sum((each * a[..., :, None] - b[..., None, :] / each) ** 2, axis=1).reshape(len(a), -1)
+        return jnp.sum(at.gap(a, b) ** 2, axis=1)
+    first, second = (v.reshape(a.shape[-1], b.shape[-1]) for v in at.to)
+    return jnp.sum((first * a[..., :, None] - second * b[..., None, :]) ** 2, axis=1).reshape(len(a), -1)
 
 
 def _haar_mean(
@@ -138,7 +138,7 @@ def _haar_mean(
     shared, scanned = correlation.prepared(rings, multiply(a, b, program.bandlimit))
     constant = _distance(a[:1], b[:1], at, blocks)[0]
     p1, p2 = _spread(_directional(a), _directional(b), blocks)
-    total = at.a**2 * p1.q + p2.q / at.a**2
+    total = at.a**2 * p1.q + at.b**2 * p2.q
 
     def add(sums: tuple[Any, Any], ring: dict[str, Any]) -> tuple[tuple[Any, Any], None]:
         k = correlation.ring_values(rings, shared, ring, pairs)

@@ -139,7 +139,7 @@ def _sum(states: list[State]) -> State:
         if getattr(states[0], own) is None:
             return None
         after = variances(whole1, whole2)
-        e = sum(moved(getattr(s, own).e, variances(first(s), second(s)), after.a) for s in states)
+        e = sum(moved(getattr(s, own).e, variances(first(s), second(s)), after.to) for s in states)
         gaps = [after.gap(first(s).mean[:, None], second(s).mean[None]) for s in states]
         e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
         return Pairs(vanishing(e, after), sum(getattr(s, own).theta for s in states))
@@ -172,7 +172,7 @@ def _joined(states: list[State], shares: tuple[float, ...]) -> State:
         if parts[0] is None:
             return None
         after = variances(whole1, whole2)
-        es = [moved(p.e, variances(first(s), second(s)), after.a) for p, s in zip(parts, states, strict=True)]
+        es = [moved(p.e, variances(first(s), second(s)), after.to) for p, s in zip(parts, states, strict=True)]
         return Pairs(vanishing(mean(es), after), mean([p.theta for p in parts]))
 
     own1 = pairs("own1", one, one, lambda s: s.one, lambda s: s.one)

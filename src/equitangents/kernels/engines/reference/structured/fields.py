@@ -144,14 +144,14 @@ def state_of_inputs(x1: ArrayLike, x2: ArrayLike, mask1: ArrayLike | None, mask2
     """The state of inputs (P, N, C), with masks (N, P) or None."""
     side1, own1 = start(x1, mask1)
     side2, own2 = start(x2, mask2)
-    e = angular.start(x1[:, None, :, None], x2[None, :, None, :], variances(left(side1), right(side2)))
+    e, _ = angular.start(x1[:, None, :, None], x2[None, :, None, :], variances(left(side1), right(side2)))
     return State(side1, side2, own1, own2, Pairs(e, jnp.zeros_like(e)))
 
 
 def start(x: Any, mask: Any) -> tuple[Side, Pairs]:
     """What is known of the inputs (P, N, C) alone."""
     side = Side(jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1), None if mask is None else jnp.swapaxes(mask, 0, 1))
-    e = angular.start(x[:, None], x[None], variances(side, side))
+    e, _ = angular.start(x[:, None], x[None], variances(side, side))
     return side, Pairs(e, jnp.zeros_like(e))
 
 
