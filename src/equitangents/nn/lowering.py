@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import Program
-from equitangents.kernels.rotations.program import RotationFibres, RotationProgram
+from equitangents.kernels.program import Positions, Program
+from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.simplify import program_of as of_operations
-from equitangents.kernels.steerable.program import SteerableProgram
-from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.kernels.steerable.program import Points
+from equitangents.kernels.structured.program import StructuredPositions
 from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.pooling import Flatten
@@ -19,7 +19,7 @@ from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER
 
-AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
+AnyProgram = Program[Any]
 
 
 def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, AnyProgram]:
@@ -32,7 +32,8 @@ def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, 
         return given, steerable_program_of(layers[given:], signals[given:])
     folded = fold(layers[given:], signals[given:])
     if folded is not None:
-        return given, Program(signals[given].positions.shape, *folded)
+        ops, fibres = folded
+        return given, Program(Positions(signals[given].positions.shape, fibres), ops)
     return given, program_of(layers[given:], signals[given:])
 
 
@@ -87,7 +88,7 @@ def ends_on_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) ->
     """Whether a network lifts signals on the sphere, and its output has a value at every rotation."""
     if not isinstance(signals[-1].positions, OnGroup | OnRotations):
         return False
-    return any(isinstance(layer.fibres(s), RotationFibres) for layer, s in zip(layers, signals, strict=False))
+    return any(isinstance(layer.fibres(s), Sphere) for layer, s in zip(layers, signals, strict=False))
 
 
 def lower_between_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, AnyProgram]:
@@ -118,7 +119,7 @@ def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
     return given
 
 
-def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Program | RotationProgram | StructuredProgram:
+def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> AnyProgram:
     """The program of layers as they are; `signals[i]` goes into layer i, as is."""
     pairs = tuple(zip(layers, signals, strict=False))
     lift = next((found for layer, signal in pairs if (found := layer.fibres(signal)) is not None), None)
@@ -127,12 +128,12 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Progra
 
 def structured_program_of(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str = SMALLER
-) -> StructuredProgram:
+) -> Program[StructuredPositions]:
     """The program for inputs with masks or graphs, which always runs over all pairs of positions."""
     if any(layer.lifts_to is not None for layer in layers):
         raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
     ops = lowered(layers, signals, masked=masks == SMALLER)
-    return StructuredProgram(signals[0].positions.shape, ops, masks)
+    return Program(StructuredPositions(signals[0].positions.shape, masks), ops)
 
 
 def lowered(layers: tuple[Layer, ...], signals: tuple[Signal, ...], *, masked: bool) -> tuple[Any, ...]:
@@ -141,7 +142,7 @@ def lowered(layers: tuple[Layer, ...], signals: tuple[Signal, ...], *, masked: b
     return tuple(op for layer, s in pairs for op in (layer.lower_masked(s) if masked else layer.lower(s)))
 
 
-def steerable_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> SteerableProgram:
+def steerable_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Program[Points]:
     """What steerable layers do to kernels, from given features to Gaussian ones, of a whole input or on points."""
     if not signals[-1].gaussian:
         raise NetworkError("a nonlinearity of steerable features needs a linear layer after it, SteerableDense")
@@ -150,4 +151,4 @@ def steerable_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...])
     assert isinstance(end, OnPoints | OnWhole)
     ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
     whole, field = isinstance(begin, OnWhole), isinstance(end, OnPoints)
-    return SteerableProgram(begin.count, begin.features, ops, end.features, whole=whole, field=field)
+    return Program(Points(begin.count, begin.features, end.features, whole=whole, field=field), ops)

@@ -17,9 +17,10 @@ import numpy as np
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
-from equitangents.kernels.program import FrozenArray, GroupFibres
-from equitangents.kernels.projected.program import PositionMoves, ProjectedProgram, RotationMoves
-from equitangents.kernels.rotations.program import RotationFibres
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.program import GroupFibres, Program
+from equitangents.kernels.projected.program import PositionMoves, RotationMoves, Turning
+from equitangents.kernels.rotations.program import Sphere
 from equitangents.nn.dense import Dense
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.pooling import Flatten
@@ -126,15 +127,16 @@ class Readout(Layer):
         weights = signals[-2].positions.weights
         mean = np.average(rho, axis=0, weights=weights)
         constant = FrozenArray(self.b_std**2 * np.where(np.abs(mean) > 1e-12, mean, 0.0))
-        return given, ProjectedProgram(flat, self._moves(fibres, rho, signals[-2]), constant)
+        turning = Turning(flat.space, self._moves(fibres, rho, signals[-2]), constant)
+        return given, Program(turning, flat.ops)
 
     def _moves(
-        self, fibres: GroupFibres | RotationFibres | None, rho: np.ndarray, signal: Signal
+        self, fibres: GroupFibres | Sphere | None, rho: np.ndarray, signal: Signal
     ) -> PositionMoves | RotationMoves:
         if isinstance(fibres, GroupFibres):
             assert isinstance(signal.positions, OnGroup)
             group = signal.positions.group
             sources = fibres.points.array[group.inverses]
             return PositionMoves(FrozenArray(sources), FrozenArray(rho), FrozenArray(group.inverses))
-        assert isinstance(fibres, RotationFibres)
+        assert isinstance(fibres, Sphere)
         return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)

@@ -13,7 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from equitangents.kernels.program import FrozenArray, GroupFibres, NoFibresError, Op, Operation, Parallel
+from equitangents.kernels.operation import FrozenArray, NoFibresError, Operation
+from equitangents.kernels.program import GroupFibres, Op, Parallel
 
 
 @dataclass(frozen=True)

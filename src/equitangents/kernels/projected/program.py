@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from equitangents.groups import MatrixGroup
 from equitangents.groups.representations import Representation
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.program import FrozenArray, Program
-from equitangents.kernels.rotations.program import Accuracy, RotationProgram
-from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.program import Positions
+from equitangents.kernels.rotations.program import Accuracy, Sphere
+from equitangents.kernels.structured.program import StructuredPositions
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,14 @@ class RotationMoves:
 
 
 @dataclass(frozen=True)
-class ProjectedProgram:
-    """Kernels K(x, x') of d outputs that turn by a representation, between all pairs: (N1, N2, d, d).
+class Turning:
+    """The space of d outputs that turn by a representation: kernels K(x, x') between all pairs are (N1, N2, d, d).
 
-    `flat` gives the kernels k of numbers; `constant` (d, d) is what the bias adds, the projection onto what no element
-    moves.
+    The operations, on the space `flat`, give the kernels k of numbers; `constant` (d, d) is what the bias adds, the
+    projection onto what no element moves.
     """
 
-    flat: Program | RotationProgram | StructuredProgram
+    flat: Positions | Sphere | StructuredPositions
     moves: PositionMoves | RotationMoves
     constant: FrozenArray
 

@@ -96,7 +96,7 @@ def averages(op: Fitted, mask: jax.Array, dtype: DType) -> tuple[jax.Array, jax.
 
 def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -> None:
     """Raise NetworkError where the network has windows and a mask leaves more or less than the first positions."""
-    if mask is None or program.masks != SMALLER or not any(map(_reads_sizes, flat(program.ops))):
+    if mask is None or program.space.masks != SMALLER or not any(map(_reads_sizes, flat(program.ops))):
         return
     grid = np.asarray(mask).reshape((len(mask), *program.shape))
     sizes = []

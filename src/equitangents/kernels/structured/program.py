@@ -11,43 +11,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equitangents.kernels.program import Box, FrozenArray, Op, Operation, flat
+from equitangents.kernels.operation import FrozenArray, Operation
+from equitangents.kernels.program import Box, Program, flat
 
-Groups = tuple[tuple[int, ...], ...]
 
+class Structured(Operation):
+    """An operation of structured programs alone."""
 
-@dataclass(frozen=True)
-class Split(Operation):
-    """Branches: one field goes into each of them, or of as many fields each into its own."""
-
-    said: ClassVar[str] = "parallel branches"
-    branches: tuple[tuple[Any, ...], ...]
-
-    @property
-    def held(self) -> tuple[tuple[Any, ...], ...]:
-        """The branches, each with a field of its own or the one that goes into all."""
-        return self.branches
+    is_structured: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class Add(Operation):
-    """Sums of fields, one for each group of their numbers: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i."""
-
-    said: ClassVar[str] = "sums"
-    groups: Groups
-
-
-@dataclass(frozen=True)
-class Concatenate(Operation):
-    """Channels side by side, one field for each group: K = Σ w_i K_i, Θ = Σ w_i Θ_i, w_i the share of channels."""
-
-    said: ClassVar[str] = "concatenation"
-    groups: Groups
-    shares: tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class Times(Operation):
+class Times(Structured):
     """Multiplication by a number: K ← c² K, Θ ← c² Θ."""
 
     said: ClassVar[str] = "scaling"
@@ -55,7 +30,7 @@ class Times(Operation):
 
 
 @dataclass(frozen=True)
-class BlockSums(Operation):
+class BlockSums(Structured):
     """Sums over blocks of positions, where `Pool` takes means."""
 
     said: ClassVar[str] = "sums over positions"
@@ -78,7 +53,7 @@ class BlockSums(Operation):
 
 
 @dataclass(frozen=True)
-class Normalise(Operation):
+class Normalise(Structured):
     """Subtracts the mean and divides by √(variance + eps), both over channels, or over channels and positions.
 
     A `centred` field has the mean 0 anyway. With `groups` each group of positions is taken by itself.
@@ -92,7 +67,7 @@ class Normalise(Operation):
 
 
 @dataclass(frozen=True)
-class Attend(Operation):
+class Attend(Structured):
     """Self-attention: K' = s² A K A'ᵀ + b², A a function of c K(f, f) (see `nn.Attention`)."""
 
     said: ClassVar[str] = "attention"
@@ -108,7 +83,7 @@ class Attend(Operation):
 
 
 @dataclass(frozen=True)
-class Mix(Operation):
+class Mix(Structured):
     """Sums over positions: K' = A K A'ᵀ, Θ' = A Θ A'ᵀ, of a given matrix A, or of each input's own graph."""
 
     said: ClassVar[str] = "aggregation"
@@ -126,7 +101,7 @@ class Mix(Operation):
 
 
 @dataclass(frozen=True)
-class Drop(Operation):
+class Drop(Structured):
     """Dropout: entries are kept with this probability, so that a draw's variance is K/keep, another's covariance K."""
 
     said: ClassVar[str] = "dropout"
@@ -134,7 +109,7 @@ class Drop(Operation):
 
 
 @dataclass(frozen=True)
-class Fitted(Operation):
+class Fitted(Structured):
     """Windows that differ from input to input, each those of the smaller input that its mask leaves (see `masks`)."""
 
     said: ClassVar[str] = "windows that fit each input's mask"
@@ -152,26 +127,24 @@ class Fitted(Operation):
         return self.box.positions_after(positions)
 
 
-StructuredOp = Split | Add | Concatenate | Times | BlockSums | Normalise | Attend | Mix | Drop | Fitted
-AnyOp = Op | StructuredOp
-
-
 @dataclass(frozen=True)
-class StructuredProgram:
-    """Operations in order, on fields over the grid `shape` of the input."""
+class StructuredPositions:
+    """The space of fields on a grid of `shape` whose inputs are read by themselves: their masks, graphs and kernels."""
 
     shape: tuple[int, ...]
-    ops: tuple[Any, ...]
     masks: str = "smaller"  # what windows make of missing positions, if any are: see `masks`
 
-    @property
-    def why(self) -> str:
-        """What keeps it from running along fibres."""
-        names = dict.fromkeys(op.said for op in flat(self.ops) if isinstance(op, StructuredOp))
-        held = ", ".join(names) or "masks"
-        return f"it holds {held}"
+
+StructuredProgram = Program[StructuredPositions]
+
+
+def why_structured(ops: tuple[Any, ...]) -> str:
+    """What keeps a structured program from running along fibres."""
+    names = dict.fromkeys(op.said for op in flat(ops) if op.is_structured)
+    held = ", ".join(names) or "masks"
+    return f"it holds {held}"
 
 
 def is_structured(ops: tuple[Any, ...]) -> bool:
     """Whether any operation is one of structured programs."""
-    return any(isinstance(op, StructuredOp) for op in flat(ops))
+    return any(op.is_structured for op in flat(ops))
