@@ -50,7 +50,7 @@ def check_keywords(cls: type, keywords: Collection[str]) -> None:
 def renamed(**former: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """A decorator: a function's arguments by their former names, `former="now"`, which go on for one version and warn.
 
-    Both at once: InvalidArgumentError.
+    Both at once, the one of now by its name or by its place: InvalidArgumentError.
 
     >>> @renamed(level="confidence")
     ... def ends(confidence=0.95):
@@ -61,12 +61,13 @@ def renamed(**former: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
         name = getattr(function, "__name__", "the function")
+        places = {parameter: place for place, parameter in enumerate(inspect.signature(function).parameters)}
 
         @functools.wraps(function)
         def with_former_names(*args: P.args, **keywords: P.kwargs) -> T:
             for old in former.keys() & keywords.keys():
                 now = former[old]
-                if now in keywords:
+                if now in keywords or places.get(now, len(args)) < len(args):
                     raise InvalidArgumentError(f"{now} and {old}, its former name, are both given; give {now} alone")
                 warnings.warn(
                     f"{old} of {name} is now {now}; the old name goes with the next version",
