@@ -106,7 +106,7 @@ def test_memory_is_that_of_a_row_of_tiles(tmp_path):
     how = solvers.OutOfCore(path=tmp_path / "factor", tile=side)
     small = solvers.solve(theta[:60, :60], targets(60, 1), solver=how)  # what is imported at first use
     assert small.report.residual < 1e-9
-    matrix = solvers.solve.__globals__["as_matrix"](theta)
+    matrix = as_matrix(theta)
     matrix.tile = side
     tracemalloc.start()
     solution = solvers.solve(matrix, targets(n, 1), solver=how)

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
-from equitangents._types import FileName, Network, Numbers, Spread, Times
+from equitangents._types import FileName, KernelName, Network, Numbers, Spread, Times
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import Estimator
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.infinite.problem import Field, Settings
+from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.refining import Refined, refine
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits.statistics import OrbitQuestions
@@ -89,7 +89,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         time: float = math.inf,
         learning_rate: float = 1.0,
         ridge: float = 0.0,
-        kernel: Field = "ntk",
+        kernel: KernelName = "ntk",
         label_action: GroupAction | None = None,
         input_shape: tuple[int, ...] | None = None,
         dynamics: str | Momentum = "flow",
@@ -129,7 +129,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
         dynamics = self.dynamics if isinstance(self.dynamics, Momentum) else DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
-        field: Field = "ntk" if self.kernel == "ntk" else "nngp"
+        field: KernelName = "ntk" if self.kernel == "ntk" else "nngp"
         as_method(self.solver)  # raises for what is none
         check_standardise(self.standardise)
         return Settings(

@@ -21,14 +21,14 @@ import scipy.special
 from jaxtyping import Float
 from sklearn.utils.metadata_routing import UNUSED
 
-from equitangents._types import FileName, Numbers, Times
+from equitangents._types import FileName, KernelName, Numbers, Times
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, check_inputs
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
-from equitangents.ensembles.infinite.problem import Field, Settings
+from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
@@ -131,7 +131,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         time: float = math.inf,
         learning_rate: float = 1.0,
         ridge: float = 0.0,
-        kernel: Field = "ntk",
+        kernel: KernelName = "ntk",
         label_action: GroupAction | None = None,
         input_shape: tuple[int, ...] | None = None,
         dynamics: str | Momentum = "flow",

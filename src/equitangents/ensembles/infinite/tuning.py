@@ -23,12 +23,12 @@ from equitangents._types import Network, Numbers, Targets
 from equitangents.ensembles.infinite.evidence import sample_evidence
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.training_problem import Training
-from equitangents.ensembles.training.settings import check_choice
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
 from equitangents.keywords import meant
 from equitangents.nn.variants import vary
 from equitangents.statistics import Estimate, bootstrap_intervals, exactly, no_interval
+from equitangents.validation import check_choice
 
 _SHOWN = 10
 PATH = ("ridge", "time", "learning_rate")
