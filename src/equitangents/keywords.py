@@ -73,7 +73,7 @@ def _read_by(
     others: Mapping[str, str], where: Callable[[object], bool] | None, *, warn: bool
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
-        name = getattr(function, "__name__", "the function")
+        name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
         places = {parameter: place for place, parameter in enumerate(inspect.signature(function).parameters)}
 
         @functools.wraps(function)
