@@ -1,36 +1,15 @@
-"""What operations of programs have in common: what they say of themselves, and arrays that are keys of caches.
+"""What operations of programs have in common: what they say of themselves.
 
 Planners, costs and engines walk over programs by what operations say; only their rules ask which operation it is.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-
-
-class FrozenArray:
-    """A read-only NumPy array that hashes and compares by content, so that programs can be cache keys."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = np.ascontiguousarray(array)
-        self.array.setflags(write=False)
-        digest = hashlib.sha256(self.array.tobytes())
-        digest.update(repr((self.array.shape, self.array.dtype.str)).encode())
-        self.key = digest.hexdigest()
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FrozenArray) and self.key == other.key
-
-    def __repr__(self) -> str:
-        return f"FrozenArray(shape={self.array.shape}, dtype={self.array.dtype})"
 
 
 class HashedOnce:

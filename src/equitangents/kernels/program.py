@@ -7,6 +7,7 @@ engine; engines execute it and know no layer.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,7 +15,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from equitangents.kernels.operation import DualActivation, FrozenArray, HashedOnce, NoFibresError, Operation, Pointwise
+from equitangents.kernels.operation import DualActivation, HashedOnce, NoFibresError, Operation, Pointwise
+
+
+class FrozenArray:
+    """A read-only NumPy array that hashes and compares by content, so that programs can be cache keys."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.ascontiguousarray(array)
+        self.array.setflags(write=False)
+        digest = hashlib.sha256(self.array.tobytes())
+        digest.update(repr((self.array.shape, self.array.dtype.str)).encode())
+        self.key = digest.hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrozenArray) and self.key == other.key
+
+    def __repr__(self) -> str:
+        return f"FrozenArray(shape={self.array.shape}, dtype={self.array.dtype})"
 
 
 @dataclass(frozen=True)

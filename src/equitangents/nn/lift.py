@@ -16,8 +16,7 @@ from equitangents.actions import Action, grid
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.translation_group import TranslationGroup
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.program import Affine, GroupFibres, Op, Table
+from equitangents.kernels.program import Affine, FrozenArray, GroupFibres, Op, Table
 from equitangents.nn.folding import symmetric_box
 from equitangents.nn.group_windows import (
     Elements,

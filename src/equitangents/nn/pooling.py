@@ -12,8 +12,7 @@ import numpy as np
 from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.program import Box, Op, Pool, WindowPool
+from equitangents.kernels.program import Box, FrozenArray, Op, Pool, WindowPool
 from equitangents.kernels.program import Flatten as FlattenOp
 from equitangents.kernels.structured.masks import averages, deciding, is_padded, keeps_windows
 from equitangents.kernels.structured.program import BlockSums, Fitted

@@ -12,8 +12,7 @@ from equitangents._types import DType, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.translation_group import TranslationGroup
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.program import Affine, Op, Table
+from equitangents.kernels.program import Affine, FrozenArray, Op, Table
 from equitangents.nn.group_windows import ConvolutionSettings, Elements, box_offsets, explicit, profile
 from equitangents.nn.layer import Weights
 from equitangents.nn.lift import apply_table

@@ -17,12 +17,12 @@ import numpy as np
 from equitangents.kernels import duals
 from equitangents.kernels.engines.findings import MARK
 from equitangents.kernels.engines.protocol import Engine
-from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.program import (
     Affine,
     Box,
     Dual,
     Flatten,
+    FrozenArray,
     GroupFibres,
     Pool,
     Positions,

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from equitangents.kernels.operation import FrozenArray, NoFibresError, Operation
-from equitangents.kernels.program import GroupFibres, Op, Parallel
+from equitangents.kernels.operation import NoFibresError, Operation
+from equitangents.kernels.program import FrozenArray, GroupFibres, Op, Parallel
 
 
 @dataclass(frozen=True)

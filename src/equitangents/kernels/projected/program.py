@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from equitangents.groups import MatrixGroup
 from equitangents.groups.representations import Representation
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.program import Positions
+from equitangents.kernels.program import FrozenArray, Positions
 from equitangents.kernels.rotations.program import Accuracy, Sphere
 from equitangents.kernels.structured.program import StructuredPositions
 

@@ -16,8 +16,8 @@ import numpy as np
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.operation import FrozenArray, HashedOnce, Operation
-from equitangents.kernels.program import Affine, Dual, Flatten, Op, Parallel, Pool, Program
+from equitangents.kernels.operation import HashedOnce, Operation
+from equitangents.kernels.program import Affine, Dual, Flatten, FrozenArray, Op, Parallel, Pool, Program
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ import numpy as np
 
 from equitangents._version import __version__
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.program import Parallel, Positions, Program
+from equitangents.kernels.program import FrozenArray, Parallel, Positions, Program
 from equitangents.kernels.projected.program import Turning
 from equitangents.kernels.rotations.program import Sphere, sections
 from equitangents.kernels.steerable.program import Points

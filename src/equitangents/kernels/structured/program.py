@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equitangents.kernels.operation import FrozenArray, Operation
-from equitangents.kernels.program import Box, Program, flat
+from equitangents.kernels.operation import Operation
+from equitangents.kernels.program import Box, FrozenArray, Program, flat
 
 
 class Structured(Operation):
