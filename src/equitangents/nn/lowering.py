@@ -127,6 +127,7 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: st
     if isinstance(end, OnPoints | OnWhole):
         if not signals[-1].gaussian:
             raise NetworkError("a nonlinearity of steerable features needs a linear layer after it, SteerableDense")
+        assert isinstance(begin, OnPoints | OnWhole)
         whole, field = isinstance(begin, OnWhole), isinstance(end, OnPoints)
         space = Points(begin.count, begin.features, end.features, whole=whole, field=field)
         return Program(space, lowered(layers, signals, masked=False))
