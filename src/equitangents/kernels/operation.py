@@ -68,6 +68,8 @@ class Operation:
     has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
     is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
     is_structured: ClassVar[bool] = False  # structured programs alone have it
+    reads_graphs: ClassVar[bool] = False  # it reads the graph that comes with each input
+    reads_sizes: ClassVar[bool] = False  # what comes out of a smaller input depends on how large that is
 
     @property
     def name(self) -> str:

@@ -58,6 +58,16 @@ class Box(Operation):
         return math.prod(map(min, self.window, self.in_shape))
 
     @property
+    def is_padded(self) -> bool:
+        """Whether windows reach beyond the grid."""
+        return self.wrap or any(self.low) or any(self.high)
+
+    @property
+    def reads_sizes(self) -> bool:  # type: ignore[override]
+        """Whether it has windows that smaller inputs have fewer of."""
+        return not self.is_padded and any(n > 1 for n in (*self.window, *self.stride))
+
+    @property
     def keeps_torus(self) -> bool:
         """Whether what follows is a torus, if it stands on one."""
         return self.wrap and all(n % s == 0 for n, s in zip(self.in_shape, self.stride, strict=True))
@@ -170,6 +180,11 @@ class Pool(Operation):
     box: Box | None = None
 
     @property
+    def reads_sizes(self) -> bool:  # type: ignore[override]
+        """Whether the blocks are windows."""
+        return self.box is not None
+
+    @property
     def tables(self) -> dict[str, np.ndarray]:
         """Which block each position is in, by key."""
         return {self.labels.key: self.labels.array}
@@ -189,6 +204,7 @@ class WindowPool(Operation):
 
     is_positional: ClassVar[bool] = True
     is_pool: ClassVar[bool] = True
+    reads_sizes: ClassVar[bool] = True
     box: Box
 
     @property

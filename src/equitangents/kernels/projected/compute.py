@@ -24,9 +24,16 @@ from equitangents.groups import MatrixGroup, so3
 from equitangents.kernels.cost.forecast import KernelCost, repeated
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.program import Program
-from equitangents.kernels.projected import sums
-from equitangents.kernels.projected.program import PositionMoves, RotationMoves, Turning
-from equitangents.kernels.projected.sums import Nodes, all_pairs, position_nodes, rotation_nodes
+from equitangents.kernels.projected.program import (
+    KernelOf,
+    Nodes,
+    PositionMoves,
+    RotationMoves,
+    Sums,
+    Turning,
+    all_pairs,
+    diagonal,
+)
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.resolution import LADDER, Resolution, sample, surrogates
 from equitangents.memory import check_fits
@@ -56,7 +63,7 @@ def resolve(
 
     def at(r: int) -> np.ndarray:
         if r not in known:
-            found = all_pairs(kernel, rotation_nodes(moves, r), signals, both)
+            found = all_pairs(kernel, moves.nodes(r), signals, both)
             known[r] = np.stack([found.nngp, found.ntk])
         return known[r]
 
@@ -93,12 +100,12 @@ Base = Callable[..., Kernels]
 
 def compute(base: Base, program: Program[Turning], x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
     """NNGP and NTK between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2, d, d)."""
-    return _compute(base, program, x1, x2, engine, lambda kernel, nodes: sums.all_pairs(kernel, nodes, x1, x2))
+    return _compute(base, program, x1, x2, engine, lambda kernel, nodes: all_pairs(kernel, nodes, x1, x2))
 
 
 def compute_diagonal(base: Base, program: Program[Turning], x: Any, engine: str | None = None) -> Kernels:
     """NNGP and NTK of each input with itself, each (N, d, d)."""
-    return _compute(base, program, x, None, engine, lambda kernel, nodes: sums.diagonal(kernel, nodes, x))
+    return _compute(base, program, x, None, engine, lambda kernel, nodes: diagonal(kernel, nodes, x))
 
 
 def kernel_cost(
@@ -111,12 +118,10 @@ def kernel_cost(
     engine: str | None = None,
 ) -> KernelCost:
     """The cost of the kernels of numbers for every element, or for a quadrature of SO(3) at a typical resolution."""
-    if isinstance(program.space.moves, PositionMoves):
-        count = len(program.space.moves.matrices.array)
-    else:
-        count = len(rotation_nodes(program.space.moves, program.space.moves.accuracy.resolution or _TYPICAL))
+    moves = program.space.moves
+    typical = moves.accuracy.resolution if isinstance(moves, RotationMoves) else None
     one = base_cost(numbers(program), channels, n1, n2, dtype, engine)
-    whole = repeated([(one, count)], 0)
+    whole = repeated([(one, len(moves.nodes(typical or _TYPICAL)))], 0)
     return replace(whole, output_bytes=whole.output_bytes * program.space.dimension**2)
 
 
@@ -126,7 +131,7 @@ def _compute(
     x1: Any,
     x2: Any,
     engine: str | None,
-    run: Callable[[sums.KernelOf, Nodes], sums.Sums],
+    run: Callable[[KernelOf, Nodes], Sums],
 ) -> Kernels:
     flat = numbers(program)
     kernel = lambda a, b: base(flat, a, b, engine)
@@ -161,11 +166,12 @@ def numbers(program: Program[Turning]) -> Program[Any]:
     return Program(program.space.flat, program.ops)
 
 
-def _nodes(program: Program[Turning], kernel: sums.KernelOf, x1: Any, x2: Any) -> tuple[Nodes, Resolution | None]:
-    if isinstance(program.space.moves, PositionMoves):
-        return position_nodes(program.space.moves), None
-    found = resolve(program.space.moves, kernel, x1, x2)
-    return rotation_nodes(program.space.moves, found.value), found
+def _nodes(program: Program[Turning], kernel: KernelOf, x1: Any, x2: Any) -> tuple[Nodes, Resolution | None]:
+    moves = program.space.moves
+    if isinstance(moves, PositionMoves):
+        return moves.nodes(0), None
+    found = resolve(moves, kernel, x1, x2)
+    return moves.nodes(found.value), found
 
 
 def _check_memory(program: Program[Turning], x1: Any, x2: Any) -> None:

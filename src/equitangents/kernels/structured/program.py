@@ -39,6 +39,11 @@ class BlockSums(Structured):
     box: Box | None = None
 
     @property
+    def reads_sizes(self) -> bool:  # type: ignore[override]
+        """Whether the blocks are windows."""
+        return self.box is not None
+
+    @property
     def tables(self) -> dict[str, np.ndarray]:
         """Which block each position is in, by key."""
         return {self.labels.key: self.labels.array}
@@ -89,6 +94,11 @@ class Mix(Structured):
     said: ClassVar[str] = "aggregation"
     matrix: FrozenArray | None  # float64 (positions_out, positions), or None: the graphs that come with the inputs
 
+    @property
+    def reads_graphs(self) -> bool:  # type: ignore[override]
+        """Whether there is no matrix for all inputs."""
+        return self.matrix is None
+
     def positions_after(self, positions: int) -> int:
         """One for each row of the matrix."""
         return positions if self.matrix is None else len(self.matrix.array)
@@ -113,6 +123,7 @@ class Fitted(Structured):
     """Windows that differ from input to input, each those of the smaller input that its mask leaves (see `masks`)."""
 
     said: ClassVar[str] = "windows that fit each input's mask"
+    reads_sizes: ClassVar[bool] = True
     box: Box  # of an input without missing positions
     padding: str  # "zero", "circular", "valid"
     pools: bool  # K over all pairs of a window's positions; or one mean, K(p + u, p' + u), as before weights
