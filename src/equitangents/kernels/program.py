@@ -168,13 +168,12 @@ class Decouple(Operation):
 
 
 @dataclass(frozen=True)
-class Pool(Operation):
-    """Average over blocks of positions: K(A,A') = mean of K over A × A'; positions with label -1 are dropped.
+class Blocks(Operation):
+    """An operation on blocks of positions; those with label -1 are dropped.
 
     `box` are the windows on a grid that the blocks are, if they are any.
     """
 
-    is_pool: ClassVar[bool] = True
     labels: FrozenArray  # int32 (positions,), block number or -1
     blocks: int
     box: Box | None = None
@@ -196,6 +195,13 @@ class Pool(Operation):
     def products(self, positions: int) -> int:
         """A position is in one block at most."""
         return 2 * positions * (positions + self.blocks)
+
+
+@dataclass(frozen=True)
+class Pool(Blocks):
+    """Average over blocks of positions: K(A,A') = mean of K over A × A'."""
+
+    is_pool: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)

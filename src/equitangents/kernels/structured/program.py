@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equitangents.kernels.operation import Operation
-from equitangents.kernels.program import Box, FrozenArray, Program, flat
+from equitangents.kernels.program import Blocks, Box, FrozenArray, Program, flat
 
 
 class Structured(Operation):
@@ -30,31 +30,10 @@ class Times(Structured):
 
 
 @dataclass(frozen=True)
-class BlockSums(Structured):
+class BlockSums(Structured, Blocks):
     """Sums over blocks of positions, where `Pool` takes means."""
 
     said: ClassVar[str] = "sums over positions"
-    labels: FrozenArray  # int32 (positions,), block number or -1
-    blocks: int
-    box: Box | None = None
-
-    @property
-    def reads_sizes(self) -> bool:  # type: ignore[override]
-        """Whether the blocks are windows."""
-        return self.box is not None
-
-    @property
-    def tables(self) -> dict[str, np.ndarray]:
-        """Which block each position is in, by key."""
-        return {self.labels.key: self.labels.array}
-
-    def positions_after(self, positions: int) -> int:
-        """One for each block."""
-        return self.blocks
-
-    def products(self, positions: int) -> int:
-        """A position is in one block at most."""
-        return 2 * positions * (positions + self.blocks)
 
 
 @dataclass(frozen=True)
