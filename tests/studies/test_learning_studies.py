@@ -48,6 +48,7 @@ class TestLearningCurves:
             "omniscient": exact,
             "inputs": exact,
             "recovered": np.ones((200, 3), bool),
+            "whole": {},
         }
         return curves.Results(**{**filled, **changed})
 

@@ -129,12 +129,37 @@ def test_results_made_by_hand_have_tables_too():
 def test_arrays_of_other_axes_are_refused(shape):
     stages = [({"law": law, "width": width}, {"scores": np.zeros(shape)}) for law in LAWS for width in WIDTHS]
     with pytest.raises(InvalidArgumentError, match=r"scores is \(.*\); it must have the axes group, member"):
-        Results.read(Found([stages], LEVELS), source="here")
+        Results.read(Found({"": stages}, LEVELS), source="here")
 
 
 def test_what_no_stage_holds_is_named():
     part = Part("{law}-{width}", "", lambda law, width, task: {"scores": np.zeros((3, 2))})
-    with pytest.raises(InvalidArgumentError, match=r"no stage holds 'first_\{law\}', asked for by law, width"):
+    with pytest.raises(InvalidArgumentError, match=r"no stage holds 'first_\{law\}'"):
         Results.read(measured(Folder(), part, levels=LEVELS), source="here")
     with pytest.raises(InvalidArgumentError, match="levels has no values of step"):
         measured(Folder(), Part("{step}", "", lambda step, task: {}), levels=LEVELS)
+
+
+def test_a_part_that_no_level_asks_for_leaves_its_arrays_empty():
+    part = Part("{law}-{width}", "", lambda law, width, task: {})
+    assert Results.read(measured(Folder(), part, levels={**LEVELS, "law": ()}), source="here").scores == {}
+
+
+def test_arrays_of_the_same_name_are_told_apart_by_their_part():
+    class Both(Measured):
+        small: Keyed[float] = by("width", of="small.scores")
+        large: Keyed[float] = by("law", of="large.scores")
+
+    parts = [
+        Part("small-{width}", "", lambda width, task: {"scores": np.array(width)}),
+        Part("large-{law}", "", lambda law, task: {"scores": np.array(len(law))}),
+    ]
+    both = Both.read(measured(Folder(), parts[0], levels=LEVELS) | measured(Folder(), parts[1], levels=LEVELS))
+    assert both.small == {8: 8, 16: 16}
+    assert both.large == {"normal": 6, "uniform": 7}
+
+
+def test_a_place_stands_for_a_value_that_is_no_name_of_a_file():
+    folder = Folder()
+    measured(folder, Part("x-{group#}", "{group}", lambda group, task: {}), levels={"group": ("O(3)^d", "a/b")})
+    assert [(name, title) for name, title, _ in folder.seen] == [("x-0", "O(3)^d"), ("x-1", "a/b")]

@@ -30,9 +30,10 @@ Point = dict[str, Any]
 
 @dataclass(frozen=True)
 class Part:
-    """Stages `compute(*coordinates, task)`; their names follow from `name`, such as "accuracy-{law}-{width}".
+    """Stages `compute(*coordinates, task)`; their names follow from `name`, such as "accuracy-{law}-{group#}".
 
-    `title` is what readers see, text of the same coordinates or a function of them; `ensemble` as of a `Stage`.
+    There {law} is a value and {group#} the place of one among all. `title` is what readers see, text of the same
+    coordinates or a function of them; `ensemble` as of a `Stage`.
     """
 
     name: str
@@ -45,31 +46,49 @@ class Part:
         """Those that the name mentions."""
         return _mentioned(self.name)
 
-    def at(self, point: Point) -> Stage:
+    @property
+    def label(self) -> str:
+        """The name up to the first coordinate."""
+        return self.name.split("{")[0].rstrip("-")
+
+    def at(self, point: Point, levels: Levels) -> Stage:
         """The stage at a point."""
         values = [point[name] for name in self.coordinates]
+        places = {f"{name}#": list(levels[name]).index(x) for name, x in point.items() if name in levels}
         title = self.title.format(**point) if isinstance(self.title, str) else self.title(*values)
-        return Stage(self.name.format(**point), title, partial(self.compute, *values), self.ensemble)
+        return Stage(self.name.format(**point, **places), title, partial(self.compute, *values), self.ensemble)
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Points and arrays of all stages of every part, and the values that coordinates have."""
+    """Points and arrays of all stages of every part, by the part's label, and the values that coordinates have."""
 
-    parts: Sequence[Sequence[tuple[Point, Arrays]]]
+    parts: Mapping[str, Sequence[tuple[Point, Arrays]]]
     levels: Levels
 
-    def part_with(self, name: str, coordinates: Sequence[str]) -> list[tuple[Point, Arrays, str]]:
-        """Stages that hold the array `name`, at every point of those of its `coordinates` that no stage has.
+    def __or__(self, other: Found) -> Found:
+        return Found({**self.parts, **other.parts}, {**self.levels, **other.levels})
+
+    def stage(self, label: str) -> Arrays:
+        """The arrays of a part of one stage."""
+        ((_, arrays),) = self.parts[label]
+        return arrays
+
+    def arrays(self, name: str) -> list[tuple[Point, np.ndarray]]:
+        """The array `name` of every stage that has it, or "label.name" of a part, at every point of its coordinates.
 
         Raises InvalidArgumentError where there is none.
         """
-        for part in self.parts:
-            own = [c for c in _mentioned(name) if c not in part[0][0]] if part else []
-            points = _points(own, self.levels)
-            if part and name.format(**part[0][0], **points[0]) in part[0][1]:
-                return [(at | p, arrays, name.format(**at, **p)) for at, arrays in part for p in points]
-        raise InvalidArgumentError(f"no stage holds {name!r}, asked for by {', '.join(coordinates) or 'nothing'}")
+        label, _, stored = name.rpartition(".")
+        for stages in [self.parts.get(label, [])] if label else self.parts.values():
+            for at, arrays in stages[:1]:
+                points = _points([c for c in _mentioned(stored) if c not in at], self.levels)
+                if stored.format(**at, **points[0]) in arrays:
+                    every = [(at | p, arrays) for at, arrays in stages for p in points]
+                    return [(point, arrays[stored.format(**point)]) for point, arrays in every]
+        if all(self.parts.values()):
+            raise InvalidArgumentError(f"no stage holds {name!r}")
+        return []  # of a part that no level asks for
 
 
 def measured(folder: Stages, *parts: Part, levels: Levels) -> Found:
@@ -78,12 +97,11 @@ def measured(folder: Stages, *parts: Part, levels: Levels) -> Found:
     `levels` are the values of every coordinate: {"law": LAWS, "width": (8, 16)}; where not all combinations are wanted,
     those of several: {"data model": [("digits", "MLP"), ("letters", "CNN")]}.
     """
-    points = [_points(part.coordinates, levels) for part in parts]
-    found = folder.stages(
-        {(i, j): part.at(p) for i, (part, at) in enumerate(zip(parts, points, strict=True)) for j, p in enumerate(at)}
-    )
-    each = [[(p, found[i, j]) for j, p in enumerate(at)] for i, at in enumerate(points)]
-    return Found(each, {name: values for name, values in levels.items() if " " not in name})
+    alone = {name: values for name, values in levels.items() if " " not in name}
+    points = {part.label: _points(part.coordinates, levels) for part in parts}
+    work = {(p.label, i): p.at(point, alone) for p in parts for i, point in enumerate(points[p.label])}
+    found = folder.stages(work)
+    return Found({k: [(p, found[k, i]) for i, p in enumerate(at)] for k, at in points.items()}, alone)
 
 
 class Keyed(dict[Any, T]):
@@ -99,6 +117,10 @@ class Keyed(dict[Any, T]):
     def __init__(self, names: Sequence[str], axes: Sequence[str], levels: Levels, values: Mapping[Any, T]) -> None:
         super().__init__(values)
         self.names, self.axes, self.levels = tuple(names), tuple(axes), levels
+
+    def alike(self, values: Mapping[Any, T]) -> Keyed[T]:
+        """Other values by the same coordinates and with the same axes."""
+        return Keyed(self.names, self.axes, self.levels, values)
 
     def table(self, value: str = "value", order: str = "", **others: Keyed[T]) -> Columns:
         """A row for every number: its coordinates, places along axes or what is there, the number as `value`.
@@ -131,8 +153,9 @@ class _By:
 def by(names: str, axes: str = "", *, of: str = "") -> Any:
     """A field of `Measured`: arrays of the given `axes`, asked for by the coordinates `names`; both words in a text.
 
-    `of` is the name of the array in the stages, "{kind}_error", where it is not the field's. Without `names` it is one
-    array, without `axes` values are plain numbers.
+    `of` is the name of the array in the stages, "{kind}_error", where it is not the field's; one that several parts
+    have is asked for with its label, the part's name up to its coordinates: "accuracy.{kind}_error". Without `names` it
+    is one array, without `axes` values are plain numbers.
     """
     return field(metadata={"by": _By(tuple(names.split()), tuple(axes.split()), of)})
 
@@ -145,7 +168,7 @@ class Measured:
     ...     source: str
     ...     scores: Keyed[np.ndarray] = by("law group", "member")
     >>> stages = [({"law": law}, {"scores": np.arange(6).reshape(2, 3) + n}) for law, n in (("one", 0), ("other", 9))]
-    >>> results = Results.read(Found([stages], {"group": ("C2", "C4")}), source="digits")
+    >>> results = Results.read(Found({"": stages}, {"group": ("C2", "C4")}), source="digits")
     >>> results.scores["other", "C4"]
     array([12, 13, 14])
     """
@@ -179,12 +202,12 @@ def _read(found: Found, name: str, declared: _By) -> Any:
     names, axes = declared.names, declared.axes
     cells: dict[tuple[Any, ...], list[np.ndarray]] = {}
     stacked: list[str] = []
-    for point, arrays, stored in found.part_with(declared.of or name, (*names, *axes)):
-        array, inner = arrays[stored], [d for d in (*names, *axes) if d not in point]
+    for point, array in found.arrays(declared.of or name):
+        inner = [d for d in (*names, *axes) if d not in point]
         stacked = [name for name in point if name in axes]
         lengths = [len(found.levels[d]) if d in found.levels else n for d, n in zip(inner, array.shape, strict=False)]
         if array.shape != tuple(lengths) or len(inner) != array.ndim:
-            raise InvalidArgumentError(f"{stored} is {array.shape}; it must have the axes {', '.join(inner)}")
+            raise InvalidArgumentError(f"{name} is {array.shape}; it must have the axes {', '.join(inner)}")
         cut = [d for d in inner if d in names]
         for places in itertools.product(*(range(len(found.levels[d])) for d in cut)):
             at = point | {d: found.levels[d][i] for d, i in zip(cut, places, strict=True)}
@@ -203,7 +226,7 @@ def _read(found: Found, name: str, declared: _By) -> Any:
 
 def _mentioned(text: str) -> tuple[str, ...]:
     """The names in the braces of a text, each once."""
-    return tuple(dict.fromkeys(name for _, name, _, _ in string.Formatter().parse(text) if name))
+    return tuple(dict.fromkeys(name.rstrip("#") for _, name, _, _ in string.Formatter().parse(text) if name))
 
 
 def _points(names: Sequence[str], levels: Levels) -> list[Point]:

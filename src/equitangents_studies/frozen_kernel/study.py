@@ -31,7 +31,8 @@ from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.claims import Claim, Records, after, claim, in_words, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import TANGENT_KERNEL, WIDE_NETWORKS
 
 
@@ -150,18 +151,16 @@ NAMES = {"erf": "Erf", "gelu": "GELU", "relu": "ReLU"}
 Kind = tuple[str, str]  # a nonlinearity and a parametrisation
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """By (nonlinearity, parametrisation): `movement` ‖Θ_t − Θ_0‖/‖Θ_0‖, `loss` (1/2N) Σ (f − y)² on training images
-    (before training, then after `steps`), each (widths, networks, times); `rate`, the learning rates, is (widths,
-    networks).
+class Results(Measured):
+    """`movement` ‖Θ_t − Θ_0‖/‖Θ_0‖ after `steps`, `loss` (1/2N) Σ (f − y)² on training images, before training as well,
+    and learning rates `rate`.
     """
 
     widths: np.ndarray
     steps: np.ndarray
-    movement: dict[Kind, np.ndarray]
-    loss: dict[Kind, np.ndarray]
-    rate: dict[Kind, np.ndarray]
+    movement: Keyed[np.ndarray] = by("nonlinearity parametrisation", "width network step")
+    loss: Keyed[np.ndarray] = by("nonlinearity parametrisation", "width network time")
+    rate: Keyed[np.ndarray] = by("nonlinearity parametrisation", "width network")
 
     def size(self, kind: Kind, width: int, step: int, level: float = 0.95) -> Estimate:
         """Geometric mean of the movement over networks, which single ones far out hardly change."""
@@ -203,20 +202,11 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """A stage for every nonlinearity, parametrisation and width."""
     images, widths = load_images(settings, folder.data_dir), sorted(settings.widths)
-    kinds = [(phi, p) for phi in settings.nonlinearities for p in PARAMETRISATIONS]
-    stages = folder.stages(
-        {
-            (kind, width): Stage(
-                f"{kind[0]}-{kind[1]}-{width}",
-                f"{settings.networks} networks of width {width}, {NAMES[kind[0]]}, {TITLES[kind[1]]}",
-                partial(_networks, settings, images, kind, width),
-            )
-            for kind in kinds
-            for width in widths
-        }
-    )
-    of = lambda key: {kind: np.stack([stages[kind, width][key] for width in widths]) for kind in kinds}
-    return Results(np.array(widths), recorded_steps(settings), of("movement"), of("loss"), of("rate"))
+    steps, phis = recorded_steps(settings), settings.nonlinearities
+    title = lambda phi, p, width: f"{settings.networks} networks of width {width}, {NAMES[phi]}, {TITLES[p]}"
+    part = Part("{nonlinearity}-{parametrisation}-{width}", title, partial(_networks, settings, images))
+    levels = {"nonlinearity": phis, "parametrisation": PARAMETRISATIONS, "width": widths, "step": steps.tolist()}
+    return Results.read(measured(folder, part, levels=levels), widths=np.array(widths), steps=steps)
 
 
 def recorded_steps(settings: Settings) -> np.ndarray:
@@ -229,11 +219,13 @@ def labels(images: Images) -> Float[np.ndarray, "n 1"]:
     return np.where(images.train_y % 2, 1.0, -1.0)[:, None].astype(np.float32)
 
 
-def _networks(settings: Settings, images: Images, kind: Kind, width: int, task: Task) -> Arrays:
+def _networks(
+    settings: Settings, images: Images, nonlinearity: str, parametrisation: str, width: int, task: Task
+) -> Arrays:
     """One network after another, each with weights of its own."""
     x, y, n = images.train_x, labels(images), settings.kernel_images
     seen = np.concatenate([x[:n], images.sets["test"]])
-    net = parametrised(network(settings, kind[0], width), width, kind[1])
+    net = parametrised(network(settings, nonlinearity, width), width, parametrisation)
     measured = []
     for i in range(settings.networks):
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), width), i)
