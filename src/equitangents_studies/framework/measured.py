@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from equitangents_studies.framework.stages import Arrays, Stage, Stages
 T = TypeVar("T")
 MeasuredT = TypeVar("MeasuredT", bound="Measured")
 Levels = Mapping[str, Sequence[Any]]
+"""The values of every coordinate."""
 Point = dict[str, Any]
 """Coordinates by name."""
 
@@ -54,7 +55,7 @@ class Part:
     def at(self, point: Point, levels: Levels) -> Stage:
         """The stage at a point."""
         values = [point[name] for name in self.coordinates]
-        places = {f"{name}#": list(levels[name]).index(x) for name, x in point.items() if name in levels}
+        places = {f"{name}#": levels[name].index(x) for name, x in point.items() if name in levels}
         title = self.title.format(**point) if isinstance(self.title, str) else self.title(*values)
         return Stage(self.name.format(**point, **places), title, partial(self.compute, *values), self.ensemble)
 
@@ -80,25 +81,32 @@ class Found:
         Raises InvalidArgumentError where there is none.
         """
         label, _, stored = name.rpartition(".")
-        for stages in [self.parts.get(label, [])] if label else self.parts.values():
-            for at, arrays in stages[:1]:
-                points = _points([c for c in _mentioned(stored) if c not in at], self.levels)
-                if stored.format(**at, **points[0]) in arrays:
-                    every = [(at | p, arrays) for at, arrays in stages for p in points]
-                    return [(point, arrays[stored.format(**point)]) for point, arrays in every]
-        if all(self.parts.values()):
+        found = []
+        for p in _points(_mentioned(label), self.levels):
+            for stages in [self.parts.get(label.format(**p), [])] if label else self.parts.values():
+                points = _points([c for c in _mentioned(stored) if not stages or c not in stages[0][0]], self.levels)
+                every = [(p | at | q, arrays) for at, arrays in stages for q in points]
+                if every and stored.format(**every[0][0]) in every[0][1]:
+                    found += [(point, arrays[stored.format(**point)]) for point, arrays in every]
+                    break
+        if not found and all(self.parts.values()):  # else it is of a part that no level asks for
             raise InvalidArgumentError(f"no stage holds {name!r}")
-        return []  # of a part that no level asks for
+        return found
+
+    def by(self, names: str, of: str) -> Keyed[Any]:
+        """The numbers `of` by coordinates."""
+        return cast("Keyed[Any]", _read(self, of, _By(tuple(names.split()), (), of)))
 
 
-def measured(folder: Stages, *parts: Part, levels: Levels) -> Found:
+def measured(folder: Stages, *parts: Part, levels: Mapping[str, Iterable[Any]]) -> Found:
     """All stages of all parts, which depend on none of each other.
 
     `levels` are the values of every coordinate: {"law": LAWS, "width": (8, 16)}; where not all combinations are wanted,
     those of several: {"data model": [("digits", "MLP"), ("letters", "CNN")]}.
     """
-    alone = {name: values for name, values in levels.items() if " " not in name}
-    points = {part.label: _points(part.coordinates, levels) for part in parts}
+    every = {name: list(values) for name, values in levels.items()}
+    alone = {name: values for name, values in every.items() if " " not in name}
+    points = {part.label: _points(part.coordinates, every) for part in parts}
     work = {(p.label, i): p.at(point, alone) for p in parts for i, point in enumerate(points[p.label])}
     found = folder.stages(work)
     return Found({k: [(p, found[k, i]) for i, p in enumerate(at)] for k, at in points.items()}, alone)
@@ -117,6 +125,11 @@ class Keyed(dict[Any, T]):
     def __init__(self, names: Sequence[str], axes: Sequence[str], levels: Levels, values: Mapping[Any, T]) -> None:
         super().__init__(values)
         self.names, self.axes, self.levels = tuple(names), tuple(axes), levels
+
+    def along(self, name: str) -> list[Any]:
+        """The values of a coordinate, each once."""
+        k = self.names.index(name)
+        return list(dict.fromkeys(key[k] if len(self.names) > 1 else key for key in self))
 
     def alike(self, values: Mapping[Any, T]) -> Keyed[T]:
         """Other values by the same coordinates and with the same axes."""
@@ -154,7 +167,7 @@ def by(names: str, axes: str = "", *, of: str = "") -> Any:
     """A field of `Measured`: arrays of the given `axes`, asked for by the coordinates `names`; both words in a text.
 
     `of` is the name of the array in the stages, "{kind}_error", where it is not the field's; one that several parts
-    have is asked for with its label, the part's name up to its coordinates: "accuracy.{kind}_error". Without `names` it
+    have is asked for with the label, the part's name up to its coordinates: "accuracy.{kind}_error". Without `names` it
     is one array, without `axes` values are plain numbers.
     """
     return field(metadata={"by": _By(tuple(names.split()), tuple(axes.split()), of)})

@@ -11,9 +11,8 @@ The relative orbit standard deviation is ‖std_g f‖ / ‖mean_g f‖, norms o
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -35,9 +34,10 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import gradient_descent
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import relative_std
-from equitangents_studies.common.training import ensemble_stage
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 SETS = ("training", "test", "foreign")
@@ -103,23 +103,21 @@ def three_times(settings: Settings) -> list[int]:
     return sorted({trained[0], trained[len(trained) // 2], trained[-1]})
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
+class Results(Measured):
     """Predicted energies, in units of their standard deviation, on orbits, by set of spins.
 
-    `members[w][set]` is (T, M, |G|, N); `mean[set]` is μ_t, (T, |G|, N); `std[set]` is √Σ_t, (T, N);
-    `predicted[set]` (T, groups, samples) holds the relative orbit std of ensembles drawn from GP(μ_t, Σ_t/M);
-    `curve[set]` (T, sizes, 3) its 2.5 %, 50 % and 97.5 % quantiles for every M of `predicted_sizes`.
+    `mean` is μ_t, `std` is √Σ_t; `predicted` holds the relative orbit std of ensembles of each size of `groups` drawn
+    from GP(μ_t, Σ_t/M), `curve` its 2.5 %, 50 % and 97.5 % quantiles for every M of `predicted_sizes`.
     """
 
     times: np.ndarray
     learning_rate: float
     truth: dict[str, np.ndarray]
-    mean: dict[str, np.ndarray]
-    std: dict[str, np.ndarray]
-    predicted: dict[str, np.ndarray]
-    members: dict[int, dict[str, np.ndarray]]
-    curve: dict[str, np.ndarray] = field(default_factory=dict)
+    mean: Keyed[np.ndarray] = by("spins", "step element configuration", of="mean_{spins}")
+    std: Keyed[np.ndarray] = by("spins", "step configuration", of="std_{spins}")
+    predicted: Keyed[np.ndarray] = by("spins", "step size draw", of="predicted_{spins}")
+    members: Keyed[np.ndarray] = by("width spins", "step member element configuration")
+    curve: Keyed[np.ndarray] = by("spins", "step members quantile", of="curve_{spins}")
 
     def at(self, step: int) -> int:
         """The index of a training step."""
@@ -127,14 +125,13 @@ class Results:
 
     def errors(self, width: int, name: str, time: int) -> np.ndarray:
         """f_m − μ on every point of every orbit: (M, |G|·N)."""
-        return (self.members[width][name][time].astype(np.float64) - self.mean[name][time]).reshape(
-            len(self.members[width][name][time]), -1
-        )
+        outputs = self.members[width, name][time]
+        return (outputs.astype(np.float64) - self.mean[name][time]).reshape(len(outputs), -1)
 
 
 def measured_spread(results: Results, width: int, name: str, time: int, size: int) -> np.ndarray:
     """Relative orbit std of the mean of each disjoint group of `size` members."""
-    y = results.members[width][name][time].astype(np.float64)
+    y = results.members[width, name][time].astype(np.float64)
     groups = y[: len(y) // size * size].reshape(-1, size, *y.shape[1:]).mean(axis=1)
     return relative_std(groups)
 
@@ -152,7 +149,7 @@ def spread_by_block(settings: Settings, results: Results, width: int, name: str,
     """Mean logarithm of the relative orbit std of means of M, of every disjoint block of the largest M members:
     (blocks, groups).
     """
-    y, largest = results.members[width][name][time].astype(np.float64), max(settings.groups)
+    y, largest = results.members[width, name][time].astype(np.float64), max(settings.groups)
     y = y[: len(y) // largest * largest].reshape(-1, largest, *y.shape[1:])
 
     def of(m: int) -> np.ndarray:
@@ -188,7 +185,7 @@ def falls(settings: Settings, results: Results, width: int, names: Sequence[str]
 
 def share_left(results: Results, width: int, time: int) -> Estimate:
     """Squared distance of the ensemble's mean to μ over the mean square prediction of one network, mean over sets."""
-    outputs = {name: results.members[width][name][time].astype(np.float64) for name in SETS}
+    outputs = {name: results.members[width, name][time].astype(np.float64) for name in SETS}
     sizes = {name: np.sqrt((y**2).mean()) for name, y in outputs.items()}
     joined = lambda of: np.concatenate([of(name) / sizes[name] for name in SETS], axis=1)
     errors = joined(lambda name: results.errors(width, name, time))
@@ -236,15 +233,20 @@ def targets(settings: Settings, spins: np.ndarray) -> np.ndarray:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """The closed form first, then an ensemble per width, all at the same steps of full-batch gradient descent."""
     spins, times = _spins(settings), np.array(sorted({0, *settings.steps}))
-    closed = folder.stage("infinite", "Infinite width, closed form", partial(_infinite, settings, spins, times))
-    rate = float(closed["learning_rate"])
-    return Results(
-        times=times,
-        learning_rate=rate,
-        truth={name: targets(settings, s) for name, s in spins.items()},
-        members=_members(settings, folder, spins, times, rate),
-        **{of: {name: closed[f"{of}_{name}"] for name in SETS} for of in ("mean", "std", "predicted", "curve")},
-    )
+    firsts = range(0, settings.members, settings.members_at_once)
+    levels = {"width": sorted(settings.widths), "first": firsts, "spins": SETS, "step": times, "size": settings.groups}
+    closed = Part("infinite", "Infinite width, closed form", partial(_infinite, settings, spins, times))
+    found = measured(folder, closed, levels=levels)
+    rate = float(found.stage("infinite")["learning_rate"])
+    title = lambda width, first: f"Training {_count(settings, first)} members of width {width}"
+    train = partial(_members, settings, folder, spins, times, rate)
+    trained = measured(folder, Part("width-{width}-from-{first}", title, train, ensemble=True), levels=levels)
+    parts: dict[tuple[int, str], list[np.ndarray]] = {}
+    for at, outputs in trained.arrays("{spins}"):
+        parts.setdefault((at["width"], at["spins"]), []).append(outputs[..., 0])
+    members = {key: np.concatenate(each, axis=1) for key, each in parts.items()}
+    truth = {name: targets(settings, s) for name, s in spins.items()}
+    return Results.read(found, times=times, learning_rate=rate, truth=truth, members=members)
 
 
 def _infinite(settings: Settings, spins: dict[str, np.ndarray], times: np.ndarray, task: Task) -> Arrays:
@@ -272,33 +274,31 @@ def _predicted_spread(
     return law.mean[..., 0].T, np.stack([spread[m] for m in settings.groups]), quantiles
 
 
+def _count(settings: Settings, first: int) -> int:
+    """How many members train together, from the first of them on."""
+    return min(settings.members_at_once, settings.members - first)
+
+
 def _members(
-    settings: Settings, folder: RunFolder, spins: dict[str, np.ndarray], times: np.ndarray, rate: float
-) -> dict[int, Arrays]:
-    """By width, outputs of all members by set of spins, (T, M, |G|, N), trained `members_at_once`."""
-    action, at_once = actions.image_rotations(4), settings.members_at_once
-    widths, firsts = sorted(settings.widths), range(0, settings.members, at_once)
-    work: dict[tuple[int, int], Stage] = {}
-    for width, first in itertools.product(widths, firsts):
-        count = min(at_once, settings.members - first)
-        work[width, first] = ensemble_stage(
-            folder,
-            f"width-{width}-from-{first}",
-            f"Training {count} members of width {width}",
-            network(settings, width),
-            spins["training"],
-            targets(settings, spins["training"]),
-            augmentation=action,
-            members=count,
-            learning_rate=rate,
-            record=spins,
-            record_at=times,
-            orbits=action,
-            seed=int(np.random.SeedSequence((settings.seed, width, first)).generate_state(1)[0]),
-        )
-    parts = folder.stages(work)
-    joined = lambda width, name: np.concatenate([parts[width, first][name][..., 0] for first in firsts], axis=1)
-    return {width: {name: joined(width, name) for name in SETS} for width in widths}
+    settings: Settings, folder: RunFolder, spins: dict[str, np.ndarray], times: np.ndarray, rate: float, width: int,
+    first: int, task: Task,
+) -> Arrays:  # fmt: skip
+    """Outputs of some members by set of spins, (T, members, |G|, N, 1)."""
+    action = actions.image_rotations(4)
+    return train_to_last(
+        folder.checkpoints(f"width-{width}-from-{first}"),
+        network(settings, width),
+        spins["training"],
+        targets(settings, spins["training"]),
+        task,
+        augmentation=action,
+        members=_count(settings, first),
+        learning_rate=rate,
+        record=spins,
+        record_at=times,
+        orbits=action,
+        seed=int(np.random.SeedSequence((settings.seed, width, first)).generate_state(1)[0]),
+    )
 
 
 _WIDTHS = "experiments, Ising model: mean predictions against the NTK’s"
@@ -321,7 +321,7 @@ def _means(settings: Settings, results: Results) -> list[Claim]:
         return quotient_of_squared_means(of(wide), of(narrow), confidence=shared_level(len(late)))
 
     def left(step: int, name: str) -> Estimate:
-        outputs = results.members[wide][name][results.at(step)].reshape(settings.members, -1)
+        outputs = results.members[wide, name][results.at(step)].reshape(settings.members, -1)
         return second_moment_share(results.errors(wide, name, results.at(step)), outputs).times(100)
 
     return [

@@ -24,7 +24,8 @@ from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, in_words, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 
@@ -60,27 +61,21 @@ PRESETS = presets(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`errors` by model: absolute errors (splits, sizes, test molecules), eV. `ridges` by model: (splits, sizes).
+class Results(Measured):
+    """`errors`, absolute, in eV, of kernels and of the elements alone; `ridges` and `widths` chosen.
 
-    `widths` by model: the chosen one. `rotated` and `relabelled` by model: change of the largest fits' predictions
-    (molecules, turns), eV. `resolution` and `kernel_error` are those of the invariant kernel's quadrature.
+    `rotated` and `relabelled`: change of the largest fits' predictions, eV. `resolution` and `kernel_error` are those
+    of the invariant kernel's quadrature.
     """
 
-    errors: dict[str, np.ndarray]
-    ridges: dict[str, np.ndarray]
-    widths: dict[str, float]
-    rotated: dict[str, np.ndarray]
-    relabelled: dict[str, np.ndarray]
+    errors: Keyed[np.ndarray] = by("fitted", "split size molecule", of="curves.errors_{fitted}")
+    ridges: Keyed[np.ndarray] = by("model", "split size", of="curves.ridges_{model}")
+    widths: Keyed[float] = by("model", of="width.width")
+    rotated: Keyed[np.ndarray] = by("model", "molecule turn")
+    relabelled: Keyed[np.ndarray] = by("model", "molecule turn")
     resolution: int
     kernel_error: float
     label: str
-
-    @property
-    def splits(self) -> int:
-        """How many."""
-        return len(self.errors["so3"])
 
 
 def mean_errors(results: Results, name: str) -> np.ndarray:
@@ -183,26 +178,23 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     problem = _Problem(settings, folder)
     names = problem.models
 
-    def each(part: str, title: str, compute: Callable[[str, Task], Arrays]) -> dict[str, Arrays]:
-        """A stage for every model."""
-        titles = {name: f"{kernels.TITLES[name]}: {title}" for name in names}
-        return folder.stages({name: Stage(f"{part}-{name}", titles[name], partial(compute, name)) for name in names})
-
-    tuned = each("width", "width", partial(_tune, problem))
+    levels = {"model": names, "fitted": (*names, "elements"), "size": settings.sizes}
+    each = lambda part, title, compute: Part(
+        f"{part}-{{model}}", lambda name: f"{kernels.TITLES[name]}: {title}", compute
+    )
+    found = measured(folder, each("width", "width", partial(_tune, problem)), levels=levels)
+    tuned = {at["model"]: arrays for at, arrays in found.parts["width"]}
     models = {name: problem.model(name, tuned[name]) for name in names}
     computed = each("kernel", "kernel", lambda name, task: _gram(problem, name, models[name], folder, task))
-    grams = {name: arrays["kernel"] for name, arrays in computed.items()}
-    curves = folder.stage("curves", "Learning curves", partial(_curves, problem, grams))
+    found |= measured(folder, computed, levels=levels)
+    grams = {at["model"]: arrays["kernel"] for at, arrays in found.parts["kernel"]}
+    curves = Part("curves", "Learning curves", partial(_curves, problem, grams))
     moved = each("moved", "moved molecules", lambda name, task: _moved(problem, models[name], grams[name], task))
-    return Results(
-        errors={name: curves[f"errors_{name}"] for name in (*names, "elements")},
-        ridges={name: curves[f"ridges_{name}"] for name in names},
-        widths={name: float(tuned[name]["width"]) for name in names},
-        rotated={name: moved[name]["rotated"] for name in names},
-        relabelled={name: moved[name]["relabelled"] for name in names},
-        resolution=int(tuned["so3"]["resolution"]),
-        kernel_error=float(tuned["so3"]["error"]),
-        label=problem.set.label,
+    for part in (curves, moved):
+        found |= measured(folder, part, levels=levels)
+    so3 = tuned["so3"]
+    return Results.read(
+        found, resolution=int(so3["resolution"]), kernel_error=float(so3["error"]), label=problem.set.label
     )
 
 
@@ -383,7 +375,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             undecided=f"Whether invariance under rotations pays is not decided: {found}.",
         )
     ]
-    judged += [_rival(results, name, most) for name in ("coulomb", "soap") if name in results.errors]
+    judged += [_rival(settings, results, name, most) for name in ("coulomb", "soap") if name in results.errors]
     turned = np.abs(results.rotated["so3"]).max(axis=1) / mean_errors(results, "so3")[0, -1]
     return [
         *judged,
@@ -417,7 +409,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def _rival(results: Results, name: str, molecules: int) -> Claim:
+def _rival(settings: Settings, results: Results, name: str, molecules: int) -> Claim:
     """Whether the invariant kernel beats kernel ridge regression on other descriptions at the largest size."""
     rival = {"coulomb": "Coulomb matrices", "soap": "SOAP"}[name]
     ratio = error_ratio(results, "so3", name, -1)
@@ -429,7 +421,7 @@ def _rival(results: Results, name: str, molecules: int) -> Claim:
         f"With {molecules} molecules the invariant kernel’s error is below that of kernel ridge regression on {rival}",
         {"": ratio},
         measure=_RATIO,
-        covers=("splits, which share molecules", results.splits),
+        covers=("splits, which share molecules", settings.splits),
         at_most=1,
         by=ours(OURS),
         holds=f"Prefer the SO(3) kernel to {rival}: {found}.",
