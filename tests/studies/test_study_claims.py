@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.framework.claims import lead
 from equitangents_studies.ising import study as ising
 from equitangents_studies.kernel_convergence import study as kernel_convergence
@@ -82,7 +83,7 @@ class TestIsingClaims:
             noise = 0.3 * spread * rng.normal(size=(3, 120, 4, 6))
             members |= {(width, name): mean[:, None] + noise + distance for name in ising.SETS}
         fluctuation = 0.3 * rng.normal(size=(400, 4, 6))
-        predicted = [ising.relative_std(mean[0] + fluctuation / np.sqrt(m)) for m in self.settings.groups]
+        predicted = [relative_std(mean[0] + fluctuation / np.sqrt(m)) for m in self.settings.groups]
         each = lambda value: dict.fromkeys(ising.SETS, value)
         return ising.Results(
             times=np.array([0, 1, 2]), learning_rate=1.0, truth=each(mean[0, 0]), mean=each(mean),
