@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.systems import PowerLaw, fit_power_law, textures
 
 GROUPS = ("I", "O(3)^d")
-FIELDS = ("ntk", "nngp")
+FIELDS: tuple[Literal["ntk", "nngp"], ...] = ("ntk", "nngp")
 _CLASSES = 10
 
 

@@ -192,7 +192,7 @@ def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, ke
     store.compute(progress=lambda done, total, left: task.step(_SHARES[0] * done / total, 1))
     weights = []
     for field, share in zip(FIELDS, _SHARES[1:], strict=True):
-        found = solve(store, targets, ridge=s.ridge, solver=OutOfCore(precision="float64"), field=field)
+        found = solve(store, targets, ridge=s.ridge, solver=OutOfCore(precision="float64"), kernel=field)
         weights.append(found.coefficients)
         task.step(share, 1)
     tested = {"validation": (images.train_x[n:], images.train_y[n:]), "test": (images.test_x, images.test_y)}
