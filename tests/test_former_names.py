@@ -8,10 +8,11 @@ import pytest
 import sklearn
 
 import equitangents as et
-from equitangents import solvers, statistics, systems
+from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.former import FORMER, former_homes
 from equitangents.keywords import named_also, renamed
+from equitangents.solvers.matrices import KernelMatrix
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 NET = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
@@ -43,13 +44,13 @@ def test_methods_too():
 
 
 def test_a_name_that_means_something_else_now_is_known_by_its_values():
-    theta = solvers.KernelMatrix(NET, X, kernel="nngp")
+    theta = KernelMatrix(NET, X, kernel="nngp")
     with pytest.warns(DeprecationWarning, match="kernel of KernelMatrix is now net"):
-        np.testing.assert_array_equal(solvers.KernelMatrix(kernel=NET, x=X).diagonal(), NTK.diagonal())
+        np.testing.assert_array_equal(KernelMatrix(kernel=NET, x=X).diagonal(), NTK.diagonal())
     with pytest.warns(DeprecationWarning, match="field of KernelMatrix is now kernel"):
-        np.testing.assert_array_equal(solvers.KernelMatrix(NET, X, field="nngp").diagonal(), theta.diagonal())
+        np.testing.assert_array_equal(KernelMatrix(NET, X, field="nngp").diagonal(), theta.diagonal())
     with pytest.raises(InvalidArgumentError, match="net and kernel"):
-        solvers.KernelMatrix(NET, kernel=NET, x=X)
+        KernelMatrix(NET, kernel=NET, x=X)
 
 
 def test_a_second_name_that_stays_does_not_warn():
@@ -92,7 +93,8 @@ def what_is_called(place):
         ("kernels.kernel_invariance_error", "net", "kernel"),
         ("inference.pull_over_time", "matrix", "kernel"),
         ("solvers.solve", "kernel", "field"),
-        ("solvers.Solver", "solver", "method"),
+        ("solvers.matrices.KernelMatrix", "kernel", "field"),
+        ("solvers.solving.Solver", "solver", "method"),
     ],
 )
 def test_arguments_that_have_another_name_now(place, now, before):
