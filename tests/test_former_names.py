@@ -93,6 +93,9 @@ def what_is_called(place):
         ("kernels.kernel_invariance_error", "net", "kernel"),
         ("inference.pull_over_time", "matrix", "kernel"),
         ("solvers.solve", "kernel", "field"),
+        ("scale.estimate", "input_shape", "shape"),
+        ("nn.Sequential.kernel_cost", "input_shape", "shape"),
+        ("nn.Sequential.kernel_field_cost", "input_shape", "shape"),
         ("solvers.matrices.KernelMatrix", "kernel", "field"),
         ("solvers.solving.Solver", "solver", "method"),
     ],
@@ -148,9 +151,24 @@ class TestProgress:
         assert np.all(np.diff(done) >= 0)
         assert capsys.readouterr().err == ""
 
+    @pytest.mark.parametrize(("given", "pieces"), [({}, 3), ({"members_per_chunk": 1, "executor": 1}, 2)])
+    def test_of_an_ensemble_may_be_a_function(self, given, pieces, tmp_path):
+        told = []
+        deep = et.DeepEnsemble(NET, members=2, epochs=3, progress=lambda *now: told.append(now), **given)
+        deep.fit(X, X[:, 0])
+        done = np.array([now[:2] for now in told])
+        assert done[-1].tolist() == [pieces, pieces]
+        assert np.all(np.diff(done[:, 0]) >= 0)
+        plain = et.DeepEnsemble(NET, members=2, epochs=3).fit(X, X[:, 0])
+        np.testing.assert_array_equal(deep.predict(X), plain.predict(X))
+        deep.save(tmp_path / "saved")
+        assert et.DeepEnsemble.load(tmp_path / "saved").progress is False
+
     def test_is_refused_before_anything_is_computed(self, tmp_path):
         store = et.scale.GramStore(tmp_path / "k", NET, X, tile=4)
         with pytest.raises(InvalidTypeError, match="progress is 'yes'"):
             store.compute(progress="yes")
         with pytest.raises(InvalidTypeError, match="progress"):
             et.audit(lambda x: x, "C4", X, progress="yes")
+        with pytest.raises(InvalidTypeError, match="progress"):
+            et.DeepEnsemble(NET, progress="yes").fit(X, X[:, 0])
