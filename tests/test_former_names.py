@@ -1,7 +1,9 @@
 """One name for one thing: former names of arguments warn and go on, and `progress` means the same everywhere."""
 
+import dataclasses
 import importlib
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.former import FORMER, former_homes
 from equitangents.keywords import named_also, renamed
+from equitangents.report import Verdict
 from equitangents.solvers.matrices import KernelMatrix
 
 X = np.random.default_rng(0).normal(size=(12, 3))
@@ -74,6 +77,19 @@ def test_estimators_take_x_and_the_name_that_scikit_learn_has_for_it(cls):
     with sklearn.config_context(enable_metadata_routing=True):
         routed = models[0].get_metadata_routing()
         assert all("x" not in getattr(routed, method).requests for method in ("fit", "predict", "score"))
+
+
+def test_fields_of_records_have_their_former_names_too():
+    found = statistics.Estimate(1.0, 0.5, 2.0, confidence=0.9)
+    with pytest.warns(DeprecationWarning, match="level of Estimate is now confidence"):
+        assert statistics.Estimate(1.0, 0.5, 2.0, level=0.9) == found
+    with pytest.warns(DeprecationWarning, match=r"Estimate\.level is now confidence") as seen:
+        assert found.level == 0.9
+    assert seen[0].filename == __file__
+    verdict = Verdict("a", "holds", "m", "c", 1.0, (0.5, 2.0), "ours", 0.9, numbers={"n": found})
+    assert verdict.to_dict()["level"] == 0.9  # files keep the names that they had at first
+    assert Verdict.from_dict(verdict.to_dict()) == verdict
+    assert pickle.loads(pickle.dumps(found)) == dataclasses.replace(found, confidence=0.9)
 
 
 def what_is_called(place):
