@@ -147,6 +147,45 @@ def test_no_public_function_calls_the_share_that_intervals_cover_a_level(room):
     assert found == (tests if room is systems else set())
 
 
+ONE_NAME = {  # what other libraries, and this one before, call an argument, and what it is called here
+    "workers": "executor",
+    "n_jobs": "executor",
+    "method": "solver",
+    "field": "kernel",
+    "network": "net",
+    "n_members": "members",
+    "random_state": "seed",
+    "batch": "batch_size",
+    "inputs": "x",
+    "xs": "x",
+    "samples_x": "x",
+}
+OTHERWISE = {  # where such a name means something else
+    "systems.algorithmic_symmetry": "method",
+    "torch.Ensemble": "method",
+    "torch.EnsembleClassifier": "method",
+    "audit.Reading": "method inputs",
+    "audit.irreps_by_layer": "inputs",
+    "contenders.Problem": "batch",
+    "contenders.run": "inputs",
+    "systems.compare_architectures": "inputs",
+}
+
+
+@pytest.mark.parametrize("room", [n for n in et.__all__ if inspect.ismodule(getattr(et, n))])
+def test_arguments_have_one_name_in_every_room(room):
+    module = getattr(et, room)
+    for name in set(module.__all__) - {"renamed"}:
+        called = getattr(module, name)
+        if callable(called) and not (inspect.isclass(called) and issubclass(called, (BaseException, tuple))):
+            try:
+                parameters = inspect.signature(called).parameters
+            except ValueError:  # of a type alias
+                continue
+            other = {p for p in parameters if p in ONE_NAME} - set(OTHERWISE.get(f"{room}.{name}", "").split())
+            assert not other, f"{room}.{name}: {[ONE_NAME[p] for p in other]}"
+
+
 class TestProgress:
     def test_is_a_line_or_a_function(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setattr("equitangents.scale.progress._REPORTED", 0.0)
