@@ -25,7 +25,7 @@ from equitangents.kernels.runs.structured import choice_of, positions, working_b
 from equitangents.kernels.steerable.linear import filter_kernels
 from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
 from equitangents.kernels.structured.program import StructuredProgram
-from equitangents.steerable import samples
+from equitangents.steerable.harmonics import samples
 
 _UNSURE = 3.0  # operations differ in what they take, and are all taken for one kind of layer
 

@@ -30,7 +30,7 @@ from equitangents.kernels.steerable.execute import pair
 from equitangents.kernels.steerable.fields import Fields, Variances
 from equitangents.kernels.steerable.linear import filter_kernels
 from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
-from equitangents.steerable import samples
+from equitangents.steerable.harmonics import samples
 from equitangents.steerable.irrep import trivial
 from equitangents.structured import Inputs
 
