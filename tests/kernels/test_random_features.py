@@ -98,9 +98,10 @@ def _consistent(name, rng, features, seeds):
     net, shape = NETWORKS[name]
     x = rng.standard_normal((4, *shape))
     errors = _errors(net, x, features, seeds)
-    # entries of one draw err together, and few draws say little of one entry: the spread is that of all entries
-    mean, spread = errors.mean(axis=0), np.sqrt(errors.var(axis=0, ddof=1).mean(axis=(1, 2), keepdims=True))
-    limit = 5 * spread / seeds**0.5 + 4 / features  # and the mean's own bias, about 1/features
+    # entries of one draw err together, and few draws say little of one entry: its spread is at least that of all
+    own = errors.std(axis=0, ddof=1)
+    mean, spread = errors.mean(axis=0), np.sqrt((own**2).mean(axis=(1, 2), keepdims=True))
+    limit = 5 * np.maximum(own, spread) / seeds**0.5 + 4 / features  # and the mean's own bias, about 1/features
     assert np.all(np.abs(mean) <= limit), (np.abs(mean) / limit).max()
     assert np.all(spread <= 6 / features**0.5)
 
@@ -113,24 +114,27 @@ def test_kernels_from_features_agree_with_the_exact_ones_within_their_spread(nam
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_kernels_from_many_features_agree_with_the_exact_ones(name, rng):
-    _consistent(name, rng, 2048, 16)
+    _consistent(name, rng, 2048, 32)
 
 
 def _rate(name, rng, sizes, seeds):
     net, shape = NETWORKS[name]
     x = rng.standard_normal((4, *shape))
-    each = np.array([np.sqrt(np.mean(_errors(net, x, m, seeds)[:, 1] ** 2)) for m in sizes])
+    exact = net.kernel(x).ntk
+    made = [[np.asarray(random_features(net, m, seed).transform(x)) for seed in range(seeds)] for m in sizes]
+    each = [np.sqrt(np.mean([(f @ f.T - exact) ** 2 for f in of_size])) for of_size in made]
     return np.polyfit(np.log(sizes), np.log(each), 1)[0]
 
 
 def test_errors_of_a_small_network_fall_as_one_over_the_root_of_the_number(rng):
-    assert -0.65 <= _rate("mlp", rng, [128, 2048], 12) <= -0.35
+    assert -0.65 <= _rate("mlp", rng, [128, 2048], 24) <= -0.35
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "pooled", "pools between"])
 def test_errors_fall_as_one_over_the_root_of_the_number(name, rng):
-    assert -0.65 <= _rate(name, rng, [512, 1024, 4096], 12) <= -0.35
+    # networks of 128 and 1,024 channels for images: of fewer the next order, 1/channels, is seen
+    assert -0.65 <= _rate(name, rng, [1024, 8192], 48) <= -0.35
 
 
 @pytest.mark.parametrize("parametrisation", ["ntk", "standard"])
