@@ -5,15 +5,17 @@ import inspect
 
 import numpy as np
 import pytest
+import sklearn
 
 import equitangents as et
-from equitangents import statistics, systems
+from equitangents import solvers, statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.former import FORMER, former_homes
-from equitangents.keywords import renamed
+from equitangents.keywords import named_also, renamed
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 NET = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+NTK = np.asarray(NET.kernel(X).ntk)
 
 
 def test_a_former_name_warns_at_the_call_and_gives_the_same():
@@ -38,6 +40,70 @@ def test_methods_too():
     with pytest.warns(DeprecationWarning, match="method"):
         assert Thing(method=3).solver == 3
     assert Thing(4).solver == 4
+
+
+def test_a_name_that_means_something_else_now_is_known_by_its_values():
+    theta = solvers.KernelMatrix(NET, X, kernel="nngp")
+    with pytest.warns(DeprecationWarning, match="kernel of KernelMatrix is now net"):
+        np.testing.assert_array_equal(solvers.KernelMatrix(kernel=NET, x=X).diagonal(), NTK.diagonal())
+    with pytest.warns(DeprecationWarning, match="field of KernelMatrix is now kernel"):
+        np.testing.assert_array_equal(solvers.KernelMatrix(NET, X, field="nngp").diagonal(), theta.diagonal())
+    with pytest.raises(InvalidArgumentError, match="net and kernel"):
+        solvers.KernelMatrix(NET, kernel=NET, x=X)
+
+
+def test_a_second_name_that_stays_does_not_warn():
+    @named_also(X="x")
+    def rows(x):
+        return len(x)
+
+    assert rows(X) == rows(x=X) == rows(X=X) == 12
+    with pytest.raises(InvalidArgumentError, match="x and X, another name of it"):
+        rows(X, X=X)
+
+
+@pytest.mark.parametrize("cls", [et.InfiniteEnsemble, et.InfiniteEnsembleClassifier, et.DeepEnsemble])
+def test_estimators_take_x_and_the_name_that_scikit_learn_has_for_it(cls):
+    y = np.arange(12) % 2
+    short = {} if cls is not et.DeepEnsemble else {"members": 2, "epochs": 1}
+    models = [cls(NET, **short).fit(X, y), cls(NET, **short).fit(x=X, y=y), cls(NET, **short).fit(X=X, y=y)]
+    told = [m.predict(**{name: X}) for m in models for name in ("x", "X")] + [models[0].predict(X)]
+    assert all(np.array_equal(one, told[0]) for one in told)
+    assert models[0].score(X=X, y=y) == models[0].score(x=X, y=y)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = models[0].get_metadata_routing()
+        assert all("x" not in getattr(routed, method).requests for method in ("fit", "predict", "score"))
+
+
+def what_is_called(place):
+    found = importlib.import_module("equitangents")
+    for part in place.split("."):
+        found = getattr(found, part)
+    return inspect.signature(found).parameters
+
+
+@pytest.mark.parametrize(
+    ("place", "now", "before"),
+    [
+        ("scale.GramStore.compute", "executor", "workers"),
+        ("scale.GramStore.verify", "executor", "workers"),
+        ("testing.assert_equivariant", "f", "model"),
+        ("ensembles.predict_to_file", "ensemble", "model"),
+        ("kernels.kernel_invariance_error", "net", "kernel"),
+        ("inference.pull_over_time", "matrix", "kernel"),
+        ("solvers.solve", "kernel", "field"),
+        ("solvers.Solver", "solver", "method"),
+    ],
+)
+def test_arguments_that_have_another_name_now(place, now, before):
+    called = what_is_called(place)
+    assert now in called
+    assert before not in called
+    function = et
+    for part in place.split("."):
+        function = getattr(function, part)
+    with pytest.warns(DeprecationWarning, match=f"{before} of .* is now {now}"), pytest.raises((TypeError, ValueError)):
+        function(**{before: object()})  # nothing else is given
 
 
 @pytest.mark.parametrize("room", FORMER)

@@ -40,23 +40,26 @@ def chromium():
 
 @pytest.fixture
 def visit(chromium, tmp_path):
-    """`visit(html, scheme="light")` opens a page from a file, offline."""
+    """`visit(html, scheme="light")` opens a page, text or file, offline; a file's folder is its own."""
     contexts = []
 
     def open_page(html, scheme="light", width=1100):
-        path = tmp_path / "page.html"
-        path.write_text(html, encoding="utf-8")
+        if isinstance(html, str):
+            path = tmp_path / "page.html"
+            path.write_text(html, encoding="utf-8")
+            own = path.as_uri()
+        else:
+            path, own = html, html.parent.as_uri()
         context = chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}, offline=True)
         contexts.append(context)
         found = Visit(context.new_page())
         found.page.on("pageerror", lambda error: found.errors.append(str(error)))
         found.page.on("console", lambda m: found.errors.append(m.text) if m.type in ("error", "warning") else None)
-        own = path.as_uri()
         found.page.on(
             "request",
             lambda r: found.requests.append(r.url) if not r.url.startswith(("data:", own)) else None,
         )
-        found.page.goto(own)
+        found.page.goto(path.as_uri())
         return found
 
     yield open_page

@@ -154,7 +154,7 @@ def test_targets_of_zero_have_coefficients_of_zero(tmp_path, name):
         ({"time": -1.0}, InvalidArgumentError, "times are ≥ 0"),
         ({"dynamics": "heat"}, InvalidArgumentError, "dynamics is 'heat'"),
         ({"memory_limit": 0}, InvalidArgumentError, "memory_limit is 0"),
-        ({"field": "rbf"}, InvalidArgumentError, "field is 'rbf'"),
+        ({"kernel": "rbf"}, InvalidArgumentError, "kernel is 'rbf'"),
         ({"solver": "out-of-core"}, InvalidArgumentError, r"OutOfCore\(path"),
     ],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -55,6 +53,7 @@ def gram(
     computes what is new where rows were added to the data.
     """
     from equitangents.scale import GramStore
+    from equitangents.validation import check_whole
 
     if workers is not None and scheduler is not None:
         raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
@@ -73,11 +72,11 @@ def gram(
     with announced("equitangents", err=True):
         action = None if group is None else _action(group, x1)
         store = GramStore(out, network, x1, x2, action=action, tile=tile, precision=precision)
+        executor = scheduler if workers is None else check_whole("workers", workers, 1)
         if verify:
-            typer.echo(str(store.verify(sample, workers=workers)))
+            typer.echo(str(store.verify(sample, executor=executor)))
             return
-        with _executor(scheduler) as executor:
-            store.compute(executor, not restart, workers=workers, shard=mine)
+        store.compute(executor, not restart, shard=mine)
     _say(store, shard)
 
 
@@ -128,15 +127,3 @@ def _print_estimate(
     shape, n2 = tuple(x1.shape[1:]), None if x2 is None else x2.shape[0]
     cost = estimate(net, shape, x1.shape[0], n2, precision=precision or working_dtype(x1, x2).name, tile=tile)
     typer.echo(str(cost))
-
-
-@contextlib.contextmanager
-def _executor(scheduler: str | None) -> Iterator[Any]:
-    """A client of the scheduler at an address or in a file, or None."""
-    if scheduler is None:
-        yield None
-        return
-    from equitangents.scale.executors import dask_client
-
-    with dask_client(scheduler) as client:
-        yield client

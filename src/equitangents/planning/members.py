@@ -22,7 +22,6 @@ from equitangents.actions.named import ActionLike
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.orbits.law import OrbitLaw, orbit_batch, orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures, check_measures
-from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference.draws import as_key
 from equitangents.nn.mean_law import MeanLaw
@@ -34,7 +33,7 @@ from equitangents.planning.source import HasMembers, Source, make_source, pilot_
 from equitangents.planning.violations import MEASURES, Violations
 from equitangents.planning.wanted import LEVEL, Interval, Wanted
 from equitangents.planning.words import of_data, of_elements, of_group, of_network
-from equitangents.validation import check_whole
+from equitangents.validation import check_choice, check_number, check_whole
 
 
 def plan_ensemble(

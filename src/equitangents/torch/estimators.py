@@ -122,8 +122,8 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
         loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse".
         seed: whole number; the order of member i's data comes from a generator seeded by member_seeds(seed, i).order,
             dropout from torch.manual_seed(member_seeds(seed, i).noise).
-        input_shape: (*positions, channels) if X may come flattened.
-        layout: X is channels-last, (N, H, W, C), as everywhere in this library. "channels_first": modules get images,
+        input_shape: (*positions, channels) if x may come flattened.
+        layout: x is channels-last, (N, H, W, C), as everywhere in this library. "channels_first": modules get images,
             inputs with two axes of positions or more, as (N, C, H, W), and give fields on as many axes as
             (N, outputs, H, W); "channels_last": as they are.
         method: "auto"; "torch.func", an error if the module does not permit; "in turn", one after another.
@@ -149,7 +149,7 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
         recorded_, recorded_epochs_: what `fit(record=…)` kept.
         trained_by_: "torch.func" or "one after another".
         reason_: why members were trained one after another, or None.
-        n_features_in_, sample_shape_, n_outputs_, positions_: what X and y were.
+        n_features_in_, sample_shape_, n_outputs_, positions_: what x and y were.
 
     Another number of members in a call of torch.func may round differently; nothing else of a member depends on the
     others. `equitangents.metrics`, `audit` and `plan_ensemble` take this ensemble as they take a `DeepEnsemble`.

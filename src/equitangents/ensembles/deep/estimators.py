@@ -174,7 +174,7 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
             bagging; `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
         zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
         seed: whole number.
-        input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
+        input_shape: (*positions, channels) if x may come flattened, (N, prod(input_shape)).
         dtype: "float32" or "float64", whatever JAX's flag says.
         members_per_chunk: members that share a call, always as many (surplus ones are dropped); None: as many as stay
             in a core's cache, or fit on the device.
@@ -198,7 +198,7 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
         params0_: those at initialisation if zero_output, what a `variation` subtracts by, or None.
         history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
         recorded_, recorded_epochs_: what `fit(record=…)` kept.
-        n_features_in_, sample_shape_, n_outputs_, positions_: what X and y were.
+        n_features_in_, sample_shape_, n_outputs_, positions_: what x and y were.
         standardisation_: `shift`, `scale` and `how` they were taken, where `standardise`; None else.
 
     On one machine a resumed run is bit for bit the uninterrupted one, and the members of a small ensemble are bit for

@@ -14,7 +14,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from equitangents._types import ArrayLike, DataRows, FileName
+from equitangents._types import ArrayLike, DataRows, FileName, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.rows import compact, rows_of
 from equitangents.ensembles.infinite.solved_problem import (
@@ -22,7 +22,7 @@ from equitangents.ensembles.infinite.solved_problem import (
     TrainingMatrices,
     training_matrices,
 )
-from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
+from equitangents.ensembles.infinite.trained_kernel import OneMatrix, kernel_diagonal
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
 from equitangents.inference.dynamics import Dynamics
@@ -48,7 +48,7 @@ class Settings:
     points: rows of a problem that make one sample, over which the loss is a sum: those of a field.
     """
 
-    field: Field
+    field: KernelName
     dynamics: Callable[[float, int], Dynamics]
     learning_rate: float
     ridge: float
@@ -108,7 +108,7 @@ class Problem(OneMatrix):
     decomposed: ClassVar[bool] = True
 
     kernel: KernelFunction
-    field: Field
+    field: KernelName
     inputs: DataRows
     process: TrainedProcess
     samples: Samples

@@ -17,9 +17,9 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from equitangents._types import DataRows, FileName
+from equitangents._types import DataRows, FileName, KernelName
 from equitangents.ensembles.infinite.rows import applied, applied_features, compact, rows_of
-from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
+from equitangents.ensembles.infinite.trained_kernel import OneMatrix, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
@@ -44,7 +44,7 @@ class SolvedProblem(OneMatrix):
     decomposed: ClassVar[bool] = False
 
     kernel: KernelFunction
-    field: Field
+    field: KernelName
     inputs: DataRows
     targets: np.ndarray
     solver: Solver

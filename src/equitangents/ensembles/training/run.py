@@ -18,6 +18,7 @@ import numpy as np
 from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.recipe import SEGMENT
+from equitangents.keywords import named_also
 
 logger = logging.getLogger("equitangents")
 
@@ -257,13 +258,15 @@ class TrainingState:
     _run: Run
     _inputs: Callable[[Any], np.ndarray]
 
-    def predict_members(self, X: Numbers) -> np.ndarray:
+    @named_also(X="x")
+    def predict_members(self, x: Numbers) -> np.ndarray:
         """Outputs of all members now, (members, N, outputs)."""
-        return self._run.predict_members(self._inputs(X))
+        return self._run.predict_members(self._inputs(x))
 
-    def predict(self, X: Numbers) -> np.ndarray:
+    @named_also(X="x")
+    def predict(self, x: Numbers) -> np.ndarray:
         """Their mean over members, (N, outputs)."""
-        return self.predict_members(X).mean(axis=0)
+        return self.predict_members(x).mean(axis=0)
 
     @property
     def params(self) -> Params:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -16,7 +15,7 @@ from equitangents.actions.subset import Augmentation, whole_action
 from equitangents.ensembles.training.descent import LOSSES
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.scale.executors import check_spread
-from equitangents.validation import check_whole
+from equitangents.validation import check_choice, check_number, check_whole
 
 AUGMENTATION_MODES = ("full", "random")
 DTYPES = ("float32", "float64")
@@ -130,17 +129,3 @@ def check_record(record: object, record_at: object, epochs: int) -> tuple[dict[s
     for epoch in record_at:
         check_whole("an epoch of record_at", epoch, 0, epochs)
     return dict(record), tuple(sorted({int(epoch) for epoch in record_at}))
-
-
-def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], bool]) -> None:
-    """Raise unless `value` is a finite number that `accept` accepts."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
-    if not (math.isfinite(value) and accept(value)):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
-
-
-def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
-    """Raise unless `value` is one of `choices`."""
-    if not isinstance(value, str | None) or value not in tuple(choices):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
