@@ -118,6 +118,13 @@ def load_images(settings: ImageChoice, data_dir: Path | None, *, draw: int = 0) 
     return Images(sized(chosen.train_x), chosen.train_y, chosen.test_y, sets, titles, chosen.class_names)
 
 
+def stands_for(name: str, data_dir: Path | None, otherwise: str = "textures") -> str:
+    """What the name "auto" of a data set stands for: CIFAR-10 where the data folder has it, else `otherwise`."""
+    if name != "auto":
+        return name
+    return "cifar10" if data.available("cifar10", data_dir) else otherwise
+
+
 def is_own(name: str) -> bool:
     """Whether the name of a data set is that of a file."""
     return name.endswith(".npz") or "/" in name

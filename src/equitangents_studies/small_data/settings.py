@@ -23,12 +23,11 @@ from equitangents import nn
 from equitangents.statistics import Estimate
 from equitangents_studies import data
 from equitangents_studies.common.image_ensembles import Chosen
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Images, load_images, stands_for
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.framework.study import at_least, check, presets
 
 KINDS = ("ntk", "nngp")
-_WANTED = "cifar10"
 _FALLBACK = "digits"
 
 
@@ -76,9 +75,7 @@ PRESETS = presets(
 
 def source(settings: Settings, data_dir: Path | None) -> str:
     """The data set that is used."""
-    if settings.data != "auto":
-        return settings.data
-    return _WANTED if data.available(_WANTED, data_dir) else _FALLBACK
+    return stands_for(settings.data, data_dir, _FALLBACK)
 
 
 def load(settings: Settings, data_dir: Path | None) -> Images:
