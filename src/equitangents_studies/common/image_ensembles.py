@@ -68,7 +68,6 @@ class Recipe:
 
 def check_images(chosen: Chosen, recipe: Recipe, data_dir: Path | None) -> None:
     """Images of a size that patches fill, foreign sets that are there, and layers."""
-    check(len(set(chosen.foreign)) == len(chosen.foreign), "foreign", chosen.foreign, "a list without repetitions")
     check(len(recipe.channels) >= 1, "channels", recipe.channels, "a list with an entry per layer")
     side = load_images(chosen, data_dir).train_x.shape[1]
     check(side % recipe.patch == 0, "patch", recipe.patch, f"a divisor of the images' {side} pixels")

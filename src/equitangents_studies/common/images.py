@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import data
+from equitangents_studies.framework.settings import check
 
 _TITLES = {
     "digits": "digits",
@@ -91,8 +92,11 @@ def load_images(settings: ImageChoice, data_dir: Path | None, *, draw: int = 0) 
     """All images of the study, averaged over areas to `pixels` × `pixels`.
 
     Every `draw` has training images of its own, where there are more of them than a study takes; the others stay.
-    Raises DataNotFoundError where a file is missing, before anything is computed.
+    Raises DataNotFoundError where a file is missing, before anything is computed, InvalidArgumentError for foreign sets
+    that are named twice and for sizes that images do not have.
     """
+    distinct = len(settings.foreign) == len(set(settings.foreign))
+    check(distinct, "foreign", settings.foreign, "a list without repetitions")
     source = _source(settings, data_dir)
     train = None if settings.train_images is None else min(settings.train_images, len(source.train_x))
     test = None if settings.test_images is None else min(settings.test_images, len(source.test_x))

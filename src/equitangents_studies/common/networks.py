@@ -59,7 +59,7 @@ def patch_cnn(
     *,
     patch: int = 2,
     padding: Literal["circular", "zero"] = "circular",
-    output_std: float = 0.2,
+    output_std: float,
     pooled: bool = False,
 ) -> nn.Sequential:
     """Patches without overlap, then 3×3 convolutions, with ReLU; then all positions, or their mean, into a dense layer.

@@ -143,9 +143,9 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
     agreement = f"Agreement: share of {found.order} angles at which the predicted class is that of the image as it is"
     over = covered(found.recipe.ensembles, "ensembles")
 
-    def rise(k: int, less: int, level: float, names: Sequence[str] = sets) -> Records:
+    def rise(k: int, less: int, level: float) -> Records:
         end = lambda order, name: found.agreement(order, name)[-1]
-        return Records.over(lambda name: found.difference(end(k, name), end(less, name), level), on, name=names)
+        return Records.over(lambda name: found.difference(end(k, name), end(less, name), level), on, name=sets)
 
     def ahead(k: int, name: str) -> Estimate:
         level = shared_level(len(sets) * len(found.orders))

@@ -128,6 +128,9 @@ DRAWN = (0.2, 0.5, 1000.0, 0.03)  # exponents, cusp and noise of the synthetic p
 DRAWN_SIZES = 12
 
 
+_CLEAN_FROM = 80  # images, from which a curve may be one power law
+
+
 class Results(Measured):
     """`classification`, `squared` and `predicted` errors at `sizes[model]`; `networks` classification errors.
     `measured` squared errors by set, and those that the spectrum (`omniscient`) and all inputs (`inputs`) predict.
@@ -171,13 +174,13 @@ class Results(Measured):
         mean = np.maximum(self.classification[model, group].mean(axis=1), 1e-9)
         return float(-np.polyfit(np.log(self.sizes[model]), np.log(mean), 1)[0])
 
-    def off_one_law(self, model: str, group: str, first: int = 80) -> Estimate:
-        """How far errors are from one power law through their means, in percent, from `first` images on.
+    def off_one_law(self, model: str, group: str) -> Estimate:
+        """How far errors are from one power law through their means, in percent, from 80 images on.
 
         At the size where the mean is furthest off; the interval is over repetitions.
         """
         errors = self.classification[model, group]
-        some = (self.sizes[model] >= first) & (errors.mean(axis=1) > 0)
+        some = (self.sizes[model] >= _CLEAN_FROM) & (errors.mean(axis=1) > 0)
         if some.sum() < 3:
             return no_interval(np.nan)
         x, errors = np.log(self.sizes[model][some]), errors[some]

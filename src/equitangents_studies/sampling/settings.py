@@ -173,11 +173,11 @@ class TrainedEnsembles(AnswersOnOrbits):
         most = self.order - 1.0
         return table_mean(self.agreement(a, name) - self.agreement(b, name), (-most, most), level)
 
-    def steadier_overall(self, a: str, b: str, level: float = 0.95) -> Estimate:
+    def steadier_overall(self, a: str, b: str) -> Estimate:
         """The mean of these differences over all sets, each with the same weight."""
         each = [(self.agreement(a, name) - self.agreement(b, name)).mean(axis=1) for name in self.sets]
         most = self.order - 1.0
-        return t_interval(np.mean(each, axis=0), level, (-most, most))
+        return t_interval(np.mean(each, axis=0), bounds=(-most, most))
 
 
 STRATEGIES = {
