@@ -143,12 +143,12 @@ MODELS = (*KERNELS, CNN, FOREST)
 
 
 class Results(Measured):
-    """Whether test images are classified `right`; `rates` of the trained CNN; `equal`: how far averaged kernels are
-    from training on both copies. `data` is what was classified, `shape` of an image, `pool` how many images the draws
-    are from.
+    """By model, whether test images are classified `right`; `rates` of the trained CNN; `equal`: how far averaged
+    kernels are from training on both copies. `data` is what was classified, `shape` of an image, `pool` how many images
+    the draws are from.
     """
 
-    right: Keyed[Bool[np.ndarray, "sizes draws n"]] = by("model", "size draw image")
+    right: dict[str, Bool[np.ndarray, "sizes draws n"]]
     rates: np.ndarray = by("", "size", of="networks.rate")
     equal: Keyed[float] = by("kernel", of="equal.differences")
     data: str
