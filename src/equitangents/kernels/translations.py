@@ -69,13 +69,13 @@ class TranslationMean:
         return Kernels(*arrays, engine=engine.name, form="fibre", notes=notes)
 
     def kernel_cost(
-        self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
+        self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
     ) -> KernelCost:
         """What `kernel` will take; its time is that of a few tiles. The products are those of transforms."""
-        cost: KernelCost = self.net.kernel_cost(shape, n1, n2, dtype)
+        cost: KernelCost = self.net.kernel_cost(input_shape, n1, n2, dtype)
         count = math.prod(self.torus)
-        channels = math.prod(shape) // count
-        rate = _tile_rate(self, shape, cost.dtype)
+        channels = math.prod(input_shape) // count
+        rate = _tile_rate(self, input_shape, cost.dtype)
         return replace(
             cost,
             fibres=count,
@@ -83,7 +83,7 @@ class TranslationMean:
             multiply_adds=cost.pairs * count * (2 * channels + math.ceil(2.5 * math.log2(2 * count))),
             seconds=rate.seconds * cost.pairs,
             uncertainty=uncertainty([rate.spread]),
-            working_bytes=self._working_bytes(math.prod(shape), n1, n2 or n1),
+            working_bytes=self._working_bytes(math.prod(input_shape), n1, n2 or n1),
             notes=(*cost.notes, self._method),
         )
 

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 from equitangents.kernels.operation import DualActivation, Operation
 from equitangents.kernels.program import Program
-from equitangents.steerable import Features, angular_kernels, samples
-from equitangents.steerable.angular import AngularKernel
+from equitangents.steerable import Features
+from equitangents.steerable.angular import AngularKernel, angular_kernels
+from equitangents.steerable.harmonics import samples
 from equitangents.steerable.irrep import Irrep
 
 Kernels = dict[tuple[Irrep, Irrep], tuple[AngularKernel, ...]]
