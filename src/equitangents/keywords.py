@@ -12,6 +12,24 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
+SAME_AS = {  # what arguments are called elsewhere, or were called, and what they are called here
+    "workers": "executor",
+    "n_jobs": "executor",
+    "method": "solver",
+    "field": "kernel",
+    "network": "net",
+    "n_members": "members",
+    "n_estimators": "members",
+    "random_state": "seed",
+    "inputs": "x",
+    "model": "f",
+    "output_action": "label_action",
+    "label_action": "output_action",
+    "level": "confidence",
+    "verbose": "progress",
+    "shape": "input_shape",
+}
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -127,7 +145,8 @@ def given_twice(record: str, kind: type, entry: str, field: str, value: Any) -> 
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """ "; did you mean 'W_std'?" if a known name is near, else nothing."""
+    """ "; did you mean 'W_std'?" if a known name is near, or means the same elsewhere, else nothing."""
     lowered = {k.lower(): k for k in known}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
-    return f"; did you mean {lowered[near[0]]!r}?" if near else ""
+    found = SAME_AS[name] if SAME_AS.get(name) in known else lowered[near[0]] if near else None
+    return "" if found is None else f"; did you mean {found!r}?"
