@@ -110,6 +110,8 @@ def what_is_called(place):
         ("inference.pull_over_time", "matrix", "kernel"),
         ("solvers.solve", "kernel", "field"),
         ("scale.estimate", "input_shape", "shape"),
+        ("systems.symmetry_table", "infinite", "kernel"),
+        ("systems.PowerLaw", "confidence", "level"),
         ("nn.Sequential.kernel_cost", "input_shape", "shape"),
         ("nn.Sequential.kernel_field_cost", "input_shape", "shape"),
         ("solvers.matrices.KernelMatrix", "kernel", "field"),
