@@ -27,7 +27,7 @@ from equitangents.kernels.engines.reference.carry import COVARIANCE
 from equitangents.kernels.engines.reference.tile import means
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.plans.plan import FibrePlan, plan
-from equitangents.kernels.program import Program
+from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.runs import by_scale, wide_norms
@@ -135,8 +135,7 @@ def _engine(program: Program, steps: FibrePlan, dtype: np.dtype) -> Choice:
 
 
 def _is_mlp(program: Any) -> bool:
-    vectors = isinstance(program, Program) and program.shape == () and program.lift is None
-    return vectors and isinstance(plan(program), FibrePlan)
+    return program.space == Positions(()) and isinstance(plan(program), FibrePlan)
 
 
 def _commutes(net: Any, action: Action, t: int, sample: Any, values: Any) -> bool:

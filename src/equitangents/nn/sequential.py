@@ -19,7 +19,7 @@ from equitangents.kernels.result import KernelField, Kernels, NngpKernels
 from equitangents.keywords import CheckedKeywords, renamed
 from equitangents.nn.kernel_fields import PositionPairs, cost_of_field, field_between, field_of_each
 from equitangents.nn.layer import Layer
-from equitangents.nn.lowering import AnyProgram, lower, lower_structured
+from equitangents.nn.lowering import AnyProgram, lower
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal, Signals
 from equitangents.nn.steerable.outputs import turning_dimension
@@ -231,7 +231,7 @@ class Sequential(CheckedKeywords):
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
         program: AnyProgram
         if is_structured(x):
-            given, program = _lower_structured(self._layers, check_shape("input_shape", x.shape[1:]), x.convention)
+            given, program = _lower(self._layers, check_shape("input_shape", x.shape[1:]), x.convention)
         else:
             given, program = self.lower(x.shape[1:])
         return self.after_given(given, x), program
@@ -254,11 +254,7 @@ class Sequential(CheckedKeywords):
         1000))` says it in words. For a network that samples rotations, on signals (B², C), the resolution is that of
         random signals of unit variance.
         """
-        given, program = (
-            _lower_structured(self._layers, check_shape("input_shape", input_shape))
-            if masked
-            else self.lower(input_shape)
-        )
+        given, program = _lower(self._layers, check_shape("input_shape", input_shape), SMALLER if masked else None)
         return kernel_cost(program, self.signals(input_shape)[given].channels, n1, n2, dtype, engine)
 
     def after_given(self, count: int, x: Inputs) -> Tree:
@@ -358,16 +354,6 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
     return chain(layers, Signal(Grid(input_shape[:-1]), input_shape[-1], given=True))
 
 
-@lru_cache(maxsize=256)
-def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
-    signals = _signals(layers, input_shape)
-    if isinstance(layers[-1], Readout):
-        return layers[-1].projected(layers[:-1], input_shape, signals, _lower)
-    return lower(layers, signals)
-
-
-@lru_cache(maxsize=256)
-def _lower_structured(
-    layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str = SMALLER
-) -> tuple[int, AnyProgram]:
-    return lower_structured(layers, _signals(layers, input_shape), masks)
+@lru_cache(maxsize=512)
+def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str | None = None) -> tuple[int, AnyProgram]:
+    return lower(layers, _signals(layers, input_shape), masks)

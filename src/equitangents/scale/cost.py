@@ -21,7 +21,7 @@ from equitangents.formatting import duration, memory_size
 from equitangents.kernels.cost.forecast import CostedKernel, KernelCost, check_dtype
 from equitangents.kernels.engines import choose
 from equitangents.kernels.plans.counting import count
-from equitangents.kernels.program import Program
+from equitangents.kernels.program import Positions
 from equitangents.kernels.store.kept import LoweredNetwork
 from equitangents.keywords import renamed
 from equitangents.tiles.grid import Grid
@@ -140,7 +140,7 @@ def _pairs(kernel: object, shape: tuple[int, ...], dtype: np.dtype, enough: floa
     if not isinstance(kernel, LoweredNetwork):
         return 0
     program = kernel.lower(shape)[1]
-    if not isinstance(program, Program):
+    if not isinstance(program.space, Positions):
         return 0
     engine = choose(program, None, dtype).engine
     work = count(engine.steps(program))
