@@ -52,16 +52,19 @@ class PilotTraining:
 class Followed:
     """How networks were followed to the end of training (`net_width`) in place of a pilot.
 
-    stages: steps of each; epochs: those that a pilot would have, None for training without end; seconds: of all.
+    stages: steps of each; epochs: those that a pilot would have, None for training without end; moved: by how much half
+    as many steps move outputs, in standard deviations over networks (None: not tried); seconds: of all.
     """
 
     stages: int
     epochs: int | None
+    moved: float | None
     seconds: float
 
     def __str__(self) -> str:
         where = "to the end of training" if self.epochs is None else f"in place of {self.epochs:,} epochs"
-        return f"followed in {self.stages} steps {where}, in {duration(self.seconds)}"
+        moved = "" if self.moved is None else f" (half as many move outputs by {self.moved:.2f} of their spread)"
+        return f"followed in {self.stages} steps {where}{moved}, in {duration(self.seconds)}"
 
 
 def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[AnyModel, PilotTraining]:
