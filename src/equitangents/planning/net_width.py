@@ -34,10 +34,10 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics, Flow
 from equitangents.kernels.empirical import check_finite_network, empirical_matrix
 from equitangents.memory import check_memory
-from equitangents.planning.pilot import Followed, Ratio, along_orbits, check_descent, deep_like
+from equitangents.planning.pilot import SETTLED, Followed, Ratio, along_orbits, check_descent, deep_like
 
 NETWORKS = 64  # that are followed, unless the caller says how many
-_STAGES, _TRIED, _TOLERATED = (2, 64), 8, 0.3  # least and most stages; networks tried; in standard deviations
+_STAGES, _TRIED = (2, 64), 8  # least and most stages; how many networks are tried
 _INITIAL = 8  # times as many initial networks give the law of the control variate
 _TIMES = 400  # from which stages are chosen
 _NULL = 1e-11  # of the largest eigenvalue: below, a direction is taken as one in which nothing can be learnt
@@ -190,7 +190,7 @@ def _enough(outputs: Callable[[int], np.ndarray]) -> tuple[int, float]:
         found = outputs(stages)
         spread = float(((found - found.mean(axis=0)) ** 2).mean())
         moved = float(np.sqrt(((found - before) ** 2).mean() / spread)) if spread > 0 else 0.0
-        if moved <= _TOLERATED or stages >= most:
+        if moved <= SETTLED or stages >= most:
             return stages, moved
         before = found
 

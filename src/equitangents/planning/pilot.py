@@ -32,6 +32,7 @@ logger = logging.getLogger("equitangents.pilot")
 
 _TRIAL = 4  # epochs whose time is taken
 _WORTH_A_TRIAL = 5 * _TRIAL  # shorter trainings are not forecast, but done
+SETTLED = 0.3  # of the outputs' standard deviation over networks: steps that move them by less are enough
 _SHARE_OF_STABLE = 0.25  # of the largest stable learning rate: steps that follow gradient flow
 
 
@@ -60,6 +61,11 @@ class Followed:
     epochs: int | None
     moved: float | None
     seconds: float
+
+    @property
+    def settled(self) -> bool:
+        """Whether more steps would change little."""
+        return self.moved is None or self.moved <= SETTLED
 
     def __str__(self) -> str:
         where = "to the end of training" if self.epochs is None else f"in place of {self.epochs:,} epochs"
