@@ -3,7 +3,7 @@
 import numpy as np
 
 import equitangents as et
-from equitangents.planning.pilot import along_orbits, _variance
+from equitangents.planning.pilot import _variance, along_orbits
 
 
 def test_the_variance_of_few_members_is_without_bias(rng):
