@@ -5,6 +5,7 @@ import pytest
 
 from equitangents import groups, nn
 from equitangents.kernels.engines.cpu import run
+from equitangents.kernels.scales import least_and_most
 
 CONV = (nn.Conv(1, (3, 3), W_std=2**0.5, b_std=0.1), nn.Relu())
 END = (nn.GlobalAvgPool(), nn.Dense(1))
@@ -43,3 +44,13 @@ def test_vectors_and_small_networks_are_not_listed(rng, monkeypatch):
     monkeypatch.setattr(run, "_by_pairs", None)
     nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1)).kernel(rng.standard_normal((3, 100_000)))
     nn.Sequential(*CONV, nn.Flatten(), nn.Dense(1)).kernel(rng.standard_normal((3, 4, 4, 1)))
+
+
+@pytest.mark.parametrize("count", [3, 1000])
+def test_extremes_of_few_and_of_many_numbers(count, rng):
+    values = rng.random(count)
+    assert least_and_most(values) == (values.min(), values.max())
+    values[1] = np.inf
+    assert least_and_most(values)[1] == np.inf
+    values[2] = np.nan
+    assert np.isnan(least_and_most(values)).all()
