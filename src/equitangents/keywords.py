@@ -7,6 +7,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, ParamSpec, Self, TypeVar
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -97,6 +98,25 @@ def _read_by(
         return by_either_name
 
     return decorated
+
+
+def renamed_fields(**former: str) -> Callable[[type[T]], type[T]]:
+    """A decorator: a record's fields by their former names, in its constructor and when they are read."""
+
+    def decorated(cls: type[T]) -> type[T]:
+        cls.__init__ = renamed(**former)(cls.__init__)  # type: ignore[method-assign]
+        for old, now in former.items():
+            setattr(cls, old, property(partial(_read_field, cls.__name__, old, now)))
+        return cls
+
+    return decorated
+
+
+def _read_field(cls: str, old: str, now: str, record: object) -> object:
+    warnings.warn(
+        f"{cls}.{old} is now {now}; the old name goes with the next version", DeprecationWarning, stacklevel=2
+    )
+    return getattr(record, now)
 
 
 def given_twice(record: str, kind: type, entry: str, field: str, value: Any) -> InvalidArgumentError:

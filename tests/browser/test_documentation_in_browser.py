@@ -1,25 +1,6 @@
 """The documentation, opened from disk: search, figures in both modes, and what a telephone shows."""
 
-from pathlib import Path
-
 import pytest
-from mkdocs.commands.build import build
-from mkdocs.config import load_config
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The pages, without the notebooks, which take a minute to run."""
-    folder = tmp_path_factory.mktemp("site")
-    config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder))
-    last = config.plugins.events["post_build"]
-    notebooks = [step for step in last if step.__module__ == "scripts/docs_notebooks.py"]
-    assert len(notebooks) == 1
-    last.remove(notebooks[0])
-    build(config)
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -56,7 +37,9 @@ def test_figures_follow_the_mode(visit, site, scheme, ground):
     assert page.evaluate("getComputedStyle(document.body).getPropertyValue('--ground')").strip() == ground
 
 
-@pytest.mark.parametrize("name", ["index", "which-method", "gallery", "cheat-sheet", "glossary", "results/toy"])
+@pytest.mark.parametrize(
+    "name", ["index", "which-method", "gallery", "cheat-sheet", "glossary", "results/toy", "browser/index"]
+)
 def test_pages_fit_a_telephone(visit, site, name):
     page = visit(site / f"{name}.html", width=400).page
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

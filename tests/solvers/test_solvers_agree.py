@@ -13,6 +13,7 @@ from scipy.sparse.linalg import aslinearoperator
 from equitangents import nn, solvers
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.scale import GramStore
+from equitangents.solvers.matrices import KernelMatrix
 
 NAMES = list(exact_methods("."))
 
@@ -94,7 +95,7 @@ class TestMatrices:
             store,
             store.ntk,
             (self.NET, x),
-            solvers.KernelMatrix(self.NET, x, tile=5),
+            KernelMatrix(self.NET, x, tile=5),
         ]
         expected = np.linalg.solve(shifted(theta, 1e-2), y)
         for matrix in matrices:

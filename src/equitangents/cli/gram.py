@@ -8,6 +8,7 @@ import typer
 
 from equitangents.cli import networks
 from equitangents.cli.common import PLACE, Precision, Shard, announced, part
+from equitangents.cli.completion import GROUPS
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -31,9 +32,20 @@ def gram(
         typer.Option(metavar=PLACE, help="Other inputs for the columns; without it the matrix is symmetric."),
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="One matrix for each element of a group that moves the columns: C4, D4, S5, …")
+        str | None,
+        typer.Option(
+            help="One matrix for each element of a group that moves the columns: C4, D4, S5, …", autocompletion=GROUPS
+        ),
     ] = None,
     precision: Precision = None,
+    standardise: Annotated[
+        bool,
+        typer.Option(
+            "--standardise",
+            help="Of inputs that are shifted and scaled as `equitangents fit` does, so that it reads the store; by all "
+            "of --data, so that rows that are added later change the others.",
+        ),
+    ] = False,
     tile: Annotated[int | None, typer.Option(help="Side of a tile of a new store.")] = None,
     workers: Annotated[int | None, typer.Option(help="Number of processes of this machine.")] = None,
     shard: Shard = None,
@@ -60,6 +72,8 @@ def gram(
     mine = part(shard)
     x1, x2 = _inputs("data", data), None if against is None else _inputs("against", against)
     network = networks.network(net, depth, w_std, b_std)
+    if standardise:
+        x1, x2 = _standardised(network, x1, x2, group)
     if estimate:
         if group is not None:
             raise typer.BadParameter("--estimate is for one matrix; leave --group out")
@@ -110,6 +124,16 @@ def _inputs(name: str, path: str) -> Any:
     from equitangents.scale.reading import read_inputs
 
     return read_inputs(name, path)
+
+
+def _standardised(net: Any, x1: ArrayLike, x2: ArrayLike | None, group: str | None) -> Any:
+    """Both, in memory, by the mean and deviation of the first."""
+    from equitangents.ensembles.standardisation import fitted_standardisation
+
+    whole = x1[:]
+    units = fitted_standardisation(whole, net, None if group is None else _action(group, whole))
+    typer.echo(f"inputs are standardised: {units.how}", err=True)
+    return units(whole), None if x2 is None else units(x2[:])
 
 
 def _action(group: str, x: ArrayLike) -> Any:

@@ -26,7 +26,7 @@ from equitangents.scale.cost import LARGEST_SHARD, tile_bytes
 from equitangents.scale.executors import Tasks, part_of
 from equitangents.scale.irreps import IrrepGram
 from equitangents.scale.opening import Data, open_store, opened, precision_of, problem
-from equitangents.scale.progress import Progress, Told, told_by
+from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.record import FIELDS, Record, read_record
 from equitangents.scale.verification import Verification, verify
 from equitangents.scale.work import Done, Work, compute_tiles, each_computed, gram_errors
@@ -187,7 +187,7 @@ class GramStore(CheckedKeywords):
         resume: bool = True,
         *,
         shard: tuple[int, int] | None = None,
-        progress: bool | Told | None = False,
+        progress: bool | ProgressCallback | None = False,
     ) -> GramStore:
         """Compute the tiles that are not there, and return this store; the numbers are the same whoever computes them.
 
@@ -275,7 +275,7 @@ class GramStore(CheckedKeywords):
         waiting: list[Tile],
         total: int,
         executor: int | TaskExecutor | None,
-        told: bool | Told | None,
+        told: bool | ProgressCallback | None,
     ) -> None:
         counted = Progress(total - len(waiting), total, told)
 

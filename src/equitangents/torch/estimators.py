@@ -15,6 +15,7 @@ from equitangents.ensembles.deep.records import Checkpoints
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
 from equitangents.ensembles.training.run import TrainingState
 from equitangents.ensembles.training.variations import PLAIN, Variation
+from equitangents.scale.progress import ProgressCallback
 from equitangents.torch.backend import TorchBackend
 from equitangents.torch.modules import Factory
 
@@ -46,7 +47,7 @@ class TorchEnsemble(FiniteEnsemble):
         dtype: str = "float32",
         members_per_chunk: int | None = None,
         memory_limit: int | None = None,
-        progress: bool = False,
+        progress: bool | ProgressCallback = False,
         variation: Variation | None = None,
         zero_output: bool = False,
         checkpoints: Checkpoints | None = None,
@@ -131,7 +132,8 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
         dtype: "float32" or "float64".
         members_per_chunk: members trained together; None: 16.
         memory_limit: bytes that transformed copies and predictions may take; None: half of the memory there is.
-        progress: show a progress bar.
+        progress: True shows a progress bar; a function is called as progress(epochs done, all epochs, seconds left), or
+            of parts of the members where they are trained in parts; False: long runs log to "equitangents".
         variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`, bagging,
             whose rows are those of a `DeepEnsemble` of this seed.
         zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.

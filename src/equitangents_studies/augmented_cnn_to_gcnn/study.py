@@ -150,7 +150,7 @@ class Results(Measured):
 
 def _half(e: Estimate) -> Estimate:
     """The exponent of the square root, from that of the square."""
-    return Estimate(e.value / 2, e.low / 2, e.high / 2, e.level)
+    return Estimate(e.value / 2, e.low / 2, e.high / 2, e.confidence)
 
 
 def cnn(settings: Settings, outputs: int, width: int) -> nn.Sequential:

@@ -227,7 +227,7 @@ def _falls(settings: Settings, results: Results, how: str) -> Claim:
     e = results.falls(how, width)
     return claim(
         f"Trained as {how}, accuracy on images as they are falls past {BEST[how]} channels",
-        {f"{how}, {width} against {last} channels": e if known else no_interval(e.value, e.level)},
+        {f"{how}, {width} against {last} channels": e if known else no_interval(e.value, e.confidence)},
         measure=f"Mean accuracy at {width} channels minus that at {last}, run by run.",
         covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
         holds=f"Wider is not better: with {how} take VEC of moderate width.",

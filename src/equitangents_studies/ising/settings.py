@@ -158,7 +158,7 @@ def falls(settings: Settings, results: Results, width: int, names: Sequence[str]
     found = t_interval(np.mean([change(spread_by_block(settings, results, width, name, -1)) for name in names], axis=0))
     predicted = [change(np.log(results.predicted[name][-1]).mean(axis=-1)) for name in names]
     value, low, high = (float(np.exp(end)) for end in (found.value, found.low, found.high))
-    measured = Estimate(value, low, high, found.level)
+    measured = Estimate(value, low, high, found.confidence)
     return measured, float(np.exp(np.mean(predicted)))
 
 

@@ -241,7 +241,7 @@ def over_sets(estimates: Sequence[Estimate]) -> Estimate:
     value = float(np.mean([e.value for e in estimates]))
     below = float(np.hypot.reduce([e.value - e.low for e in estimates])) / len(estimates)
     above = float(np.hypot.reduce([e.high - e.value for e in estimates])) / len(estimates)
-    return Estimate(value, value - below, value + above, estimates[0].level)
+    return Estimate(value, value - below, value + above, estimates[0].confidence)
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:

@@ -35,6 +35,7 @@ from equitangents.ensembles.training.backend import JaxBackend
 from equitangents.ensembles.training.run import TrainingState
 from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError
+from equitangents.scale.progress import ProgressCallback
 from equitangents.validation import is_whole
 
 
@@ -72,7 +73,7 @@ class DeepEnsembleBase(FiniteEnsemble):
         memory_limit: int | None = None,
         checkpoints: Checkpoints | None = None,
         callback: Callable[[int, TrainingState], None] | None = None,
-        progress: bool = False,
+        progress: bool | ProgressCallback = False,
         executor: ExecutorLike | None = None,
         standardise: bool = False,
         **entries: Unpack[Shorthands],
@@ -182,7 +183,8 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
         checkpoints: `Checkpoints(folder, every)`, where training is saved on the way; None: nowhere.
         callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; a resumed run does not
             repeat the calls of epochs before its checkpoint.
-        progress: show a progress bar; otherwise long runs log to "equitangents".
+        progress: True shows a progress bar; a function is called as progress(epochs done, all epochs, seconds left), or
+            of parts of the members where they are trained in parts; False: long runs log to "equitangents".
         executor: who trains: None, this process; a number of processes of this machine; an executor of
             `concurrent.futures`; a `dask.distributed.Client`, or the address of a Dask scheduler. Chunks of members are
             handed out, those of a worker that dies are trained again, and the result is that of one machine, bit for

@@ -20,7 +20,7 @@ from equitangents.ensembles.estimator import check_fields, check_inputs, check_t
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.ensembles.training.jobs import check_room
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import argmax_probabilities
+from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also
 
 

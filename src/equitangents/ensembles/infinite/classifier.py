@@ -32,8 +32,9 @@ from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.errors import InvalidArgumentError, NotFiniteError
-from equitangents.inference import Momentum, argmax_probabilities
+from equitangents.inference import Momentum
 from equitangents.inference.dynamics import as_times
+from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import FieldFunction
 from equitangents.keywords import named_also

@@ -30,12 +30,13 @@ from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
-from equitangents.solvers import Eigh, Solver
 from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
+from equitangents.solvers.eigh import Eigh
 from equitangents.solvers.matrices import ScaledMatrix
 from equitangents.solvers.method import Method, Task
 from equitangents.solvers.primal import FeatureMatrix, Primal
 from equitangents.solvers.solution import Report
+from equitangents.solvers.solving import Solver
 from equitangents.solvers.system import System
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64

@@ -20,8 +20,7 @@ from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.scale import GramStore
-from equitangents.solvers import KernelMatrix
-from equitangents.solvers.matrices import SymmetricMatrix, as_matrix
+from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix, as_matrix
 
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
 

@@ -24,10 +24,10 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.solvers import Solver
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix
 from equitangents.solvers.primal import FeatureMatrix
 from equitangents.solvers.solution import Report, Solution
+from equitangents.solvers.solving import Solver
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once

@@ -34,7 +34,7 @@ from equitangents.keywords import renamed
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import row_digests
 from equitangents.scale.opening import opened
-from equitangents.scale.progress import Progress, Told, told_by
+from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.tiles.lease import alone, is_held
 from equitangents.tiles.place import ObjectPath, Place, free_space, place
 from equitangents.validation import check_whole
@@ -60,7 +60,7 @@ def predict_to_file(
     restart: bool = False,
     force: bool = False,
     net: Network = None,
-    progress: bool | Told | None = False,
+    progress: bool | ProgressCallback | None = False,
 ) -> Place:
     """Predict all of x, (M, …), into the file `path`, in memory that does not grow with M; returns the path.
 
@@ -162,7 +162,9 @@ def _digest(x: ArrayLike, dtype: np.dtype) -> str:
     return row_digests("x", x, dtype, (x.shape[0],))[0]
 
 
-def _predict(parts: Parts, mine: list[int], x: ArrayLike, asked: Predictor, told: bool | Told | None) -> None:
+def _predict(
+    parts: Parts, mine: list[int], x: ArrayLike, asked: Predictor, told: bool | ProgressCallback | None
+) -> None:
     waiting = [chunk for chunk in mine if not parts.is_there(chunk)]
     counted = Progress(len(mine) - len(waiting), len(mine), told, "predict", "chunks")
     for chunk in waiting:

@@ -15,6 +15,7 @@ from equitangents.actions.subset import Augmentation, whole_action
 from equitangents.ensembles.training.descent import LOSSES
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.scale.executors import check_spread
+from equitangents.scale.progress import ProgressCallback, told_by
 from equitangents.validation import check_choice, check_number, check_whole
 
 AUGMENTATION_MODES = ("full", "random")
@@ -37,7 +38,7 @@ class HasSettings(Protocol):
     zero_output: bool
     executor: ExecutorLike | None
     callback: Callable[[int, Any], None] | None
-    progress: bool
+    progress: bool | ProgressCallback
     optimizer: Any  # of the backend's library; this and those below are entries of records, or attributes
     learning_rate: Any
     momentum: Any
@@ -67,6 +68,7 @@ def check_settings(estimator: HasSettings) -> None:
     check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
     check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
     check_spread(p.executor)
+    told_by(p.progress)
     if p.executor is not None and p.callback is not None:
         raise InvalidArgumentError(
             "callback and executor are both given; a callback sees all members after every epoch, and these are in "

@@ -33,7 +33,7 @@ from equitangents.kernels.duals import (
     Sin,
     Wave,
 )
-from equitangents.kernels.program import DualActivation
+from equitangents.kernels.operation import DualActivation
 
 Function = Callable[[jax.Array, jax.Array], jax.Array]  # (values, their variance) to values
 

@@ -16,7 +16,7 @@ from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.orbit import OrbitAverage
-from equitangents.kernels.program import Dual, Op, Program, flat
+from equitangents.kernels.program import Dual, Op, Positions, Program, flat
 from equitangents.kernels.random_features.draws import draws, sketch_draws
 from equitangents.kernels.random_features.forward import run, start
 from equitangents.kernels.random_features.jacobian import BLOCK, sketch
@@ -203,7 +203,7 @@ def _checked(x: Inputs) -> ArrayLike:
 def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
     """(x after the layers without weights, the program of the rest)."""
     given, program = net.lowered(_checked(x))
-    if not isinstance(program, Program):
+    if not isinstance(program.space, Positions):
         count = net.lower(x.shape[1:])[0]
         raise NetworkError(
             f"layer {count}, {net.layers[count]!r}: random features do not cover rotations, steerable features and "
