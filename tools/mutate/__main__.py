@@ -19,6 +19,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -131,7 +132,7 @@ def _switched(
 
 
 def _in_forks(calls: Sequence[Callable[[], None]]) -> None:
-    """Call all in children, which may import the package; raises RuntimeError where one fails."""
+    """Call all in children, which may import the package and end with this process; RuntimeError where one fails."""
     sys.stdout.flush()
     children = []
     for call in calls:
@@ -148,7 +149,14 @@ def _in_forks(calls: Sequence[Callable[[], None]]) -> None:
         finally:
             sys.stdout.flush()
             os._exit(code)
-    if any([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]):
+    try:
+        failed = any([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
+    except SystemExit:
+        for pid in children:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        raise
+    if failed:
         raise RuntimeError("the drawn faults were not run to the end")
 
 
