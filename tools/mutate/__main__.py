@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 
 from tools.mutate.drawn import draw
-from tools.mutate.faults import Fault, FaultError, load
+from tools.mutate.faults import Fault, FaultError, explained, load
 from tools.mutate.report import exit_code, table
 from tools.mutate.runner import Result, Runner
 from tools.mutate.settings import Settings
@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     root = Path(asked.root).resolve()
     folder = root / "tools/mutate/faults" if asked.faults is None else Path(asked.faults).resolve()
     try:
-        faults = load(folder, root) if asked.drawn is None else draw(root, asked.drawn, asked.seed)
+        listed = load(folder, root)
+        faults = listed if asked.drawn is None else explained(draw(root, asked.drawn, asked.seed), listed, root)
     except FaultError as error:
         print(error, file=sys.stderr)
         return 2
