@@ -14,7 +14,6 @@ import compileall
 import hashlib
 import json
 import os
-import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +32,7 @@ _LIMIT = 900.0  # seconds for a file without a fault
 _LEAST, _FACTOR = 60.0, 20.0  # seconds for tests with one: so many, or so many times what they take without
 _AT_ONCE = 20.0  # seconds of tests that are run in one fork
 _FILES, _TESTS = 4, 12  # so many files of those known to reach a fault, and so many tests of each, are run at first
-_MANY = 20  # faults that need the controls of all files in any case, and are run against the nearest tests once known
+_NAMED = 3  # so many files that name a fault's function are run without it before all else, until one reaches it
 
 
 @dataclass
@@ -140,11 +139,11 @@ class Switched:
 
     def run(self, faults: Sequence[Fault]) -> None:
         """All against the nearest tests, then those not seen against files known to reach them, then against all."""
-        if len(faults) > _MANY:
-            files = test_files(self.copy)
-            random.Random(str(self.copy)).shuffle(files)  # jobs share what they find out, and begin at different files
-            for name in files:
-                self._control(name)
+        self._refresh()
+        for place in range(_NAMED):
+            for fault in faults:
+                if fault.tests[place:] and not any(fault.name in c.reached for c in self._controls.values()):
+                    self._control(fault.tests[place])
         left = list(faults)
         for far in ("near", "known", "all"):
             waiting, left = left, []
