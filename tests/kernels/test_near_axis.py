@@ -14,6 +14,7 @@ import pytest
 
 from equitangents import nn, precision
 from equitangents.kernels import duals, twofold
+from equitangents.kernels.duals import precise
 from equitangents.kernels.near_axis import bent_steps
 from oracles import precise_kernels
 
@@ -153,3 +154,13 @@ def test_twofold_numbers_have_over_a_hundred_bits(rng):
         for name, (found, right) in known.items():
             error = max((abs(p / r - 1) for p, r in zip(exact(found), right, strict=True)))
             assert not error > Decimal("1e-29"), name
+
+
+@pytest.mark.parametrize("dual", [duals.Polynomial((0.3, -1.0, 0.2, 0.1)), duals.PiecewiseLinear(0.3)])
+def test_covariances_in_106_bits_are_those_of_the_dual_itself(dual):
+    k, q1, q2 = np.array([0.1, -0.6, 0.3]), np.array([0.3, 1.0, 1.7]), np.array([0.9, 1.2, 0.2])
+    precise_ones = precise.covariance(dual, *map(twofold.twofold, (k, q1, q2)))
+    with jax.enable_x64(True):
+        own = dual.covariance(k, q1, q2)
+    for found, expected in zip(precise_ones, own, strict=True):
+        assert np.max(np.abs(found.high - np.asarray(expected))) <= 1e-14
