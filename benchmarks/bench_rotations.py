@@ -14,6 +14,7 @@ import numpy as np
 
 import equitangents as et
 from equitangents.kernels.engines.select import engine_of
+from equitangents.kernels.rotations.program import sections
 from equitangents.kernels.threads import threads
 
 LAYERS = 2
@@ -103,7 +104,7 @@ def narrow_windows(full: bool) -> None:
         lift = et.nn.SphereLift(et.groups.so3(bandlimit), 1, window=window, b_std=B_STD, resolution=resolution)
         conv = et.nn.GroupConv(1, window=window, b_std=B_STD)
         net = et.nn.Sequential(lift, et.nn.Relu(), conv, et.nn.Relu(), et.nn.GroupPool(), et.nn.Dense(1))
-        program = net.lower((bandlimit**2, 10))[1]
+        program = sections(net.lower((bandlimit**2, 10))[1])
         each = []
         for engine, count in (("cpu", 32), ("reference", 8)):
             c = signals(bandlimit, 2 * count)

@@ -27,7 +27,8 @@ import numpy as np
 from benchmarks.peers import OUT, environment
 from equitangents import nn
 from equitangents.kernels.steerable.linear import count, filter_kernels
-from equitangents.steerable import Features, angular_kernels, irrep
+from equitangents.steerable import Features, irrep
+from equitangents.steerable.angular import angular_kernels
 from equitangents.steerable.harmonics import directions_and_lengths, rings
 from equitangents.steerable.irrep import SPACES
 

@@ -39,6 +39,12 @@ def _digits() -> Data:
     return Data("digits 8×8", d.train_x.astype(float), d.train_y, d.test_x.astype(float), d.test_y)
 
 
+def _parity() -> Data:
+    d = et.data.digits().subset(train=20, test=INPUTS)
+    of = lambda labels: np.where(labels % 2, 1.0, -1.0)
+    return Data("digits, odd or even", d.train_x.astype(float), of(d.train_y), d.test_x.astype(float), of(d.test_y))
+
+
 def _ising() -> Data:
     rng = np.random.default_rng(3)
     spins = hot_spins(20 + INPUTS, 4, rng)
@@ -67,7 +73,7 @@ def _plane() -> Data:
     return Data("vectors of the plane", x[:24], y[:24], x[24:], y[24:])
 
 
-DATA = {"digits": _digits, "ising": _ising, "images": _images, "vectors": _vectors, "plane": _plane}
+DATA = {"digits": _digits, "parity": _parity, "ising": _ising, "images": _images, "vectors": _vectors, "plane": _plane}
 
 
 def mlp(width: int, outputs: int, depth: int = 1) -> nn.Sequential:

@@ -1,19 +1,25 @@
 """One name for one thing: former names of arguments warn and go on, and `progress` means the same everywhere."""
 
+import dataclasses
 import importlib
 import inspect
+import pickle
 
 import numpy as np
 import pytest
+import sklearn
 
 import equitangents as et
 from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.former import FORMER, former_homes
-from equitangents.keywords import renamed
+from equitangents.keywords import named_also, renamed
+from equitangents.report import Verdict
+from equitangents.solvers.matrices import KernelMatrix
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 NET = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+NTK = np.asarray(NET.kernel(X).ntk)
 
 
 def test_a_former_name_warns_at_the_call_and_gives_the_same():
@@ -40,6 +46,87 @@ def test_methods_too():
     assert Thing(4).solver == 4
 
 
+def test_a_name_that_means_something_else_now_is_known_by_its_values():
+    theta = KernelMatrix(NET, X, kernel="nngp")
+    with pytest.warns(DeprecationWarning, match="kernel of KernelMatrix is now net"):
+        np.testing.assert_array_equal(KernelMatrix(kernel=NET, x=X).diagonal(), NTK.diagonal())
+    with pytest.warns(DeprecationWarning, match="field of KernelMatrix is now kernel"):
+        np.testing.assert_array_equal(KernelMatrix(NET, X, field="nngp").diagonal(), theta.diagonal())
+    with pytest.raises(InvalidArgumentError, match="net and kernel"):
+        KernelMatrix(NET, kernel=NET, x=X)
+
+
+def test_a_second_name_that_stays_does_not_warn():
+    @named_also(X="x")
+    def rows(x):
+        return len(x)
+
+    assert rows(X) == rows(x=X) == rows(X=X) == 12
+    with pytest.raises(InvalidArgumentError, match="x and X, another name of it"):
+        rows(X, X=X)
+
+
+@pytest.mark.parametrize("cls", [et.InfiniteEnsemble, et.InfiniteEnsembleClassifier, et.DeepEnsemble])
+def test_estimators_take_x_and_the_name_that_scikit_learn_has_for_it(cls):
+    y = np.arange(12) % 2
+    short = {} if cls is not et.DeepEnsemble else {"members": 2, "epochs": 1}
+    models = [cls(NET, **short).fit(X, y), cls(NET, **short).fit(x=X, y=y), cls(NET, **short).fit(X=X, y=y)]
+    told = [m.predict(**{name: X}) for m in models for name in ("x", "X")] + [models[0].predict(X)]
+    assert all(np.array_equal(one, told[0]) for one in told)
+    assert models[0].score(X=X, y=y) == models[0].score(x=X, y=y)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = models[0].get_metadata_routing()
+        assert all("x" not in getattr(routed, method).requests for method in ("fit", "predict", "score"))
+
+
+def test_fields_of_records_have_their_former_names_too():
+    found = statistics.Estimate(1.0, 0.5, 2.0, confidence=0.9)
+    with pytest.warns(DeprecationWarning, match="level of Estimate is now confidence"):
+        assert statistics.Estimate(1.0, 0.5, 2.0, level=0.9) == found
+    with pytest.warns(DeprecationWarning, match=r"Estimate\.level is now confidence") as seen:
+        assert found.level == 0.9
+    assert seen[0].filename == __file__
+    verdict = Verdict("a", "holds", "m", "c", 1.0, (0.5, 2.0), "ours", 0.9, numbers={"n": found})
+    assert verdict.to_dict()["level"] == 0.9  # files keep the names that they had at first
+    assert Verdict.from_dict(verdict.to_dict()) == verdict
+    assert pickle.loads(pickle.dumps(found)) == dataclasses.replace(found, confidence=0.9)
+
+
+def what_is_called(place):
+    found = importlib.import_module("equitangents")
+    for part in place.split("."):
+        found = getattr(found, part)
+    return inspect.signature(found).parameters
+
+
+@pytest.mark.parametrize(
+    ("place", "now", "before"),
+    [
+        ("scale.GramStore.compute", "executor", "workers"),
+        ("scale.GramStore.verify", "executor", "workers"),
+        ("testing.assert_equivariant", "f", "model"),
+        ("ensembles.predict_to_file", "ensemble", "model"),
+        ("kernels.kernel_invariance_error", "net", "kernel"),
+        ("inference.pull_over_time", "matrix", "kernel"),
+        ("solvers.solve", "kernel", "field"),
+        ("scale.estimate", "input_shape", "shape"),
+        ("nn.Sequential.kernel_cost", "input_shape", "shape"),
+        ("nn.Sequential.kernel_field_cost", "input_shape", "shape"),
+        ("solvers.matrices.KernelMatrix", "kernel", "field"),
+        ("solvers.solving.Solver", "solver", "method"),
+    ],
+)
+def test_arguments_that_have_another_name_now(place, now, before):
+    called = what_is_called(place)
+    assert now in called
+    assert before not in called
+    function = et
+    for part in place.split("."):
+        function = getattr(function, part)
+    with pytest.warns(DeprecationWarning, match=f"{before} of .* is now {now}"), pytest.raises((TypeError, ValueError)):
+        function(**{before: object()})  # nothing else is given
+
+
 @pytest.mark.parametrize("room", FORMER)
 def test_a_name_that_a_room_no_longer_names_is_found_there_with_a_warning(room):
     package = importlib.import_module(f"equitangents.{room}")
@@ -58,6 +145,45 @@ def test_no_public_function_calls_the_share_that_intervals_cover_a_level(room):
     functions = {name: getattr(room, name) for name in dir(room) if inspect.isfunction(getattr(room, name))}
     found = {name for name, f in functions.items() if "level" in inspect.signature(f).parameters}
     assert found == (tests if room is systems else set())
+
+
+ONE_NAME = {  # what other libraries, and this one before, call an argument, and what it is called here
+    "workers": "executor",
+    "n_jobs": "executor",
+    "method": "solver",
+    "field": "kernel",
+    "network": "net",
+    "n_members": "members",
+    "random_state": "seed",
+    "batch": "batch_size",
+    "inputs": "x",
+    "xs": "x",
+    "samples_x": "x",
+}
+OTHERWISE = {  # where such a name means something else
+    "systems.algorithmic_symmetry": "method",
+    "torch.Ensemble": "method",
+    "torch.EnsembleClassifier": "method",
+    "audit.Reading": "method inputs",
+    "audit.irreps_by_layer": "inputs",
+    "contenders.Problem": "batch",
+    "contenders.run": "inputs",
+    "systems.compare_architectures": "inputs",
+}
+
+
+@pytest.mark.parametrize("room", [n for n in et.__all__ if inspect.ismodule(getattr(et, n))])
+def test_arguments_have_one_name_in_every_room(room):
+    module = getattr(et, room)
+    for name in set(module.__all__) - {"renamed"}:
+        called = getattr(module, name)
+        if callable(called) and not (inspect.isclass(called) and issubclass(called, (BaseException, tuple))):
+            try:
+                parameters = inspect.signature(called).parameters
+            except ValueError:  # of a type alias
+                continue
+            other = {p for p in parameters if p in ONE_NAME} - set(OTHERWISE.get(f"{room}.{name}", "").split())
+            assert not other, f"{room}.{name}: {[ONE_NAME[p] for p in other]}"
 
 
 class TestProgress:
@@ -80,9 +206,24 @@ class TestProgress:
         assert np.all(np.diff(done) >= 0)
         assert capsys.readouterr().err == ""
 
+    @pytest.mark.parametrize(("given", "pieces"), [({}, 3), ({"members_per_chunk": 1, "executor": 1}, 2)])
+    def test_of_an_ensemble_may_be_a_function(self, given, pieces, tmp_path):
+        told = []
+        deep = et.DeepEnsemble(NET, members=2, epochs=3, progress=lambda *now: told.append(now), **given)
+        deep.fit(X, X[:, 0])
+        done = np.array([now[:2] for now in told])
+        assert done[-1].tolist() == [pieces, pieces]
+        assert np.all(np.diff(done[:, 0]) >= 0)
+        plain = et.DeepEnsemble(NET, members=2, epochs=3).fit(X, X[:, 0])
+        np.testing.assert_array_equal(deep.predict(X), plain.predict(X))
+        deep.save(tmp_path / "saved")
+        assert et.DeepEnsemble.load(tmp_path / "saved").progress is False
+
     def test_is_refused_before_anything_is_computed(self, tmp_path):
         store = et.scale.GramStore(tmp_path / "k", NET, X, tile=4)
         with pytest.raises(InvalidTypeError, match="progress is 'yes'"):
             store.compute(progress="yes")
         with pytest.raises(InvalidTypeError, match="progress"):
             et.audit(lambda x: x, "C4", X, progress="yes")
+        with pytest.raises(InvalidTypeError, match="progress"):
+            et.DeepEnsemble(NET, progress="yes").fit(X, X[:, 0])

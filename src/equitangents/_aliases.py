@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 FileName = str | PathLike[str]
+KernelName = Literal["ntk", "nngp"]  # which kernel of a network, wherever an argument is called `kernel`
 Params = Any  # a pytree of arrays, one entry a layer
 InputShape = tuple[int, ...]  # (*positions, channels), without the batch axis
 Network = Any  # what `DeepEnsemble` takes: a `FiniteNetwork`, a pair (init, apply), a module of Flax, NNX or Equinox

@@ -6,7 +6,8 @@ import difflib
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, ParamSpec, Self, TypeVar
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -47,10 +48,13 @@ def check_keywords(cls: type, keywords: Collection[str]) -> None:
             raise InvalidTypeError(f"{cls.__name__} has no argument {keyword!r}{meant(keyword, known)}; {takes}")
 
 
-def renamed(**former: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def renamed(
+    where: Callable[[object], bool] | None = None, /, **former: str
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """A decorator: a function's arguments by their former names, `former="now"`, which go on for one version and warn.
 
-    Both at once: InvalidArgumentError.
+    `where`: the values that are meant by the former name, where the name itself goes on and means something else. Both
+    at once, the one of now by its name or by its place: InvalidArgumentError.
 
     >>> @renamed(level="confidence")
     ... def ends(confidence=0.95):
@@ -58,27 +62,61 @@ def renamed(**former: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     >>> ends(0.9), ends(confidence=0.9)
     (0.9, 0.9)
     """
+    return _read_by(former, where, warn=True)
 
+
+def named_also(**others: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A decorator: a function's arguments by a second name, `other="name"`, which stays: scikit-learn's `X` for `x`."""
+    return _read_by(others, None, warn=False)
+
+
+def _read_by(
+    others: Mapping[str, str], where: Callable[[object], bool] | None, *, warn: bool
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
-        name = getattr(function, "__name__", "the function")
+        name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+        places = {parameter: place for place, parameter in enumerate(inspect.signature(function).parameters)}
 
         @functools.wraps(function)
-        def with_former_names(*args: P.args, **keywords: P.kwargs) -> T:
-            for old in former.keys() & keywords.keys():
-                now = former[old]
-                if now in keywords:
-                    raise InvalidArgumentError(f"{now} and {old}, its former name, are both given; give {now} alone")
-                warnings.warn(
-                    f"{old} of {name} is now {now}; the old name goes with the next version",
-                    DeprecationWarning,
-                    stacklevel=2,
-                )
-                keywords[now] = keywords.pop(old)
+        def by_either_name(*args: P.args, **keywords: P.kwargs) -> T:
+            for other in others.keys() & keywords.keys():
+                if where is not None and not where(keywords[other]):
+                    continue
+                now = others[other]
+                if now in keywords or places[now] < len(args):
+                    which = "its former name" if warn else "another name of it"
+                    raise InvalidArgumentError(f"{now} and {other}, {which}, are both given; give {now} alone")
+                if warn:
+                    warnings.warn(
+                        f"{other} of {name} is now {now}; the old name goes with the next version",
+                        DeprecationWarning,
+                        stacklevel=2,
+                    )
+                keywords[now] = keywords.pop(other)
             return function(*args, **keywords)
 
-        return with_former_names
+        return by_either_name
 
     return decorated
+
+
+def renamed_fields(**former: str) -> Callable[[type[T]], type[T]]:
+    """A decorator: a record's fields by their former names, in its constructor and when they are read."""
+
+    def decorated(cls: type[T]) -> type[T]:
+        cls.__init__ = renamed(**former)(cls.__init__)  # type: ignore[method-assign]
+        for old, now in former.items():
+            setattr(cls, old, property(partial(_read_field, cls.__name__, old, now)))
+        return cls
+
+    return decorated
+
+
+def _read_field(cls: str, old: str, now: str, record: object) -> object:
+    warnings.warn(
+        f"{cls}.{old} is now {now}; the old name goes with the next version", DeprecationWarning, stacklevel=2
+    )
+    return getattr(record, now)
 
 
 def given_twice(record: str, kind: type, entry: str, field: str, value: Any) -> InvalidArgumentError:

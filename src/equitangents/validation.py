@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
+from collections.abc import Callable, Iterable
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -129,6 +131,20 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None, want
     if value < least or (most is not None and value > most):
         raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
     return int(value)
+
+
+def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], bool]) -> None:
+    """Raise unless `value` is a finite number that `accept` accepts."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
+    if not (math.isfinite(value) and accept(value)):
+        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
+
+
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
+    """Raise unless `value` is one of `choices`."""
+    if not isinstance(value, str | None) or value not in tuple(choices):
+        raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
 
 
 def check_shape(name: str, value: Any) -> tuple[int, ...]:

@@ -157,6 +157,20 @@ def test_a_kernel_that_gram_computed_is_read(run):
     assert (status, "gram: 0 of 6 tiles computed" in err) == (0, True)
     status, _, err = run(*FIT, "--store", "k.zarr", "--out", "m")  # the kernel of other inputs
     assert (status, "--no-standardise" in err.splitlines()[-1]) == (2, True), err
+    assert "gram --standardise" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "uint8"])
+def test_a_kernel_of_standardised_inputs_is_read_by_fit_as_it_is(run, folder, kind):
+    x = np.round(40 * X + 128).clip(0, 255).astype(kind)
+    np.save("x.npy", x)
+    status, _, err = run("gram", "--data", "x.npy", *MLP, "--tile", 4, "--out", "k.zarr", "--standardise")
+    assert (status, "inputs are standardised: each channel" in err) == (0, True), err
+    status, _, err = run(*FIT, "--store", "k.zarr", "--out", "m")
+    assert (status, "gram: 0 of 6 tiles computed" in err) == (0, True), err
+    assert run("predict", "m", "--data", "new.npy", "--out", "p.npy")[0] == 0
+    expected = et.InfiniteEnsemble(NET, ridge=1e-3, standardise=True).fit(x, Y).predict(NEW)
+    np.testing.assert_allclose(np.load("p.npy"), expected, rtol=1e-4 if kind == "float32" else 1e-9, atol=1e-5)
 
 
 def test_parts_of_a_job_array_make_one_file(run, fitted, folder):

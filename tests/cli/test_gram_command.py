@@ -67,6 +67,16 @@ def test_against_others_in_an_archive_and_in_the_precision_asked_for(run, tmp_pa
     assert kept(tmp_path).dtype == np.float32
 
 
+def test_standardised_inputs_are_those_of_a_fit_and_others_follow_the_data(run, data, tmp_path):
+    np.save(data, 100 * X + 7)
+    np.savez(tmp_path / "z.npz", x=100 * X[:4] + 50)
+    status, _, err = run("--standardise", "--against", tmp_path / "z.npz")
+    assert (status, err.splitlines()[0]) == (0, "inputs are standardised: each channel")
+    x = 100 * X + 7
+    first, second = ((z - x.mean(axis=0)) / x.std(axis=0) for z in (x, 100 * X[:4] + 50))
+    np.testing.assert_allclose(kept(tmp_path), NET.kernel(first, second).ntk, rtol=1e-10)
+
+
 def test_a_group_gives_one_matrix_for_each_element(run, data, tmp_path):
     x = np.random.default_rng(1).normal(size=(3, 4, 4, 1))
     np.save(data, x)

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, nn
 from equitangents.errors import EquitangentsError, MemoryLimitError, NotFittedError
-from equitangents.inference import argmax_probabilities
+from equitangents.inference.probabilities import argmax_probabilities
 
 rng = np.random.default_rng(4)
 X, Y = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))

@@ -109,6 +109,15 @@ def test_saved_models_of_other_solvers_predict_the_same_from_weights_of_features
     np.testing.assert_allclose(means(test), model.predict(test), rtol=1e-9)
 
 
+def test_saved_models_of_other_features_of_the_same_seed_are_refused(data, tmp_path):
+    x, y, _ = data
+    cheap = random_features(NET, 48)
+    vars(cheap)["version"] = 1
+    et.InfiniteEnsemble(cheap, ridge=1e-2).fit(x, y).save(tmp_path / "m", means_only=True)
+    with pytest.raises(et.errors.StoreError, match="RandomFeatures do not fit"):
+        load_means(tmp_path / "m")
+
+
 def test_a_classifier(data):
     x, _, _ = data
     labels = np.where(x[:, 0] + x[:, 1] > 0, "yes", "no")

@@ -3,8 +3,8 @@ import pytest
 
 from equitangents import actions, groups
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, ShapeError
-from equitangents.inference import augment_inputs, augment_targets
-from equitangents.inference.augmented import distinct, orbit_digests, row_digests
+from equitangents.inference import augment_inputs
+from equitangents.inference.augmented import augment_targets, distinct, orbit_digests, row_digests
 from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.memory import check_memory, default_memory_limit
 

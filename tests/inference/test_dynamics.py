@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.inference import Descent, Flow
-from equitangents.inference.dynamics import as_times
+from equitangents.inference import Flow
+from equitangents.inference.dynamics import Descent, as_times
 
 getcontext().prec = 60
 eigenvalues = st.floats(1e-18, 1e3)

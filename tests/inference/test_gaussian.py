@@ -10,8 +10,9 @@ from equitangents.errors import (
     NotPositiveDefiniteError,
     ShapeError,
 )
-from equitangents.inference import Descent, Flow, TrainedProcess, decompose
+from equitangents.inference import Flow, TrainedProcess, decompose
 from equitangents.inference.draws import sample_gaussian
+from equitangents.inference.dynamics import Descent
 from oracles import literal_training
 
 N, M, OUTPUTS = 7, 4, 2

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.inference import Descent, HeavyBall, Momentum
+from equitangents.inference import Momentum
+from equitangents.inference.dynamics import Descent, HeavyBall
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 7, 60])

@@ -11,7 +11,7 @@ from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
-from equitangents.inference import argmax_probabilities
+from equitangents.inference.probabilities import argmax_probabilities
 
 means = arrays(float, st.tuples(st.integers(1, 4), st.integers(2, 5)), elements=st.floats(-5, 5))
 

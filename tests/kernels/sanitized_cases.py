@@ -14,6 +14,7 @@ from equitangents.kernels.engines.cpu import run as runs
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.fields.part import part_of
 from equitangents.kernels.plans.stages import stages_of
+from equitangents.kernels.rotations.program import sections
 from equitangents.kernels.structured.batch import batch_of
 from equitangents.nn.lowering import lower_field
 
@@ -149,7 +150,7 @@ def rotations():
 
 def run_rotations(net, bandlimit, resolution, rng):
     """Every variant and precision; matrices and lists."""
-    program = net.lower((bandlimit**2, 2))[1]
+    program = sections(net.lower((bandlimit**2, 2))[1])
     for dtype in (np.float32, np.float64):
         x, y = (rng.standard_normal((int(rng.integers(1, 20)), bandlimit**2, 2)).astype(dtype) for _ in range(2))
         plan = compiled.plan_of(program, resolution, x.itemsize)

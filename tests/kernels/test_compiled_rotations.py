@@ -16,6 +16,7 @@ from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.engines.reference.rotations import reference as tiled
 from equitangents.kernels.result import Kernels
+from equitangents.kernels.rotations.program import sections
 from equitangents.nn.zonal_window import zonal_window
 
 NONLINEARITIES = (nn.Relu(), nn.LeakyRelu(0.2), nn.Abs(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos())
@@ -127,7 +128,7 @@ def test_every_instruction_set_computes_the_same(windows, rng):
     full = windows == "full"
     net = two_layers(nn.Gelu(), end=end) if full else narrow(groups.so3(4), nn.Gelu(), (BUMP,), POOL, *end)
     x = signals(rng, 21, 4, 3)
-    program = net.lower(x.shape[1:])[1]
+    program = sections(net.lower(x.shape[1:])[1])
     resolution = 3 if full else 2
     plan = compiled.plan_of(program, resolution, 8)
     expected = net.kernel(x, x)  # which the tests above compare with the reference
@@ -240,7 +241,7 @@ SLOW = pytest.mark.slow
 )
 def test_zonal_windows_have_the_kernels_of_the_reference(net, rng):
     x, y = (signals(rng, n, 3, 2) for n in (3, 10))
-    program = net.lower(x.shape[1:])[1]
+    program = sections(net.lower(x.shape[1:])[1])
     with jax.enable_x64(True):
         expected = tiled.TiledRotations().kernels(program, 2, x, y)
     for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 2e-6)):

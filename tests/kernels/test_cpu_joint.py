@@ -17,9 +17,9 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFinit
 from equitangents.kernels.duals import Quadrature
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
-from equitangents.kernels.program import Dual
+from equitangents.kernels.program import Dual, Program
 from equitangents.kernels.structured.batch import batch_of
-from equitangents.kernels.structured.program import Mix, StructuredProgram
+from equitangents.kernels.structured.program import Mix, StructuredPositions
 from kernels.comparison import TOLERANCES, largest
 from kernels.random_structured import grids, lines
 
@@ -219,7 +219,7 @@ def test_inputs_of_very_different_norm_keep_their_digits():
 def test_what_the_engine_lacks_it_names(mixed):
     _, x = mixed
     curve = Dual(Quadrature(jnp.tanh, 16))
-    assert ENGINE.obstacle(StructuredProgram((4,), (curve, Mix(None)))) == "it has no dual of Quadrature"
+    assert ENGINE.obstacle(Program(StructuredPositions((4,)), (curve, Mix(None)))) == "it has no dual of Quadrature"
     large = nn.Sequential(nn.Dense(1), nn.Attention(1), nn.Flatten())
     assert "take 6.4 GB at a time, more than 4.29 GB" in ENGINE.obstacle(large.lower((5000, 1))[1])
     assert ENGINE.obstacle(large.lower((500, 1))[1]) is None

@@ -14,7 +14,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import engines
 from equitangents.kernels.engines import findings, select, trial
 from equitangents.kernels.engines.gpu.engine import GpuEngine
-from equitangents.kernels.program import Affine, Program
+from equitangents.kernels.program import Affine, Positions, Program
 from equitangents.nn import Conv, Dense, GlobalAvgPool, Relu, Sequential
 from kernels import planted_engines as planted
 
@@ -86,7 +86,7 @@ def _raise(message):
 @pytest.fixture(autouse=True)
 def one_case(monkeypatch):
     """A dense layer in place of three networks, which the reference engine would have to compile."""
-    monkeypatch.setattr(trial, "cases", lambda: {"a dense layer": Program((), (Affine(1.5, 0.01),))})
+    monkeypatch.setattr(trial, "cases", lambda: {"a dense layer": Program(Positions(()), (Affine(1.5, 0.01),))})
     monkeypatch.setattr(trial, "ALLOWED", {"float64": 1e-10})
 
 

@@ -6,8 +6,7 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import EquitangentsError
-from equitangents.kernels import empirical_matrix
-from equitangents.kernels.empirical import plan
+from equitangents.kernels.empirical import empirical_matrix, plan
 from equitangents.kernels.tangent import tangent_kernel
 from equitangents.nn import Conv, Dense, Flatten, GroupConv, GroupPool, Lift, Relu, Sequential
 
@@ -87,7 +86,7 @@ def test_what_does_not_fit_is_refused_and_a_wide_network_takes_a_way_that_fits(m
     assert plan(wide, shapes, (64,), "full").way == "vectors"
     monkeypatch.setattr("equitangents.memory.process_memory", lambda: 10**6)
     with pytest.raises(EquitangentsError, match="compute fewer inputs at a time, or a narrower network"):
-        et.kernels.empirical_matrix(wide, wide.init(jax.random.key(0), (64,)), np.ones((2, 64)))
+        empirical_matrix(wide, wide.init(jax.random.key(0), (64,)), np.ones((2, 64)))
 
 
 def test_outputs_on_positions_have_no_matrix_of_kernels(rng):

@@ -5,7 +5,7 @@ import pytest
 
 import equitangents as et
 from equitangents.kernels.dispatch import compute
-from equitangents.kernels.program import Program
+from equitangents.kernels.program import Positions, Program
 from equitangents.nn import Dense, Erf, Flatten, GroupConv, GroupPool, Lift, Relu, Residual, Sequential
 
 W = {"W_std": 1.4, "b_std": 0.2}
@@ -15,7 +15,7 @@ def unfolded(net, shape):
     """The program on the group itself, layer by layer."""
     signals = net.signals(shape)
     ops = tuple(op for layer, signal in zip(net.layers, signals, strict=False) for op in layer.lower(signal))
-    return Program(shape[:-1], ops, net.layers[0].fibres(signals[0]))
+    return Program(Positions(shape[:-1], net.layers[0].fibres(signals[0])), ops)
 
 
 def network(group, first, second, readout, **keywords):

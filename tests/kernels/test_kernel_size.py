@@ -9,6 +9,7 @@ import pytest
 import equitangents as et
 from equitangents import memory
 from equitangents.errors import MemoryLimitError
+from equitangents.kernels.empirical import empirical_matrix
 from equitangents.kernels.fields import size
 from equitangents.nn import Dense, Erf, Flatten, GroupPool, Relu, Sequential, SphereLift
 
@@ -96,6 +97,6 @@ def test_estimates_of_finite_networks_are_refused(monkeypatch):
     with pytest.raises(MemoryLimitError, match="empirical kernel of 400000 × 400000"):
         et.kernels.empirical(net, params, copies((4,)))
     with pytest.raises(MemoryLimitError, match=r"10 outputs needs about .* TB"):
-        et.kernels.empirical_matrix(net, params, copies((4,), n=100_000))
+        empirical_matrix(net, params, copies((4,), n=100_000))
     with pytest.raises(MemoryLimitError, match="Monte Carlo estimate"):
         et.kernels.monte_carlo(net, copies((4,)), key=jax.random.key(0), samples=2)

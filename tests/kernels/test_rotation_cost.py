@@ -13,6 +13,7 @@ from equitangents.groups import icosahedral, o3, so3
 from equitangents.kernels.cost import rotations as rotation_cost
 from equitangents.kernels.cost.calibration import Rate, timed
 from equitangents.kernels.engines.reference.rotations.fields import sphere_samples
+from equitangents.kernels.rotations.program import sections
 from equitangents.kernels.rotations.rings import rings_of
 from equitangents.nn import Dense, Erf, Flatten, GroupConv, GroupPool, Relu, Sequential, SphereLift
 
@@ -47,7 +48,7 @@ def test_rotations_are_the_nodes_that_run(group, resolution):
 def test_narrow_windows_have_fields_on_the_sphere():
     net = network(so3(2), window=WINDOW, resolution=2)
     cost = net.kernel_cost((4, 1), 3, 5)
-    samples = sphere_samples(net.lower((4, 1))[1], 2)
+    samples = sphere_samples(sections(net.lower((4, 1))[1]), 2)
     assert cost.field_size == len(samples.points)
     assert cost.fibres == np.count_nonzero(samples.rotation_weights)
     # a narrow window with its nonlinearity on the sphere, the full window after it, and the nonlinearity behind

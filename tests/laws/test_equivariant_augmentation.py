@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
+from equitangents.kernels.empirical import empirical_matrix
 from laws.joint import assert_jointly
 
 n = et.nn
@@ -203,7 +204,7 @@ def test_a_layer_that_keeps_some_channels_finite_has_that_kernel_on_average():
     def one(key):
         params = ordinary.init(key, (6, 1))
         y = ordinary.apply(params, orbit), ordinary.apply(params, x)
-        ntk = et.kernels.empirical_matrix(ordinary, params, jnp.asarray(orbit), jnp.asarray(x))
+        ntk = empirical_matrix(ordinary, params, jnp.asarray(orbit), jnp.asarray(x))
         return jnp.einsum("ig,jh->ijgh", *y), ntk
 
     draws = [[average(k) for k in one(jax.random.key(10_000 + i))] for i in range(3000)]

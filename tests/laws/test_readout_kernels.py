@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
+from equitangents.kernels.empirical import empirical_matrix
 from laws.joint import limit_of_the_largest
 from laws.networks import network, small_group
 from oracles import finite_groups, literal_kernels
@@ -187,7 +188,7 @@ def test_the_empirical_kernel_is_between_all_outputs():
     params = net.init(jax.random.key(0), (6, 2), dtype="float64")
     found = et.kernels.empirical(net, params, X[:1], X)
     assert found.shape == (1, 3, 2, 2)
-    np.testing.assert_array_equal(found, et.kernels.empirical_matrix(net, params, X[:1], X))
+    np.testing.assert_array_equal(found, empirical_matrix(net, params, X[:1], X))
 
 
 PLANE = et.groups.wallpaper(rotations=4, reflections=True, shape=(4, 4))

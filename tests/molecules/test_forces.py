@@ -8,8 +8,8 @@ import pytest
 
 from equitangents import groups, nn
 from equitangents.errors import InvalidArgumentError, NetworkError, NotFittedError, ShapeError
-from equitangents.molecules import MoleculeRegressor, joint_kernels, kernels
-from equitangents.molecules.joint import Layout
+from equitangents.molecules import MoleculeRegressor, kernels
+from equitangents.molecules.joint import Layout, joint_kernels
 from equitangents.molecules.resolution import kernel_for_forces
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 

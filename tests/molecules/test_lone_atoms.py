@@ -8,14 +8,8 @@ import pytest
 
 from equitangents import groups, nn
 from equitangents.errors import InvalidArgumentError
-from equitangents.molecules import (
-    MoleculeRegressor,
-    Molecules,
-    TensorRegressor,
-    joint_kernels,
-    kernel,
-    kernels,
-)
+from equitangents.molecules import MoleculeRegressor, Molecules, TensorRegressor, kernel, kernels
+from equitangents.molecules.joint import joint_kernels
 from equitangents.molecules.resolution import kernel_for_forces, kernel_for_tensors
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 

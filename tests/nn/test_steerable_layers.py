@@ -9,6 +9,7 @@ import equitangents as et
 from equitangents import errors, nn
 from equitangents.kernels.runs import steerable
 from equitangents.steerable import GaussianSum
+from equitangents.steerable.harmonics import samples
 
 CONV = nn.SteerableConv("4x0+2x1", radii=(0.0, 1.0))
 NET = nn.Sequential(
@@ -216,7 +217,7 @@ def test_residual_layers_leave_missing_points_out():
 def test_signals_on_the_sphere_keep_their_mean_square():
     x = np.random.default_rng(0).normal(size=(1, 9, 2))
     features = np.asarray(nn.Sequential(nn.SphereSignal()).apply(((),), x))
-    grid = et.steerable.samples(3, 4, 2)
+    grid = samples(3, 4, 2)
     values = np.concatenate(grid.harmonics, axis=1) @ x[0] / np.sqrt(4 * np.pi)
     np.testing.assert_allclose((features**2).sum(), (grid.weights @ values**2).sum(), rtol=1e-6)
     np.testing.assert_allclose(features[0, 2:5], x[0, 1:4, 0] / np.sqrt(4 * np.pi), rtol=1e-6)

@@ -8,7 +8,9 @@ import itertools
 
 import numpy as np
 
-from equitangents.steerable import Features, angular_kernels, samples
+from equitangents.steerable import Features
+from equitangents.steerable.angular import angular_kernels
+from equitangents.steerable.harmonics import samples
 from equitangents.steerable.irrep import SPACES, trivial
 
 

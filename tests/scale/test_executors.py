@@ -56,7 +56,7 @@ def test_processes_make_the_same_store_also_when_one_is_killed(tmp_path, alone):
             killed.append(workers[0].pid)
             os.kill(workers[0].pid, signal.SIGKILL)
 
-    store(tmp_path / "k").compute(workers=2, progress=kill)
+    store(tmp_path / "k").compute(executor=2, progress=kill)
     assert killed
     assert content(tmp_path / "k") == alone
 
@@ -91,7 +91,7 @@ def test_workers_that_only_die_are_given_up(tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS")
     part = store(tmp_path / "k")
     with pytest.raises(StoreError, match="the workers died 3 times"):
-        part.compute(workers=1)
+        part.compute(executor=1)
     assert len(pools) == 2 + 3
     assert pools[0] == str(len(os.sched_getaffinity(0)))
     assert part.missing < len(part.tiles)

@@ -248,10 +248,16 @@ class TestIsRefused:
         for shard in ((2, 2), (0, 0), (-1, 3)):
             with pytest.raises(InvalidArgumentError, match="shard"):
                 store.compute(shard=shard)
-        with pytest.raises(InvalidTypeError, match="executor"):
-            store.compute(executor=3)
-        with pytest.raises(InvalidArgumentError, match="both given"):
-            store.compute(executor=3, workers=2)
+        for executor in (3.5, True, lambda x: x):
+            with pytest.raises(InvalidTypeError, match="executor is"):
+                store.compute(executor=executor)
+            with pytest.raises(InvalidTypeError, match="executor is"):
+                store.verify(executor=executor)
+        with pytest.raises(InvalidArgumentError, match="executor is 0"):
+            store.compute(executor=0)
+        for both in ({"executor": 3}, {"args": (3,)}):
+            with pytest.raises(InvalidArgumentError, match="both given"):
+                store.compute(*both.pop("args", ()), workers=2, **both)
 
     def test_a_tile_that_does_not_fit_into_memory(self, tmp_path):
         with pytest.raises(et.errors.MemoryLimitError, match="smaller tile"):

@@ -167,7 +167,7 @@ class TestKill9:
             f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
             "from stores import store\n"
             "say = lambda *now: print(now[0], flush=True)\n"
-            f"store({str(tmp_path / 'k')!r}, 60, 2).compute(workers=2, progress=say)\n"
+            f"store({str(tmp_path / 'k')!r}, 60, 2).compute(executor=2, progress=say)\n"
         )
         client = started(script)
         assert client.stdout.readline()

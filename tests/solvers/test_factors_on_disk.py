@@ -13,6 +13,7 @@ import kills
 from equitangents import nn, solvers
 from equitangents.errors import StoreError
 from equitangents.scale import GramStore
+from equitangents.solvers.matrices import as_matrix
 from equitangents.tiles.chunks import Chunks
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
@@ -106,7 +107,7 @@ def test_memory_is_that_of_a_row_of_tiles(tmp_path):
     how = solvers.OutOfCore(path=tmp_path / "factor", tile=side)
     small = solvers.solve(theta[:60, :60], targets(60, 1), solver=how)  # what is imported at first use
     assert small.report.residual < 1e-9
-    matrix = solvers.solve.__globals__["as_matrix"](theta)
+    matrix = as_matrix(theta)
     matrix.tile = side
     tracemalloc.start()
     solution = solvers.solve(matrix, targets(n, 1), solver=how)

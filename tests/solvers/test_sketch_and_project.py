@@ -14,7 +14,7 @@ from equitangents.scale import GramStore
 from equitangents.solvers import choosing
 from equitangents.solvers.choosing import choose
 from equitangents.solvers.conjugate_gradients import Unchanged, conjugate_gradients
-from equitangents.solvers.matrices import ArrayMatrix
+from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix
 from equitangents.solvers.method import Task
 
 X = np.random.default_rng(0).normal(size=(90, 4))
@@ -106,7 +106,7 @@ def test_stores_and_float32_entries_are_solved_alike(tmp_path):
 @pytest.mark.parametrize("tile", [25, 1024])
 def test_tiles_computed_anew_are_solved_alike(tile):
     expected = np.linalg.solve(shifted(THETA, 5e-2), Y)
-    matrix = solvers.KernelMatrix(Gaussian(), X, tile=tile)
+    matrix = KernelMatrix(Gaussian(), X, tile=tile)
     found = solvers.solve(matrix, Y, ridge=5e-2, solver=solvers.SketchAndProject(block=40))
     np.testing.assert_allclose(found.coefficients, expected, atol=1e-8 * np.abs(expected).max())
 

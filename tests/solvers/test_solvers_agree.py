@@ -14,6 +14,7 @@ from scipy.sparse.linalg import aslinearoperator
 from equitangents import nn, solvers
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.scale import GramStore
+from equitangents.solvers.matrices import KernelMatrix
 
 NAMES = list(exact_methods("."))
 
@@ -95,7 +96,7 @@ class TestMatrices:
             store,
             store.ntk,
             (self.NET, x),
-            solvers.KernelMatrix(self.NET, x, tile=5),
+            KernelMatrix(self.NET, x, tile=5),
         ]
         expected = np.linalg.solve(shifted(theta, 1e-2), y)
         for matrix in matrices:
@@ -155,7 +156,7 @@ def test_targets_of_zero_have_coefficients_of_zero(tmp_path, name):
         ({"time": -1.0}, InvalidArgumentError, "times are ≥ 0"),
         ({"dynamics": "heat"}, InvalidArgumentError, "dynamics is 'heat'"),
         ({"memory_limit": 0}, InvalidArgumentError, "memory_limit is 0"),
-        ({"field": "rbf"}, InvalidArgumentError, "field is 'rbf'"),
+        ({"kernel": "rbf"}, InvalidArgumentError, "kernel is 'rbf'"),
         ({"solver": "out-of-core"}, InvalidArgumentError, r"OutOfCore\(path"),
     ],
 )

@@ -9,7 +9,8 @@ from problems import exact_methods, positive, shifted, targets
 
 from equitangents import solvers
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import Descent, Flow
+from equitangents.inference import Flow
+from equitangents.inference.dynamics import Descent
 from equitangents.solvers.lanczos import evolve
 from equitangents.solvers.matrices import as_matrix
 from equitangents.solvers.system import System

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents import errors
-from equitangents.steerable import Features, angular_kernels, irrep, samples
-from equitangents.steerable.harmonics import direction_harmonics
+from equitangents.steerable import Features, irrep
+from equitangents.steerable.angular import angular_kernels
+from equitangents.steerable.harmonics import direction_harmonics, samples
 from equitangents.steerable.irrep import SPACES
 from examples import examples
 from oracles.group_elements import IRREPS, element

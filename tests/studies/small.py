@@ -18,6 +18,11 @@ from equitangents_studies.framework.settings import check
 from equitangents_studies.framework.study import Presentation, Stage, Study
 
 
+def flat(nested):
+    """`{a: {b: value}}` as `{(a, b): value}`."""
+    return {(a, b): value for a, values in nested.items() for b, value in values.items()}
+
+
 @dataclass(frozen=True)
 class Settings:
     """Of every type that settings may have."""

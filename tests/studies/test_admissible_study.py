@@ -22,9 +22,9 @@ def results(symmetric, asymmetric, wide=0.0):
     rng, sizes = np.random.default_rng(0), tuple(powers_of_two(60))
     images = admissible.load_images(SETTINGS, None)
     bias = {support: asymmetric for support in admissible.SUPPORTS} | {"3×3": symmetric}
-    outputs = {s: {name: made(bias[s], rng) for name in NAMES} for s in bias}
+    outputs = {(s, name): made(bias[s], rng) for s in bias for name in NAMES}
     mean = np.concatenate([np.ones((1, 40, 10)), np.full((3, 40, 10), 1 + wide)])
-    every = lambda value: {s: dict.fromkeys(NAMES, value) for s in bias}
+    every = lambda value: {(s, name): value for s in bias for name in NAMES}
     verdicts = {s: nn.Admissible(s == "3×3", None, "", exact=True) for s in bias}
     expected = np.full((len(sizes), 3), 3.5)
     return admissible.Results(

@@ -15,7 +15,7 @@ from equitangents_studies.framework.catalogue import registry
 from equitangents_studies.framework.claims import EXACT
 from equitangents_studies.framework.records import Records
 from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
-from equitangents_studies.mlp_to_gcnn.study import headline
+from equitangents_studies.mlp_to_gcnn.claims import headline
 from equitangents_studies.sampling import study as sampling
 from equitangents_studies.sampling.settings import RANDOM, STRATEGIES
 from studies.miniatures import study
@@ -59,21 +59,18 @@ def turned():
     return continuous.claims(settings, results)
 
 
-def _solved(distance):
-    """What is solved at one depth, with one set of inputs that differs."""
-    return {"distance": np.array([[0.0, 0.0, 0.0, distance]]), "kernel_distance": np.array([0.0, distance])}
-
-
 def exchanged_results(distance=0.0):
     settings = mlp_to_gcnn.Settings(times=(1.0,), widths=(8, 16), draws=6, trained_widths=(4,), members=6, steps=(0, 1))
     rng = np.random.default_rng(0)
-    members = {4: {name: rng.normal(size=(2, 6, 5)) for name in mlp_to_gcnn.SETS}}
+    members = {("mlp", 4, name): rng.normal(size=(2, 6, 5)) for name in mlp_to_gcnn.SETS}
+    members |= {("gcnn", *key[1:]): np.zeros_like(outputs) for key, outputs in members.items()}
+    deep = lambda value: {(theorem, depth): value for theorem in ("5.2", "5.3") for depth in (1, 6)}
     results = mlp_to_gcnn.Results(
         times=np.array([1.0]), kernel_distance=np.zeros(2), distance=np.full((1, 4), distance),
         without_augmentation=np.ones((1, 4)), std_ratio=np.ones(1), exact=np.zeros((2, 1, 4)),
-        squares=rng.random((6, 2)), differences=members, outputs=members,
-        by_depth={theorem: {depth: _solved(distance) for depth in (1, 6)} for theorem in ("5.2", "5.3")},
-        frozen_by_depth={1: np.zeros((1, 4)), 3: np.full((1, 4), distance)},
+        squares=rng.random((6, 2)), outputs=members, deep_without={},
+        deep_distance=deep(np.array([[0.0, 0.0, 0.0, distance]])), deep_kernels=deep(np.array([0.0, distance])),
+        deep_exact={1: np.zeros((1, 4)), 3: np.full((1, 4), distance)},
     )  # fmt: skip
     return settings, results
 

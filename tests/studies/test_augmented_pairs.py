@@ -18,17 +18,17 @@ def results(floor, spread=0.1, distance=1e-12):
     """Outputs with means `floor(width)` apart in 30 values of size 1, and independent fluctuations."""
     rng = np.random.default_rng(0)
     images = study.load_images(study.Settings(foreign=()), None)
-    outputs = {kind: {} for kind in KINDS}
+    outputs = {}
     for width in SETTINGS.widths:
         for k, kind in enumerate(KINDS):
             draw = lambda k=k, width=width: 1 + k * floor(width) + spread * rng.normal(size=(2, 400, 30))
-            outputs[kind][width] = {name: draw() for name in SETS}
+            outputs |= {(kind, width, name): draw() for name in SETS}
     infinite = {
         "distance": np.full((2, 2), distance),
         "without_augmentation": np.full((2, 2), 0.5),
         "kernel_distance": np.zeros(2),
     }
-    return study.Results(images, SETS, (0, 1), infinite, outputs)
+    return study.Results(images, SETS, (0, 1), **infinite, outputs=outputs)
 
 
 def verdicts(found):

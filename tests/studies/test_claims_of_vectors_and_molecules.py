@@ -51,7 +51,7 @@ class TestCrossProduct:
         share = worst * some
         share[-1, 0] *= 1.2
         return cross_product.Results(
-            times=np.array([0, 1]), outputs={"T": dict.fromkeys(cross_product.SETS, outputs)}, mean_error=table,
+            times=np.array([0, 1]), outputs={("T", key): outputs for key in cross_product.SETS}, mean_error=table,
             covariance_error=table, between={"none": some, "T": between * some[::-1]},
             truth_error={name: np.ones(times) for name in ("none", "T")}, worst={"T": share, "none": some},
             bound={"T": np.ones((times, pairs)), "none": some}, shift={"T": np.zeros(6)}, shuffled={"T": np.ones(6)},

@@ -9,18 +9,8 @@ from scipy.special import erf
 
 from equitangents import kernels, nn, studies
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.frozen_kernel.study import (
-    PARAMETRISATIONS,
-    PRESETS,
-    MeanField,
-    Results,
-    Settings,
-    Standard,
-    claims,
-    network,
-    parametrised,
-    trained,
-)
+from equitangents_studies.frozen_kernel.parametrisations import PARAMETRISATIONS, MeanField, Standard, parametrised
+from equitangents_studies.frozen_kernel.study import PRESETS, Results, Settings, claims, network, trained
 from studies.miniatures import TINY, assert_same_tables, run
 
 SETTINGS = Settings(widths=(8, 16, 32, 64), networks=12, steps=(1, 10))

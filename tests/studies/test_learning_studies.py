@@ -48,6 +48,7 @@ class TestLearningCurves:
             "omniscient": exact,
             "inputs": exact,
             "recovered": np.ones((200, 3), bool),
+            "whole": {},
         }
         return curves.Results(**{**filled, **changed})
 
@@ -178,17 +179,19 @@ class TestPartialOrbits:
     def results(self, **changed):
         rng = np.random.default_rng(0)
         near = lambda value: np.clip(value + 0.02 * rng.normal(size=4), 0, 1)
-        results = {}
+        accuracy, different = {}, {}
         for key in partial.cases(self.SETTINGS):
             _, model, group, _ = key
             dense = {"C4": 0.4, "C8": 0.6, "C16": 0.8, "D4": 0.4}[group]
             seen = near(0.9)
-            results[key] = {
+            one = {
                 "unseen": near(0.3), "one": near(dense), "further_seen": seen,
                 "further_unseen": seen if model == "invariant" else near(0.2), "whole_unseen": near(0.9),
                 "different": np.full(4, 1e-12),
             } | changed.get("-".join(key), {})  # fmt: skip
-        return partial.Results(results)
+            different[key] = one.pop("different")
+            accuracy |= {(*key, what): values for what, values in one.items()}
+        return partial.Results(accuracy, different)
 
     def test_claims_hold_or_fail_with_the_numbers(self):
         assert self.verdicts() == ["holds"] * 4

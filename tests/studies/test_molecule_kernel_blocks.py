@@ -7,7 +7,7 @@ from equitangents.molecules import Molecules
 from equitangents_studies.common import molecule_kernels
 from equitangents_studies.data import load_molecules
 from equitangents_studies.framework.progress import Task
-from equitangents_studies.molecules import study as molecules_study
+from equitangents_studies.molecules.fits import fits
 
 
 def test_interrupted_kernel_is_completed_to_the_same_bits(tmp_path):
@@ -44,7 +44,7 @@ def test_ridge_regression_is_the_textbook_formula():
     rng = np.random.default_rng(0)
     a = rng.normal(size=(12, 5))
     K, counts, y = a @ a.T + np.eye(12), rng.integers(0, 4, (12, 2)).astype(float), rng.normal(size=12)
-    (fit,) = molecules_study.fits(K, counts, y, (0.1,))
+    (fit,) = fits(K, counts, y, (0.1,))
     base = np.linalg.pinv(counts) @ y
     weights = np.linalg.inv(K + 0.1 * np.trace(K) / 12 * np.eye(12)) @ (y - counts @ base)
     np.testing.assert_allclose(fit.elements, base)

@@ -36,7 +36,7 @@ from equitangents_studies.orientations.turned import (
     turned_signals,
 )
 from equitangents_studies.segmentation import study as segmentation
-from equitangents_studies.segmentation.study import scenes
+from equitangents_studies.segmentation.scenes import scenes
 from equitangents_studies.vector_fields import study as vectors
 from equitangents_studies.vector_fields.study import VISCOSITY, flows, velocity, waves
 

@@ -69,7 +69,7 @@ class TestCrossProductClaims:
         outputs = {key: alike + spread * rng.normal(size=(2, 60, 12, 4, 3)) + shared for key in SETS}
         squares = lambda size: size * (1 + 0.1 * rng.random((2, 8)))
         return cross_product.Results(
-            times=np.array([0, 1]), outputs={"T": outputs}, mean_error=each(mean),
+            times=np.array([0, 1]), outputs={("T", key): y for key, y in outputs.items()}, mean_error=each(mean),
             covariance_error=each(covariance) | {"none": np.full((2, len(SETS)), plain)},
             between={"none": squares(1.0), "T": squares(0.1)}, truth_error={},
             bound={"T": np.ones((2, 8))}, worst={"T": squares(0.1)},

@@ -11,6 +11,7 @@ from equitangents_studies.common.scores import Trained, disjoint_scores, powers_
 from equitangents_studies.predicted_agreement import study as agreement
 from equitangents_studies.rotated_images import study as rotated_images
 from equitangents_studies.rotated_images.claims import differences, trained
+from studies.small import flat
 
 
 class TestTrainedEnsembles:
@@ -103,13 +104,13 @@ class TestClaimsOverWidth:
         of = lambda share: {name: outputs_that_agree(share, 64, 50, rng)[None] for name in images.sets}
         outputs = {width: of(share) for width, share in zip(self.settings.widths, shares, strict=True)}
         zero = {name: np.zeros((1, len(sizes), 3)) for name in images.sets}
-        ideal = agreement.Results(images, action, (5,), tuple(sizes), {1: of(expected)}, zero)
+        ideal = agreement.Results(images, action, (5,), tuple(sizes), flat({1: of(expected)}), zero)
         predicted = {
             name: np.array([[ideal.trained(1, name, 5, m).scores.mean() for m in sizes]])[..., None]
             + np.array([0.0, -0.05, 0.05])
             for name in images.sets
         }
-        return agreement.Results(images, action, (5,), tuple(sizes), outputs, predicted)
+        return agreement.Results(images, action, (5,), tuple(sizes), flat(outputs), predicted)
 
     def _verdicts(self, shares):
         return [c.verdict for c in agreement.claims(self.settings, self._results(shares))]

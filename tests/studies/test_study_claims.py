@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.framework.claims import lead
 from equitangents_studies.ising import study as ising
 from equitangents_studies.kernel_convergence import study as kernel_convergence
@@ -87,13 +88,14 @@ class TestIsingClaims:
         members = {}
         for width, distance in zip(self.settings.widths, distances, strict=True):
             noise = 0.3 * spread * rng.normal(size=(3, 120, 4, 6))
-            members[width] = {name: mean[:, None] + noise + distance for name in ising.SETS}
+            members |= {(width, name): mean[:, None] + noise + distance for name in ising.SETS}
         fluctuation = 0.3 * rng.normal(size=(400, 4, 6))
-        predicted = [ising.relative_std(mean[0] + fluctuation / np.sqrt(m)) for m in self.settings.groups]
+        predicted = [relative_std(mean[0] + fluctuation / np.sqrt(m)) for m in self.settings.groups]
         each = lambda value: dict.fromkeys(ising.SETS, value)
         return ising.Results(
             times=np.array([0, 1, 2]), learning_rate=1.0, truth=each(mean[0, 0]), mean=each(mean),
             std=each(np.ones((3, 6))), predicted=each(np.broadcast_to(predicted, (3, 3, 400))), members=members,
+            curve={},
         )  # fmt: skip
 
     def test_true(self):
@@ -112,7 +114,7 @@ class TestIsingClaims:
     def test_a_spread_that_all_members_share_does_not_average_out(self):
         results = self._results()
         shared = np.random.default_rng(1).normal(size=(3, 1, 4, 6))
-        results.members[64] = {name: y + shared for name, y in results.members[64].items()}
+        results.members.update({(64, name): results.members[64, name] + shared for name in ising.SETS})
         assert ising.claims(self.settings, results)[3].verdict == "fails"
 
     def test_the_exponent_of_the_distance_is_tested_against_theory(self):

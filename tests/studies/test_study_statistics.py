@@ -187,9 +187,8 @@ def test_accuracies_of_partial_orbits_stay_between_none_and_all():
     from equitangents_studies.partial_orbits.study import Results
 
     for share in (np.array([0.0, 0.02, 0.01, 0.0, 0.03, 0.02]), np.array([1.0, 0.98, 0.99, 1.0, 0.97, 0.98])):
-        found = Results({("digits", "net", "C4", "one"): {"unseen": share}}).estimate(
-            ("digits", "net", "C4", "one"), "unseen"
-        )
+        case = ("digits", "net", "C4", "one")
+        found = Results({(*case, "unseen"): share}, {}).estimate(case, "unseen")
         assert found.value == pytest.approx(share.mean())
         assert 0 <= found.interval[0] <= found.value <= found.interval[1] <= 1
 

@@ -9,7 +9,6 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import EquitangentsError
-from equitangents.statistics import Estimate
 from equitangents_studies.common.system_runs import load_system_images
 from equitangents_studies.gaussian_vs_uniform import study as laws
 from equitangents_studies.symmetry_breaking_path import study as along
@@ -34,9 +33,9 @@ class TestSymmetryGroups:
             {pair: kernel if pair in equal else 0.2 for pair in pairs},
             {pair: 1e-6 if pair in equal else change for pair in pairs},
             {pair: right(0.5) for pair in pairs},
-            {pair: "coupled" if pair in alike else "two-sample" for pair in pairs},
+            {pair: groups.METHODS.index("coupled" if pair in alike else "two-sample") for pair in pairs},
             {pair: coupled if pair in alike else p for pair in pairs},
-            Estimate(*alarms, 0.95),
+            np.array(alarms),
             dict.fromkeys(groups.CHAIN, embedded),
         )
 

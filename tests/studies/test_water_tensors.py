@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ["dipoles", pytest.param("polarizabilities", marks=pytest.mark.slow)])
 def test_tensors_are_learnt_and_turn(folder, kind):
-    found = water_tensors.results(water_tensors.stage(kind, SETTINGS, folder.data_dir).compute(Task()))
+    found = WaterTensors(**water_tensors.learn(SETTINGS, folder.data_dir, kind, Task()))
     assert found.errors.shape == (2, 4)
     assert found.guess.shape == (4,)
     assert found.errors[1].mean() < found.errors[0].mean()

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, NotFiniteError
+from equitangents.kernels.empirical import empirical_matrix
 from equitangents_studies.systems import descent
 from equitangents_studies.systems.generated import Textures
 from equitangents_studies.systems.tangent_spectrum import largest_eigenvalue
@@ -39,7 +40,7 @@ def member(params: Any, i: int) -> Any:
 def test_the_largest_eigenvalue_is_that_of_the_tangent_kernel_over_the_number_of_inputs(samples: int) -> None:
     x = np.random.default_rng(0).standard_normal((samples, *SHAPE))
     params = member(members(0, 1), 0)
-    kernel = et.kernels.empirical_matrix(NET, params, x)
+    kernel = empirical_matrix(NET, params, x)
     full = np.moveaxis(kernel, 2, 1).reshape(3 * samples, 3 * samples)
     exact = np.linalg.eigvalsh(full)[-1] / samples
     found = largest_eigenvalue(NET, params, x)
@@ -50,7 +51,7 @@ def test_the_largest_eigenvalue_is_that_of_the_tangent_kernel_over_the_number_of
 def test_few_steps_stay_below_and_say_how_far_an_eigenvalue_may_be() -> None:
     x = np.random.default_rng(0).standard_normal((12, *SHAPE))
     params = member(members(0, 1), 0)
-    kernel = np.moveaxis(et.kernels.empirical_matrix(NET, params, x), 2, 1).reshape(36, 36)
+    kernel = np.moveaxis(empirical_matrix(NET, params, x), 2, 1).reshape(36, 36)
     exact = np.linalg.eigvalsh(kernel) / 12
     rough = largest_eigenvalue(NET, params, x, steps=3)
     assert rough.steps == 3

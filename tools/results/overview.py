@@ -10,7 +10,7 @@ from equitangents_studies import registry
 from equitangents_studies.framework.catalogue import StudyInfo
 from tools.results.findings import NAME as FINDINGS
 from tools.results.findings import findings
-from tools.results.page import counts, figure, page, plain, table, variant
+from tools.results.page import counts, figure, page, picture, plain, table, variant
 from tools.results.record import Record
 
 README_COLUMNS = (
@@ -24,7 +24,7 @@ _HEADLINES = {
     "medical-kernels": "misof2024equivariant",
     "spurious-symmetries": "xiao2022synergy",
 }  # the run that stands for a work, and its key in paper.bib
-_MENU = ("  # results: made by python -m tools.results", "  # results: end")
+_MENU = ("      # results: made by python -m tools.results", "      # results: end")
 
 
 def records(results: Path) -> list[Record]:
@@ -118,27 +118,31 @@ def _setting(record: Record) -> str:
 
 
 def gallery(published: list[Record]) -> str:
-    """The gallery's part on studies: of each its main figure and what it found; then those without a run."""
-    parts, without = [], []
+    """The gallery's part on studies: of each a card with its main figure and finding; then those without a run."""
+    cards, without = [], []
     for info in registry.values():
         runs = [r for r in published if r.study == info.name]
         if runs:
-            parts.append(_shown(info, runs))
+            cards.append(_card(info, runs))
         else:
             without.append(f"- `{info.name}`: {plain(info.title)}")
+    parts = ['<div class="cards" markdown>', *cards, "</div>"] if cards else []
     if without:
         parts += ["### Not published yet", "No run of these studies has been published:", "\n".join(without)]
     return "\n\n".join(parts)
 
 
-def _shown(info: StudyInfo, runs: list[Record]) -> str:
+def _card(info: StudyInfo, runs: list[Record]) -> str:
     main = runs[0]
+    found = " ".join(plain(part) for part in (f"{main.finding}." if main.finding else "", main.sentence) if part)
     parts = [
+        "<div markdown>",
+        *(f"[{picture(item, main, f'results/{main.name}')}](results/{main.name}.md)" for item in main.figures[:1]),
         f"### {plain(info.title)}",
-        f"`equitangents reproduce {info.name}`: {plain(info.summary)}",
-        *(figure(item, main, f"results/{main.name}") for item in main.figures[:1]),
-        " ".join(plain(part) for part in (f"{main.finding}." if main.finding else "", main.sentence) if part),
+        f"{found or plain(info.summary)}\n{{ .found }}",
+        f"`equitangents reproduce {info.name}`",
         f"Every claim with its number: {', '.join(_link(run) for run in runs)}.",
+        "</div>",
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -202,8 +206,9 @@ def headlines(published: list[Record]) -> str:
 
 def menu(published: list[Record]) -> str:
     """The part of the documentation's menu."""
-    pages = ["results/index.md", f"results/{FINDINGS}", *(f"results/{record.name}.md" for record in published)]
-    return "\n".join(["  - Results:", *(f"      - {name}" for name in pages)])
+    first = [f"          - {name}" for name in ("results/index.md", f"results/{FINDINGS}")]
+    runs = [f"              - results/{record.name}.md" for record in published]
+    return "\n".join(["      - Results:", *first, *(["          - Each run:", *runs] if runs else [])])
 
 
 def _between(path: Path, marks: tuple[str, str], text: str) -> str:

@@ -104,11 +104,17 @@ def _lines(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool =
 
 def figure(item: Json, record: Record, folder: str) -> str:
     """A drawing with its caption; `folder` leads to the record's files from the page."""
+    drawn = picture(item, record, folder)
+    return f"{drawn}\n\n*{plain(item['caption'])}*" if drawn else ""
+
+
+def picture(item: Json, record: Record, folder: str) -> str:
+    """A drawing alone; nothing where the record has none."""
     name = record.file(item["name"], ".svg", ".png")
     if name is None:
         return ""
     alt = plain(item["alt"] or item["caption"]).replace("[", "(").replace("]", ")")
-    return f"![{alt}]({folder}/{name})\n\n*{plain(item['caption'])}*"
+    return f"![{alt}]({folder}/{name})"
 
 
 def run_time(record: Record) -> str:

@@ -39,7 +39,7 @@ from equitangents.audit.records import AuditedAction, Effort, OutputAction, Part
 from equitangents.audit.report.result import AuditReport
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import Bootstrap, check_order
-from equitangents.scale.progress import Told, told_by
+from equitangents.scale.progress import ProgressCallback, told_by
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -65,7 +65,7 @@ def audit(
     judging: Judging | None = None,
     bootstrap: Bootstrap | None = None,
     batch_size: int | None = None,
-    progress: bool | Told = False,
+    progress: bool | ProgressCallback = False,
     effort: Effort = "full",
     **entries: Unpack[Shorthands],
 ) -> AuditReport:
@@ -148,7 +148,7 @@ class Audit:
     elements: int | None
     told: Records
     batch_size: int | None
-    progress: bool | Told
+    progress: bool | ProgressCallback
     effort: Effort
 
     def __post_init__(self) -> None:

@@ -28,6 +28,7 @@ from equitangents.cli.audit_words import (
     transforms,
 )
 from equitangents.cli.common import announced, stages
+from equitangents.cli.completion import GROUPS, among
 
 if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
@@ -165,7 +166,10 @@ def audit(
     data: Annotated[str | None, typer.Option(help="Inputs: .npy, or .npz with x and, if there are labels, y.")] = None,
     group: Annotated[
         str | None,
-        typer.Option(help="C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …"),
+        typer.Option(
+            help="C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …",
+            autocompletion=GROUPS,
+        ),
     ] = None,
     inputs: Annotated[
         str | None,
@@ -182,7 +186,10 @@ def audit(
     ] = None,
     layout: Annotated[
         str | None,
-        typer.Option(help="Where images keep channels, if shapes do not tell: channels_last or channels_first."),
+        typer.Option(
+            help="Where images keep channels, if shapes do not tell: channels_last or channels_first.",
+            autocompletion=among("channels_last", "channels_first"),
+        ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
@@ -269,7 +276,11 @@ def audit(
         typer.Option(help="With --command: names of its outputs, if it writes several arrays: energy,forces."),
     ] = None,
     effort: Annotated[
-        str, typer.Option(help="full, or quick: the error and its floor alone, on few evaluations.")
+        str,
+        typer.Option(
+            help="full, or quick: the error and its floor alone, on few evaluations.",
+            autocompletion=among("full", "quick"),
+        ),
     ] = "full",
     trust: Annotated[
         bool, typer.Option("--trust", help="Load pickles, too. They run whatever code their author put in.")

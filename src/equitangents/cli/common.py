@@ -14,13 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from equitangents.cli.completion import among
+
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
 
 
 PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
 Precision = Annotated[
-    str | None, typer.Option(help="float32 or float64; by default that of the inputs, float64 for whole numbers.")
+    str | None,
+    typer.Option(
+        help="float32 or float64; by default that of the inputs, float64 for whole numbers.",
+        autocompletion=among("float32", "float64"),
+    ),
 ]
 Shard = Annotated[str | None, typer.Option(metavar="I/N", help="Only part I of N, I from 0 to N − 1: for job arrays.")]
 

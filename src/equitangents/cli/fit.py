@@ -10,6 +10,7 @@ import typer
 
 from equitangents.cli import networks
 from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, shape, stages
+from equitangents.cli.completion import GROUPS, SOLVERS, among
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -47,20 +48,31 @@ def fit(
     w_std: networks.WStd = networks.W_STD,
     b_std: networks.BStd = 0.1,
     group: Annotated[
-        str | None, typer.Option(help="Augmentation by all elements of a group: C4, D4, S5, translations, …")
+        str | None,
+        typer.Option(
+            help="Augmentation by all elements of a group: C4, D4, S5, translations, …", autocompletion=GROUPS
+        ),
     ] = None,
     time: Annotated[float, typer.Option(help="Training time; inf: until the end.")] = math.inf,
     learning_rate: Annotated[float, typer.Option(help="Learning rate; time counts in its units.")] = 1.0,
     ridge: Annotated[
         float, typer.Option("--ridge", "--diag-reg", help="Relative to the kernel's mean diagonal.")
     ] = 0.0,
-    kernel: Annotated[str, typer.Option(help="ntk: all layers learn; nngp: the last one.")] = "ntk",
-    dynamics: Annotated[str, typer.Option(help="flow: gradient flow; discrete: time counts steps.")] = "flow",
+    kernel: Annotated[
+        str, typer.Option(help="ntk: all layers learn; nngp: the last one.", autocompletion=among("ntk", "nngp"))
+    ] = "ntk",
+    dynamics: Annotated[
+        str,
+        typer.Option(
+            help="flow: gradient flow; discrete: time counts steps.", autocompletion=among("flow", "discrete")
+        ),
+    ] = "flow",
     task: Annotated[
         str,
         typer.Option(
             help="regression or classification; auto: the latter where y are whole numbers or text, one for each "
-            "input, or for each position on which the network ends."
+            "input, or for each position on which the network ends.",
+            autocompletion=among(*TASKS),
         ),
     ] = "auto",
     input_shape: Annotated[
@@ -71,14 +83,15 @@ def fit(
         str | None,
         typer.Option(
             metavar=PLACE,
-            help="Keep the training kernel in this folder; with --no-standardise `equitangents gram` can fill it.",
+            help="Keep the training kernel in this folder; `equitangents gram --standardise` can fill it before.",
         ),
     ] = None,
     solver: Annotated[
         str,
         typer.Option(
             help="auto, eigh, cholesky, out-of-core, multi-gpu, lanczos, pcg, sketch-and-project, nystrom or "
-            "subset-of-regressors."
+            "subset-of-regressors.",
+            autocompletion=SOLVERS,
         ),
     ] = "auto",
     memory_limit: Annotated[
@@ -148,7 +161,8 @@ def fit(
             if store is None or not standardise:
                 raise
             raise StoreError(
-                f"{error}; inputs are standardised now, and what gram fills is of inputs as they are (--no-standardise)"
+                f"{error}; inputs are standardised now: fill the store by gram --standardise, or fit inputs as they "
+                "are (--no-standardise)"
             ) from None
         model.save(out, means_only=means_only)
     if of_images is not None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from equitangents.cli import networks
 from equitangents.cli.common import PLACE, Precision, Shard, announced, part
+from equitangents.cli.completion import GROUPS
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -33,9 +32,20 @@ def gram(
         typer.Option(metavar=PLACE, help="Other inputs for the columns; without it the matrix is symmetric."),
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="One matrix for each element of a group that moves the columns: C4, D4, S5, …")
+        str | None,
+        typer.Option(
+            help="One matrix for each element of a group that moves the columns: C4, D4, S5, …", autocompletion=GROUPS
+        ),
     ] = None,
     precision: Precision = None,
+    standardise: Annotated[
+        bool,
+        typer.Option(
+            "--standardise",
+            help="Of inputs that are shifted and scaled as `equitangents fit` does, so that it reads the store; by all "
+            "of --data, so that rows that are added later change the others.",
+        ),
+    ] = False,
     tile: Annotated[int | None, typer.Option(help="Side of a tile of a new store.")] = None,
     workers: Annotated[int | None, typer.Option(help="Number of processes of this machine.")] = None,
     shard: Shard = None,
@@ -55,12 +65,15 @@ def gram(
     computes what is new where rows were added to the data.
     """
     from equitangents.scale import GramStore
+    from equitangents.validation import check_whole
 
     if workers is not None and scheduler is not None:
         raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
     mine = part(shard)
     x1, x2 = _inputs("data", data), None if against is None else _inputs("against", against)
     network = networks.network(net, depth, w_std, b_std)
+    if standardise:
+        x1, x2 = _standardised(network, x1, x2, group)
     if estimate:
         if group is not None:
             raise typer.BadParameter("--estimate is for one matrix; leave --group out")
@@ -73,11 +86,11 @@ def gram(
     with announced("equitangents", err=True):
         action = None if group is None else _action(group, x1)
         store = GramStore(out, network, x1, x2, action=action, tile=tile, precision=precision)
+        executor = scheduler if workers is None else check_whole("workers", workers, 1)
         if verify:
-            typer.echo(str(store.verify(sample, workers=workers)))
+            typer.echo(str(store.verify(sample, executor=executor)))
             return
-        with _executor(scheduler) as executor:
-            store.compute(executor, not restart, workers=workers, shard=mine)
+        store.compute(executor, not restart, shard=mine)
     _say(store, shard)
 
 
@@ -113,6 +126,16 @@ def _inputs(name: str, path: str) -> Any:
     return read_inputs(name, path)
 
 
+def _standardised(net: Any, x1: ArrayLike, x2: ArrayLike | None, group: str | None) -> Any:
+    """Both, in memory, by the mean and deviation of the first."""
+    from equitangents.ensembles.standardisation import fitted_standardisation
+
+    whole = x1[:]
+    units = fitted_standardisation(whole, net, None if group is None else _action(group, whole))
+    typer.echo(f"inputs are standardised: {units.how}", err=True)
+    return units(whole), None if x2 is None else units(x2[:])
+
+
 def _action(group: str, x: ArrayLike) -> Any:
     from equitangents.actions import as_action
 
@@ -128,15 +151,3 @@ def _print_estimate(
     shape, n2 = tuple(x1.shape[1:]), None if x2 is None else x2.shape[0]
     cost = estimate(net, shape, x1.shape[0], n2, precision=precision or working_dtype(x1, x2).name, tile=tile)
     typer.echo(str(cost))
-
-
-@contextlib.contextmanager
-def _executor(scheduler: str | None) -> Iterator[Any]:
-    """A client of the scheduler at an address or in a file, or None."""
-    if scheduler is None:
-        yield None
-        return
-    from equitangents.scale.executors import dask_client
-
-    with dask_client(scheduler) as client:
-        yield client

@@ -138,7 +138,7 @@ def of_files(error: OSError) -> bool:
     }
 
 
-app = typer.Typer(name="equitangents", cls=OneLineErrors, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(name="equitangents", cls=OneLineErrors, pretty_exceptions_enable=False)
 for _name, _command in beside.commands().items():
     app.command(_name, cls=LocalPaths)(_command)
 app.command("audit", cls=LocalPaths)(audit)

@@ -9,10 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from equitangents import beside
+from equitangents.cli.completion import NETS
 
 Net = Annotated[
     str,
-    typer.Option(help="mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object."),
+    typer.Option(
+        help="mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object.",
+        autocompletion=NETS,
+    ),
 ]
 Depth = Annotated[
     int | None,

@@ -9,12 +9,16 @@ from typing import Annotated
 import typer
 
 from equitangents.cli.common import announced
+from equitangents.cli.completion import GROUPS, among
 
 
 def plan(
     data: Annotated[Path, typer.Option(help=".npz file with x, y and optionally x_test, y_test.")],
-    group: Annotated[str, typer.Option(help="C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).")],
-    net: Annotated[str, typer.Option(help="mlp or cnn.")] = "mlp",
+    group: Annotated[
+        str,
+        typer.Option(help="C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).", autocompletion=GROUPS),
+    ],
+    net: Annotated[str, typer.Option(help="mlp or cnn.", autocompletion=among("mlp", "cnn"))] = "mlp",
     depth: Annotated[int, typer.Option(help="Hidden layers.")] = 2,
     width: Annotated[int, typer.Option(help="Of the hidden layers: units, or channels.")] = 64,
     pilot: Annotated[int, typer.Option(help="Networks trained as a pilot; 0: theory of infinite width alone.")] = 20,
@@ -22,7 +26,13 @@ def plan(
     b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases.")] = 0.1,
     augment: Annotated[bool, typer.Option(help="Train on all transformed copies, or on the data as they are.")] = True,
     target: Annotated[float, typer.Option(help="The largest violation that is accepted.")] = 0.01,
-    measure: Annotated[str, typer.Option(help="rsd, osp, equivariance_error, spread_over_error or error.")] = "rsd",
+    measure: Annotated[
+        str,
+        typer.Option(
+            help="rsd, osp, equivariance_error, spread_over_error or error.",
+            autocompletion=among("rsd", "osp", "equivariance_error", "spread_over_error", "error"),
+        ),
+    ] = "rsd",
     over_inputs: Annotated[str, typer.Option(help="mean, median or max over inputs.")] = "mean",
     confidence: Annotated[float, typer.Option(help="Share of ensembles that are to meet the target.")] = 0.95,
     time: Annotated[float, typer.Option(help="Training time; inf is allowed with --pilot 0.")] = 100.0,

@@ -1,7 +1,7 @@
 """What every ensemble is as an estimator: its parameters, the inputs and targets that it accepts, and its score.
 
-X is (N, features) or (N, *positions, channels), y (N,) or (N, outputs); of predictions that are fields every position
-of every sample is a row of the score.
+x, scikit-learn's X, is (N, features) or (N, *positions, channels), y (N,) or (N, outputs); of predictions that are
+fields every position of every sample is a row of the score.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sklearn.exceptions
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import validate_data
 
 from equitangents import notebook
@@ -28,7 +29,7 @@ from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.labels import check_label_fields
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
 from equitangents.inference.dynamics import as_times
-from equitangents.keywords import CheckedKeywords, meant
+from equitangents.keywords import CheckedKeywords, meant, named_also
 from equitangents.nn import Sequential
 from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape
 
@@ -44,6 +45,11 @@ class Estimator(CheckedKeywords, BaseEstimator):
 
     fitted_attribute: ClassVar[str]
     """What `fit` sets last; it is not there before, nor after a fit that failed."""
+
+    # x is the data, which scikit-learn knows as X, and no metadata to be routed
+    __metadata_request__fit: ClassVar[dict[str, str]] = {"x": UNUSED}
+    __metadata_request__predict: ClassVar[dict[str, str]] = {"x": UNUSED}
+    __metadata_request__score: ClassVar[dict[str, str]] = {"x": UNUSED}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; returns self. Networks and actions are immutable: give new ones.
@@ -172,14 +178,15 @@ def _dense(name: str, a: Numbers) -> ArrayLike:
 class FieldRegressorMixin(RegressorMixin):
     """`score` of regressions whose predictions may be fields."""
 
-    def score(self, X: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
+    @named_also(X="x")
+    def score(self, x: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
         """R² of the mean prediction, averaged over outputs; of fields each position of each sample is a row."""
         grid = positions_of(self)
         if not grid:
-            return float(super().score(X, y, sample_weight))
-        true, _ = Positions(grid).checked(check_fields(y), len(X), copies=False)  # type: ignore[arg-type]
+            return float(super().score(x, y, sample_weight))
+        true, _ = Positions(grid).checked(check_fields(y), len(x), copies=False)  # type: ignore[arg-type]
         rows = math.prod(grid) * len(true)
-        predicted = np.asarray(self.predict(X)).reshape(rows, -1)
+        predicted = np.asarray(self.predict(x)).reshape(rows, -1)
         return float(r2_score(true.reshape(rows, -1), predicted, sample_weight=each_row(sample_weight, grid)))
 
     def __sklearn_tags__(self) -> Tags:
@@ -191,13 +198,16 @@ class FieldRegressorMixin(RegressorMixin):
 class FieldClassifierMixin(ClassifierMixin):
     """`score` of classifiers whose predictions may be fields of labels."""
 
-    def score(self, X: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
+    __metadata_request__predict_proba: ClassVar[dict[str, str]] = {"x": UNUSED}
+
+    @named_also(X="x")
+    def score(self, x: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
         """The share of labels that are predicted; of fields each position of each sample counts."""
         grid = positions_of(self)
         if not grid:
-            return float(super().score(X, y, sample_weight))
-        labels = check_label_fields(y, len(X), Positions(grid))  # type: ignore[arg-type]
-        right = self.predict(X) == labels
+            return float(super().score(x, y, sample_weight))
+        labels = check_label_fields(y, len(x), Positions(grid))  # type: ignore[arg-type]
+        right = self.predict(x) == labels
         return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
 
 

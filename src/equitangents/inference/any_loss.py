@@ -13,22 +13,24 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.keywords import renamed
 
 
+@renamed(kernel="matrix")
 def pull_over_time(
     gradient: Callable[[np.ndarray], np.ndarray],
-    kernel: np.ndarray,
+    matrix: np.ndarray,
     start: np.ndarray,
     times: np.ndarray,
     *,
     friction: float | None = None,
     tolerance: float = 1e-8,
 ) -> np.ndarray:
-    """G at each of the times, (T, N, outputs), of one kernel Θ (N, N) for all outputs.
+    """G at each of the times, (T, N, outputs), of one matrix Θ (N, N) for all outputs.
 
     Args:
         gradient: ∇L of outputs (N, outputs), the same shape.
-        kernel: Θ on the training inputs, (N, N).
+        matrix: Θ on the training inputs, (N, N).
         start: outputs at time 0, (N, outputs).
         times: finite and ≥ 0, in any order.
         friction: -μ of the second-order flow with momentum; None: the first-order flow.
@@ -38,8 +40,8 @@ def pull_over_time(
     cross entropy on separable data, have no end.
     """
     times = np.asarray(times, np.float64)
-    if kernel.shape != (len(start), len(start)):
-        raise ShapeError(f"kernel has shape {kernel.shape}; expected {(len(start),) * 2}")
+    if matrix.shape != (len(start), len(start)):
+        raise ShapeError(f"matrix has shape {matrix.shape}; expected {(len(start),) * 2}")
     if times.ndim != 1 or not (np.isfinite(times).all() and (times >= 0).all()):
         raise InvalidArgumentError(f"times are {times.tolist()}; a loss that is not the square needs finite times ≥ 0")
     first = np.asarray(gradient(start), np.float64)
@@ -48,7 +50,7 @@ def pull_over_time(
 
     def speed(_: float, state: np.ndarray) -> np.ndarray:
         pull = state[:size].reshape(start.shape)
-        found = np.asarray(gradient(start - kernel @ pull), np.float64).ravel()
+        found = np.asarray(gradient(start - matrix @ pull), np.float64).ravel()
         return found if friction is None else np.concatenate([state[size:], found - friction * state[size:]])
 
     order = np.unique(times)

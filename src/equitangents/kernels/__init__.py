@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from equitangents.former import former_names
-from equitangents.kernels.empirical import empirical, empirical_matrix
+from equitangents.kernels.empirical import empirical
 from equitangents.kernels.engines import Engine, engine_name
 from equitangents.kernels.engines import register as register_engine
 from equitangents.kernels.equivariant import equivariant_average
@@ -11,7 +11,6 @@ from equitangents.kernels.finite_width import finite_width
 from equitangents.kernels.invariance import kernel_invariance_error
 from equitangents.kernels.monte_carlo import monte_carlo
 from equitangents.kernels.orbit import orbit_average
-from equitangents.kernels.program import Program
 from equitangents.kernels.random_features import random_features
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.store import KeptKernel, KernelStore
@@ -22,9 +21,7 @@ __all__ = [
     "KernelFunction",
     "KernelStore",
     "Kernels",
-    "Program",
     "empirical",
-    "empirical_matrix",
     "engine_name",
     "equivariant_average",
     "finite_width",

@@ -1,4 +1,4 @@
-"""Which code computes a program, and says what that costs: one entry for each kind of program.
+"""Which code computes a program, and says what that costs: one entry for each space.
 
 Networks ask these functions, and know neither programs nor engines.
 """
@@ -10,46 +10,51 @@ from typing import Any, NamedTuple
 
 from numpy.typing import DTypeLike
 
+from equitangents._types import DType
 from equitangents.errors import NetworkError
 from equitangents.kernels.cost import forecast as cost_of_programs
 from equitangents.kernels.cost import rotations as cost_of_rotations
 from equitangents.kernels.cost.forecast import KernelCost, announce
 from equitangents.kernels.cost.over_pairs import steerable_cost, structured_cost
+from equitangents.kernels.engines import REFERENCE, choose
 from equitangents.kernels.fields.part import Part
-from equitangents.kernels.program import Program
+from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.projected import compute as projected
-from equitangents.kernels.projected.program import ProjectedProgram
+from equitangents.kernels.projected.program import Turning
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.program import Sphere, sections
 from equitangents.kernels.runs import programs, rotations, steerable, structured
-from equitangents.kernels.steerable.program import SteerableProgram
-from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.kernels.steerable.program import Points
+from equitangents.kernels.structured.program import StructuredPositions
 from equitangents.structured import Inputs
 
 
 class _Kind(NamedTuple):
-    """The code of one kind of program; `compute`, `diagonal` and `cost` take a part of a field, if it `has_fields`."""
+    """The code of programs on one space; those of kernels take a part of a field, if it `has_fields`."""
 
     compute: Callable[..., Any]
     diagonal: Callable[..., Any]
     cost: Callable[..., KernelCost]
+    engine: Callable[[Program[Any], DType], str]  # which runs it in a precision
     has_fields: bool = True
     pairs: Callable[..., Kernels] | None = None
 
 
 def compute(
-    program: object, x1: Inputs, x2: Inputs | None = None, engine: str | None = None, part: Part | None = None
+    program: Program[Any], x1: Inputs, x2: Inputs | None = None, engine: str | None = None, part: Part | None = None
 ) -> Any:
     """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); with `part` the `KernelField` there."""
     return _kind(program, part).compute(program, x1, x2, engine, *_given(part))
 
 
-def compute_diagonal(program: object, x: Inputs, engine: str | None = None, part: Part | None = None) -> Any:
+def compute_diagonal(program: Program[Any], x: Inputs, engine: str | None = None, part: Part | None = None) -> Any:
     """Kernels of each input with itself, each (N,); with `part` their field, (N, *part.layout.tail)."""
     return _kind(program, part).diagonal(program, x, engine, *_given(part))
 
 
-def compute_pairs(program: object, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None) -> Kernels:
+def compute_pairs(
+    program: Program[Any], x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None
+) -> Kernels:
     """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
     run = _kind(program, None).pairs
     if run is None:
@@ -58,7 +63,7 @@ def compute_pairs(program: object, x1: Any, x2: Any, first: Any, second: Any, en
 
 
 def kernel_cost(
-    program: object,
+    program: Program[Any],
     channels: int,
     n1: int,
     n2: int | None = None,
@@ -73,12 +78,15 @@ def kernel_cost(
     return _kind(program, part).cost(program, channels, n1, n2, dtype, engine, *_given(part))
 
 
-def _kind(program: Any, part: Part | None) -> _Kind:
-    found = _KINDS.get(type(program))
-    if found is None:
-        raise TypeError(f"{program!r} is not a program")
+def engine_for(program: Program[Any], dtype: DType) -> str:
+    """The name of the engine that will compute kernels of inputs of `dtype` here."""
+    return _kind(program, None).engine(program, dtype)
+
+
+def _kind(program: Program[Any], part: Part | None) -> _Kind:
+    found = _KINDS[type(program.space)]
     if part is not None and not found.has_fields:
-        kind = type(program).__name__
+        kind = type(program.space).__name__
         raise NetworkError(f"there are kernel fields of networks on grids and on finite groups, and none of a {kind}")
     return found
 
@@ -93,20 +101,36 @@ def _announced(program: Program, x1: Any, x2: Any, engine: str | None, part: Par
     return programs.compute(program, x1, x2, engine, part)
 
 
-_KINDS = {
-    Program: _Kind(_announced, programs.compute_diagonal, cost_of_programs.kernel_cost),
-    StructuredProgram: _Kind(structured.compute, structured.compute_diagonal, structured_cost),
-    SteerableProgram: _Kind(steerable.compute, steerable.compute_diagonal, steerable_cost),
-    RotationProgram: _Kind(
-        rotations.compute,
-        rotations.compute_diagonal,
-        cost_of_rotations.kernel_cost,
-        pairs=rotations.compute_pairs,
+def _in_sections(run: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda program, *given: run(sections(program), *given)
+
+
+_KINDS: dict[type, _Kind] = {
+    Positions: _Kind(
+        _announced,
+        programs.compute_diagonal,
+        cost_of_programs.kernel_cost,
+        lambda program, dtype: choose(program, None, dtype).engine.name,
     ),
-    ProjectedProgram: _Kind(
+    StructuredPositions: _Kind(
+        structured.compute,
+        structured.compute_diagonal,
+        structured_cost,
+        lambda program, dtype: structured.choice_of(program, None)[0].name,
+    ),
+    Points: _Kind(steerable.compute, steerable.compute_diagonal, steerable_cost, lambda program, dtype: REFERENCE.name),
+    Sphere: _Kind(
+        _in_sections(rotations.compute),
+        _in_sections(rotations.compute_diagonal),
+        _in_sections(cost_of_rotations.kernel_cost),
+        lambda program, dtype: rotations.choose_engine(sections(program), None).engine.name,
+        pairs=_in_sections(rotations.compute_pairs),
+    ),
+    Turning: _Kind(
         lambda *given: projected.compute(compute, *given),
         lambda *given: projected.compute_diagonal(compute, *given),
         lambda *given: projected.kernel_cost(kernel_cost, *given),
+        lambda program, dtype: engine_for(projected.numbers(program), dtype),
         has_fields=False,
     ),
 }

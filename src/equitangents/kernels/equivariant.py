@@ -21,7 +21,7 @@ from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.invariance import is_invariant
-from equitangents.kernels.projected.sums import Nodes, Sums, all_pairs, diagonal
+from equitangents.kernels.projected.program import Nodes, Sums, all_pairs, diagonal
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.precision import is_traced, scope, working_dtype
 

@@ -14,6 +14,7 @@ import numpy as np
 from equitangents._types import ArrayLike
 from equitangents.actions import Action
 from equitangents.kernels.result import KernelFunction
+from equitangents.keywords import renamed
 
 _SAMPLE = 4  # inputs, and
 _ELEMENTS = 8  # group elements besides the generators, on which invariance is checked
@@ -22,26 +23,27 @@ _MOVED = 1e-6  # of the largest entry
 _TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
 
 
-def kernel_invariance_error(kernel: KernelFunction, action: Action, *x: Any) -> float:
+@renamed(kernel="net")
+def kernel_invariance_error(net: KernelFunction, action: Action, *x: Any) -> float:
     """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over a sample of all sets x and of g, NNGP and NTK."""
     samples = [moving_sample(action, part) for part in x]
     xp = np if all(isinstance(part, np.ndarray) for part in samples) else jnp
     # A kernel may be invariant between an input and itself, and not between it and a moved copy.
     copies = [action(int(g), samples[0][:1]) for g in action.group.generators[:1]]
     sample = xp.concatenate([*samples, *copies])
-    base = kernel.kernel(sample)
+    base = net.kernel(sample)
     errors = [0.0]
     for g in sampled_elements(action):
-        moved = kernel.kernel(action(g, sample))
+        moved = net.kernel(action(g, sample))
         for a, b in ((base.nngp, moved.nngp), (base.ntk, moved.ntk)):
             scale = max(float(np.abs(np.asarray(a)).max()), 1e-300)
             errors.append(float(np.abs(np.asarray(a) - np.asarray(b)).max()) / scale)
     return float(np.max(errors))  # NaN if any is
 
 
-def is_invariant(kernel: KernelFunction, action: Action, *x: Any) -> bool:
+def is_invariant(net: KernelFunction, action: Action, *x: Any) -> bool:
     """Whether the kernel does not change when both inputs are moved alike, to rounding, on a sample of all sets x."""
-    return action.exact and kernel_invariance_error(kernel, action, *x) <= tolerance(*x)
+    return action.exact and kernel_invariance_error(net, action, *x) <= tolerance(*x)
 
 
 def tolerance(*x: Any) -> float:

@@ -25,6 +25,7 @@ from equitangents.kernels.fields.size import check_result, result_bytes
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.translations import translation_mean
+from equitangents.keywords import renamed
 from equitangents.precision import is_traced, scope, working_dtype
 
 logger = logging.getLogger("equitangents")
@@ -67,26 +68,27 @@ class OrbitAverage:
         k = self._mean(self._symmetric_terms(base, elements, x1), len(elements), note)
         return replace(k, nngp=(k.nngp + k.nngp.T) / 2, ntk=(k.ntk + k.ntk.T) / 2)
 
+    @renamed(shape="input_shape")
     def kernel_cost(
-        self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: DTypeLike = "float32"
+        self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: DTypeLike = "float32"
     ) -> KernelCost:
-        """What `kernel` will take for n1 and n2 inputs of `shape` (None: n1 with themselves), before it is run.
+        """What `kernel` will take for n1 and n2 inputs of `input_shape` (None: n1 with themselves), before it is run.
 
         Whether one orbit suffices is decided on random inputs.
         """
-        x = _random(jax.ShapeDtypeStruct((_SAMPLE, *shape), check_dtype(dtype)))
+        x = _random(jax.ShapeDtypeStruct((_SAMPLE, *input_shape), check_dtype(dtype)))
         order, columns = self.action.group.order, n1 if n2 is None else n2
         costed = cast(CostedKernel, self.base)
         if not is_invariant(self.base, self.action, x):
-            return repeated([(costed.kernel_cost(shape, n1, columns, dtype), order**2)], x[0].nbytes * columns)
+            return repeated([(costed.kernel_cost(input_shape, n1, columns, dtype), order**2)], x[0].nbytes * columns)
         base, elements = self._parts(x)
-        whole = base.kernel_cost(shape, n1, columns, dtype)
+        whole = base.kernel_cost(input_shape, n1, columns, dtype)
         if n2 is not None:
             return repeated([(whole, len(elements))], x[0].nbytes * columns)
         inverses = self.action.group.inverses[list(elements)]
         once = int((inverses == elements).sum()) - 1  # elements that are their own inverse, without the identity
         pairs = int((inverses > elements).sum())
-        runs = [(base.kernel_cost(shape, n1, None, dtype), 1), (whole, once * _symmetric_share(n1) + pairs)]
+        runs = [(base.kernel_cost(input_shape, n1, None, dtype), 1), (whole, once * _symmetric_share(n1) + pairs)]
         return repeated(runs, x[0].nbytes * columns)
 
     def _parts(self, x: Any) -> tuple[Any, range]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Protocol
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
+
+from equitangents.kernels.operation import DualActivation, HashedOnce, NoFibresError, Operation, Pointwise
 
 
 class FrozenArray:
@@ -36,127 +38,6 @@ class FrozenArray:
         return f"FrozenArray(shape={self.array.shape}, dtype={self.array.dtype})"
 
 
-class HashedOnce:
-    """Frozen dataclasses that know their hash from the beginning: they are keys of many caches, asked in every call.
-
-    They name `__hash__` themselves, since dataclasses make one otherwise. A copy in another process hashes anew.
-    """
-
-    def __post_init__(self) -> None:
-        try:
-            found = hash(self._values())
-        except TypeError:  # it holds numbers of a JAX program that is traced, and is no key
-            return
-        object.__setattr__(self, "_hash", found)
-
-    def __hash__(self) -> int:
-        found = self.__dict__.get("_hash")
-        return hash(self._values()) if found is None else int(found)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._values()
-
-    def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, part.name) for part in fields(self))  # type: ignore[arg-type]
-
-
-class DualActivation(Protocol):
-    """How a nonlinearity φ acts on a pair of jointly Gaussian fields (u, v); see `equitangents.kernels.duals`."""
-
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
-        """(E[(φ(u) - φ(v))²], E[φ'(u) φ'(v)]) for d = E[(u - v)²], q1 = E[u²], q2 = E[v²]."""
-
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
-        """(E[φ(u) φ(v)], E[φ'(u) φ'(v)]) for k = E[u v]: for variances so different that d does not resolve k."""
-
-    def moments(self, q: Any) -> tuple[Any, Any]:
-        """(E[φ(u)²], E[φ(u)]) for q = E[u²]."""
-
-
-class NoFibresError(Exception):
-    """The program mixes fibres: only all pairs of positions will do."""
-
-
-class Operation:
-    """What an operation says of itself, for planners, costs and engines that walk over programs.
-
-    One that says nothing mixes fibres, reads one position at a time, and holds no other operations.
-    """
-
-    said: ClassVar[str]  # how messages name it, where that is not its class
-
-    is_positional: ClassVar[bool] = False  # it reads several positions, or tells them apart, without pooling them
-    needs_variances: ClassVar[bool] = False  # K alone does not say what it does
-    stays: ClassVar[bool] = False  # it moves no position and reads no other, so that K(p, p') stays at p and p'
-    is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
-    has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
-    is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
-
-    @property
-    def name(self) -> str:
-        """How messages name it."""
-        return getattr(self, "said", type(self).__name__)
-
-    @property
-    def span(self) -> int:
-        """How many positions each position reads."""
-        return 1
-
-    @property
-    def held(self) -> tuple[tuple[Any, ...], ...]:
-        """The lists of operations that it holds, one for each branch."""
-        return ()
-
-    def with_held(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
-        """The operation with every list that it holds changed."""
-        return replace(self, branches=tuple(map(change, self.held))) if self.held else self  # type: ignore[type-var]
-
-    @property
-    def moves_no_weight(self) -> bool:
-        """Whether it has rates of its own, and weights of variance 0, which they cannot be set against."""
-        return False
-
-    @property
-    def tables(self) -> dict[str, np.ndarray]:
-        """The tables of indices that it reads, by key."""
-        return {}
-
-    def positions_after(self, positions: int) -> int:
-        """How many positions it leaves of so many."""
-        return positions
-
-    def products(self, positions: int) -> int:
-        """Multiply-adds of a pair of inputs in its sums over positions, of K and of Θ."""
-        return 0
-
-    def grid_after(self, shape: tuple[int, ...], torus: bool) -> tuple[tuple[int, ...], bool]:
-        """(the grid after it, whether that is a torus) along a fibre; raises NoFibresError where it mixes fibres."""
-        if not self.stays:
-            raise NoFibresError("pooling before a later layer mixes fibres")
-        return shape, torus
-
-    def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
-        """The offset before it that a fibre's partners have whose offset after it is `step`."""
-        return step
-
-    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
-        """Where a group has moved positions after it: on `level` as before, or on the elements, `lifted`.
-
-        `folded`: these stand on the grid. Raises NoFibresError where it mixes fibres.
-        """
-        raise NoFibresError("a convolution before the lift, or pooling before a later layer, mixes fibres")
-
-
-class Pointwise(Operation):
-    """An operation that does the same at each position."""
-
-    stays: ClassVar[bool] = True
-
-    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
-        """Where they were, since it acts at each position alone."""
-        return level
-
-
 @dataclass(frozen=True)
 class Box(Operation):
     """Mean over a box window on a grid: out(p) = (1/|S|) Σ_u in(stride·p - low + u), wrapped or zero outside."""
@@ -175,6 +56,16 @@ class Box(Operation):
     def span(self) -> int:
         """The positions of a window that lie on the grid, at most."""
         return math.prod(map(min, self.window, self.in_shape))
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether windows reach beyond the grid."""
+        return self.wrap or any(self.low) or any(self.high)
+
+    @property
+    def reads_sizes(self) -> bool:  # type: ignore[override]
+        """Whether it has windows that smaller inputs have fewer of."""
+        return not self.is_padded and any(n > 1 for n in (*self.window, *self.stride))
 
     @property
     def keeps_torus(self) -> bool:
@@ -277,16 +168,20 @@ class Decouple(Operation):
 
 
 @dataclass(frozen=True)
-class Pool(Operation):
-    """Average over blocks of positions: K(A,A') = mean of K over A × A'; positions with label -1 are dropped.
+class Blocks(Operation):
+    """An operation on blocks of positions; those with label -1 are dropped.
 
     `box` are the windows on a grid that the blocks are, if they are any.
     """
 
-    is_pool: ClassVar[bool] = True
     labels: FrozenArray  # int32 (positions,), block number or -1
     blocks: int
     box: Box | None = None
+
+    @property
+    def reads_sizes(self) -> bool:  # type: ignore[override]
+        """Whether the blocks are windows."""
+        return self.box is not None
 
     @property
     def tables(self) -> dict[str, np.ndarray]:
@@ -303,11 +198,19 @@ class Pool(Operation):
 
 
 @dataclass(frozen=True)
+class Pool(Blocks):
+    """Average over blocks of positions: K(A,A') = mean of K over A × A'."""
+
+    is_pool: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
 class WindowPool(Operation):
     """Average over windows that overlap, leave gaps or are padded: K'(p,p') = mean over u, u' of K(s·p+u, s·p'+u')."""
 
     is_positional: ClassVar[bool] = True
     is_pool: ClassVar[bool] = True
+    reads_sizes: ClassVar[bool] = True
     box: Box
 
     @property
@@ -332,32 +235,76 @@ class Flatten(Operation):
 
 
 @dataclass(frozen=True)
-class Parallel(Operation):
-    """What several branches, each a list of operations, make of one field: their sum, or their channels side by side.
+class Join:
+    """One field of several, by their numbers: the sum, or with `shares` w_i of the channels these side by side.
 
-    Sums: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i. With `shares` w_i of the channels: K = Σ w_i K_i, Θ = Σ w_i Θ_i.
-    A branch without operations is the field itself, so that a residual block is the sum of () and another.
+    Sums: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i. With shares: K = Σ w_i K_i, Θ = Σ w_i Θ_i.
     """
 
-    needs_variances: ClassVar[bool] = True
-    branches: tuple[tuple[Op, ...], ...]
+    fields: tuple[int, ...]
     shares: tuple[float, ...] | None = None
 
+
+@dataclass(frozen=True)
+class Parallel(Operation):
+    """Branches, each a list of operations, and joins: one field goes into all, or as many fields each into its own.
+
+    Without branches the fields are joined as they are, without joins they go on side by side, up to the next. A branch
+    without operations is the field itself, so that a residual block is the sum of () and another.
+    """
+
+    branches: tuple[tuple[Any, ...], ...]
+    joins: tuple[Join, ...]
+
     @property
-    def held(self) -> tuple[tuple[Op, ...], ...]:
-        """The branches, of which each begins with the same field."""
+    def said(self) -> str:  # type: ignore[override]
+        """How messages name it."""
+        if self.is_closed:
+            return type(self).__name__
+        if not self.joins:
+            return "parallel branches"
+        return "sums" if self.shares is None else "concatenation"
+
+    @property
+    def held(self) -> tuple[tuple[Any, ...], ...]:
+        """The branches."""
         return self.branches
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether one field goes into all branches, and one comes out."""
+        return bool(self.branches) and [join.fields for join in self.joins] == [tuple(range(len(self.branches)))]
+
+    @property
+    def is_structured(self) -> bool:  # type: ignore[override]
+        """Whether other programs than structured ones do not have it: it leaves fields side by side, or reads them."""
+        return not self.is_closed
+
+    @property
+    def needs_variances(self) -> bool:  # type: ignore[override]
+        """Whether it sums or joins branches; their means are then read."""
+        return self.is_closed
+
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """The shares of the channels, of its first join."""
+        return self.joins[0].shares
 
     @property
     def residual(self) -> tuple[Op, ...] | None:
         """The operations whose result is added to the field itself; None where that is not all."""
-        alone = self.shares is None and len(self.branches) == 2 and not self.branches[0]
+        alone = self.is_closed and self.shares is None and len(self.branches) == 2 and not self.branches[0]
         return self.branches[1] if alone else None
+
+
+def closed(branches: tuple[tuple[Any, ...], ...], shares: tuple[float, ...] | None = None) -> Parallel:
+    """Branches of one field and their sum, or with `shares` their channels side by side."""
+    return Parallel(branches, (Join(tuple(range(len(branches))), shares),))
 
 
 def residual(ops: tuple[Any, ...]) -> Parallel:
     """A residual block: the field plus what `ops` make of it."""
-    return Parallel(((), ops))
+    return closed(((), ops))
 
 
 @dataclass(frozen=True)
@@ -392,30 +339,58 @@ class GroupFibres:
     elements: FrozenArray  # int32 (|G|, positions of the lifted field)
     folded: int = 1
 
-    def program(self, shape: tuple[int, ...], ops: tuple[Op, ...]) -> Program:
+    def program(self, shape: tuple[int, ...], ops: tuple[Op, ...]) -> Program[Positions]:
         """The program of lowered layers that lift to the group."""
-        return Program(shape, ops, self)
+        return Program(Positions(shape, self), ops)
 
 
 @dataclass(frozen=True)
-class Program(HashedOnce):
-    """Operations on fields over the input's positions, in order.
-
-    `shape` is the input's grid of positions, () for plain vectors. `lift` is set for networks that lift to a group.
-    """
+class Positions:
+    """The space of fields over positions: a grid of `shape`, () for plain vectors, and behind a lift a finite group."""
 
     shape: tuple[int, ...]
-    ops: tuple[Op, ...]
     lift: GroupFibres | None = None
+
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    S = TypeVarWithDefault("S", default=Positions)  # `Program` alone is one on positions
+else:
+    S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Program(HashedOnce, Generic[S]):
+    """Operations in order on fields over a space.
+
+    The space says which operations there are: `Positions`, or one of the rooms beside this file, which are
+    `StructuredPositions` (with what each input brings along), `Sphere`, `Points` and `Turning`. Asked to, a program on
+    positions runs over all "pairs".
+    """
+
+    space: S
+    ops: tuple[Any, ...]
     form: Literal["auto", "pairs"] = field(default="auto")
 
     __hash__ = HashedOnce.__hash__
+
+    @property
+    def shape(self: Program[Positions] | Program[Any]) -> tuple[int, ...]:
+        """The grid of positions of a program on one, () for plain vectors."""
+        return self.space.shape
+
+    @property
+    def lift(self: Program[Positions]) -> GroupFibres | None:
+        """How the group of a lifted network moves positions."""
+        return self.space.lift
 
 
 def arrays_of(program: Program) -> dict[str, np.ndarray]:
     """Every table of the program, by key: engines take them as run-time arguments rather than as constants."""
     found = {key: table for op in flat(program.ops) for key, table in op.tables.items()}
-    if program.lift is not None:
-        found[program.lift.points.key] = program.lift.points.array
-        found[program.lift.elements.key] = program.lift.elements.array
+    lift = program.lift
+    if lift is not None:
+        found[lift.points.key] = lift.points.array
+        found[lift.elements.key] = lift.elements.array
     return found

@@ -21,9 +21,11 @@ from equitangents.kernels.program import (
     Decouple,
     Flatten,
     GroupFibres,
+    Join,
     Op,
     Parallel,
     Pool,
+    Positions,
     Program,
     RatedAffine,
     Standardise,
@@ -31,37 +33,33 @@ from equitangents.kernels.program import (
     WindowPool,
     residual,
 )
-from equitangents.kernels.rotations.program import RotationFibres, RotationProgram
+from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.structured.program import (
-    Add,
     BlockSums,
-    Concatenate,
     Normalise,
-    Split,
-    StructuredProgram,
+    StructuredPositions,
     Times,
     is_structured,
+    why_structured,
 )
 
+_SUM_OF_TWO = Parallel((), (Join((0, 1)),))
 _COMMUTES = (Box, Table, Pool, WindowPool, Flatten, Decouple, Times)
 
 
-def program_of(
-    shape: tuple[int, ...], ops: tuple[Any, ...], lift: GroupFibres | RotationFibres | None
-) -> Program | RotationProgram | StructuredProgram:
+def program_of(shape: tuple[int, ...], ops: tuple[Any, ...], lift: GroupFibres | Sphere | None) -> Program[Any]:
     """The program of operations on a grid of positions, some of which lift to a group or to rotations."""
-    on_rotations = isinstance(lift, RotationFibres)
+    on_rotations = isinstance(lift, Sphere)
     if is_structured(ops):
         ops = _simplified(ops)
         if not on_rotations and not is_structured(_in_fields(ops)):
             ops = _in_fields(ops)
     if is_structured(ops):
-        found = StructuredProgram(shape, ops)
         if on_rotations:
-            held = found.why.removeprefix("it holds ")
+            held = why_structured(ops).removeprefix("it holds ")
             raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {held}")
-        return found
-    return Program(shape, with_fitting_padding(ops)) if lift is None else lift.program(shape, ops)
+        return Program(StructuredPositions(shape), ops)
+    return Program(Positions(shape), with_fitting_padding(ops)) if lift is None else lift.program(shape, ops)
 
 
 def _simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -73,29 +71,23 @@ def _in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     """Operations with branches that are joined again, and normalisation over positions, as field programs have them."""
     found: list[Any] = []
     for op in ops:
+        if isinstance(op, Normalise) and op.positions and op.centred and op.groups is None:
+            op = Standardise(op.eps)
+        op = op.with_held(_in_fields)
         before = found[-1] if found else None
-        if isinstance(op, Split):
-            branches = tuple(map(_in_fields, op.branches))
-            if isinstance(before, Split) and len(before.branches) == len(branches):
-                found[-1] = Split(tuple(a + b for a, b in zip(before.branches, branches, strict=True)))
-            else:
-                found.append(Split(branches))
-        elif isinstance(before, Split) and isinstance(op, Add | Concatenate) and op.groups == (_all_of(before),):
-            found[-1] = Parallel(before.branches, op.shares[0] if isinstance(op, Concatenate) else None)
-        elif isinstance(op, Normalise) and op.positions and op.centred and op.groups is None:
-            found.append(Standardise(op.eps))
-        else:
-            found.append(op.with_held(_in_fields))
+        if isinstance(op, Parallel) and isinstance(before, Parallel) and not before.joins:
+            if not op.branches:
+                found[-1] = Parallel(before.branches, op.joins)
+                continue
+            if len(before.branches) == len(op.branches):
+                each = zip(before.branches, op.branches, strict=True)
+                found[-1] = Parallel(tuple(a + b for a, b in each), op.joins)
+                continue
+        found.append(op)
     return tuple(found)
 
 
-def _all_of(op: Split) -> tuple[int, ...]:
-    return tuple(range(len(op.branches)))
-
-
 def _inside(op: Any) -> tuple[Any, ...]:
-    if isinstance(op, Split):
-        return (Split(tuple(map(_simplified, op.branches))),)
     if isinstance(op, BlockSums):
         sizes = np.bincount(op.labels.array[op.labels.array >= 0])
         if (sizes == sizes[0]).all():
@@ -104,19 +96,17 @@ def _inside(op: Any) -> tuple[Any, ...]:
 
 
 def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Splits that only hand on are joined with the next one; one that is summed with an empty branch is residual."""
+    """Branches that only hand on are joined with the next; what is summed with an empty branch is residual."""
     found: list[Any] = []
     signals = [1]  # before each operation found, and after the last
     for op in ops:
         before = found[-1] if found else None
-        if isinstance(before, Split):
-            handed_on = isinstance(op, Split) and not any(before.branches) and len(op.branches) == len(before.branches)
-            full = [branch for branch in before.branches if branch]
-            summed = isinstance(op, Add) and op.groups == ((0, 1),) and len(before.branches) == 2 and len(full) == 1
-            if handed_on:
+        if isinstance(op, Parallel) and isinstance(before, Parallel) and not before.joins:
+            if op.branches and not any(before.branches) and len(op.branches) == len(before.branches):
                 found[-1] = op
                 continue
-            if summed and signals[-2] == 1:
+            full = [branch for branch in before.branches if branch]
+            if op == _SUM_OF_TWO and len(before.branches) == 2 and len(full) == 1 and signals[-2] == 1:
                 found[-1], signals[-1] = residual(full[0]), 1
                 continue
         found.append(op)
@@ -125,9 +115,9 @@ def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _signals_after(op: Any, before: int) -> int:
-    if isinstance(op, Split):
-        return len(op.branches)
-    return len(op.groups) if isinstance(op, Add | Concatenate) else before
+    if isinstance(op, Parallel):
+        return len(op.joins) or len(op.branches)
+    return before
 
 
 def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ from equitangents.kernels.engines.reference.carry import COVARIANCE
 from equitangents.kernels.engines.reference.tile import means
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.plans.plan import FibrePlan, plan
-from equitangents.kernels.program import Program
+from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.runs import by_scale, wide_norms
@@ -69,13 +69,13 @@ class TranslationMean:
         return Kernels(*arrays, engine=engine.name, form="fibre", notes=notes)
 
     def kernel_cost(
-        self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
+        self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
     ) -> KernelCost:
         """What `kernel` will take; its time is that of a few tiles. The products are those of transforms."""
-        cost: KernelCost = self.net.kernel_cost(shape, n1, n2, dtype)
+        cost: KernelCost = self.net.kernel_cost(input_shape, n1, n2, dtype)
         count = math.prod(self.torus)
-        channels = math.prod(shape) // count
-        rate = _tile_rate(self, shape, cost.dtype)
+        channels = math.prod(input_shape) // count
+        rate = _tile_rate(self, input_shape, cost.dtype)
         return replace(
             cost,
             fibres=count,
@@ -83,7 +83,7 @@ class TranslationMean:
             multiply_adds=cost.pairs * count * (2 * channels + math.ceil(2.5 * math.log2(2 * count))),
             seconds=rate.seconds * cost.pairs,
             uncertainty=uncertainty([rate.spread]),
-            working_bytes=self._working_bytes(math.prod(shape), n1, n2 or n1),
+            working_bytes=self._working_bytes(math.prod(input_shape), n1, n2 or n1),
             notes=(*cost.notes, self._method),
         )
 
@@ -135,8 +135,7 @@ def _engine(program: Program, steps: FibrePlan, dtype: np.dtype) -> Choice:
 
 
 def _is_mlp(program: Any) -> bool:
-    vectors = isinstance(program, Program) and program.shape == () and program.lift is None
-    return vectors and isinstance(plan(program), FibrePlan)
+    return program.space == Positions(()) and isinstance(plan(program), FibrePlan)
 
 
 def _commutes(net: Any, action: Action, t: int, sample: Any, values: Any) -> bool:

@@ -26,7 +26,6 @@ from equitangents.metrics.measure import (
     Measure,
     carried_back,
     check_points,
-    checked_output_action,
     evaluate,
     moved_outputs,
     nodes_of,
@@ -95,8 +94,7 @@ def equivariance_error(
     0.0
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
-    action, x = check_points(action, x)
-    on_outputs = checked_output_action(output_action, action)
+    action, x, on_outputs = check_points(action, x, output_action)
     y = evaluate("f", f, x)
     size = norms(y)
     errors = []
@@ -140,8 +138,7 @@ def orbit_same_predictions(
     [2.0, 2.0]
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
-    action, x = check_points(action, x)
-    on_outputs = checked_output_action(output_action, action)
+    action, x, on_outputs = check_points(action, x, output_action)
     reference = _predicted_class(f, x, None, on_outputs)
     continuous = is_infinite(action)
     nodes = nodes_of(action)
@@ -178,8 +175,7 @@ def relative_orbit_std(
     f: batch of inputs to outputs (N,) or (N, …), NumPy or JAX. Source: arXiv 2403.03103, section 6.
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
-    action, x = check_points(action, x)
-    on_outputs = checked_output_action(output_action, action)
+    action, x, on_outputs = check_points(action, x, output_action)
     orbit = np.stack([carried_back(on_outputs, g, evaluate("f", f, action(g, x))) for g in nodes_of(action)])
     spread = relative_deviation(orbit.reshape(len(orbit), len(x), -1), weights_of(action))
     return Measure("relative orbit std", spread, bootstrap)

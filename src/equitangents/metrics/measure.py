@@ -154,7 +154,7 @@ def check_action(name: str, action: object) -> None:
         )
 
 
-def checked_output_action(output_action: GroupMap | RepresentationLike | None, action: GroupMap) -> GroupMap | None:
+def _checked_output_action(output_action: GroupMap | RepresentationLike | None, action: GroupMap) -> GroupMap | None:
     """None, or an action of the same group, which may be given as a representation; raises for anything else."""
     found: GroupMap | None = as_output_action(output_action, action.group)
     if found is None:
@@ -208,8 +208,13 @@ def check_order(action: object, x: object, order: str, groups: tuple[type, ...] 
         raise InvalidTypeError(f"the second argument is {what}; the order is {order}")
 
 
-def check_points(action: ActionLike, x: Numbers) -> tuple[GroupAction, ArrayLike]:
-    """(the action, by name or as it is; x as a finite array that it can act on); raises before f is called."""
+def check_points(
+    action: ActionLike, x: Numbers, output_action: GroupMap | RepresentationLike | None
+) -> tuple[GroupAction, ArrayLike, GroupMap | None]:
+    """(the action, by name or as it is; x as a finite array that it can act on; the action on outputs, or None).
+
+    Raises before f is called.
+    """
     check_order(action, x, "(f, action, x)")
     signals = check_array("x", x)
     chosen = as_action("action", action, signals.shape)
@@ -221,7 +226,7 @@ def check_points(action: ActionLike, x: Numbers) -> tuple[GroupAction, ArrayLike
     except ShapeError as error:
         said = str(error).replace(str(signals[:1].shape), str(signals.shape))
         raise ShapeError(f"{said}{flattened('x', signals.shape)}") from None
-    return chosen, signals
+    return chosen, signals, _checked_output_action(output_action, chosen)
 
 
 def norms(y: Float[np.ndarray, " N *outputs"]) -> Float[np.ndarray, " N"]:

@@ -3,11 +3,9 @@
 from typing import TYPE_CHECKING
 
 from equitangents.former import former_names
-from equitangents.molecules.joint import joint_kernels
 from equitangents.molecules.kernel import kernel, kernels
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.regressor import MoleculeRegressor
-from equitangents.molecules.resolution import kernel_for_forces, kernel_for_tensors
 from equitangents.molecules.signals import AtomSignals
 from equitangents.molecules.tensors import TensorRegressor
 
@@ -16,10 +14,7 @@ __all__ = [
     "MoleculeRegressor",
     "Molecules",
     "TensorRegressor",
-    "joint_kernels",
     "kernel",
-    "kernel_for_forces",
-    "kernel_for_tensors",
     "kernels",
 ]
 

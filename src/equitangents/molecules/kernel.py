@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse import csr_array
 
-from equitangents._types import Tree
+from equitangents._types import KernelName, Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import Kernels
@@ -31,7 +31,7 @@ def kernel(
     molecules1: Molecules,
     molecules2: Molecules | None = None,
     *,
-    kernel: Literal["ntk", "nngp"] = "ntk",
+    kernel: KernelName = "ntk",
     **options: Tree,
 ) -> Float[np.ndarray, "n1 n2"]:
     """One of the two `kernels` alone, as an array; the same options."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from equitangents._types import Network, Times
+from equitangents._types import KernelName, Network, Times
 from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError
 from equitangents.inference.dynamics import Flow
 from equitangents.inference.gaussian import TrainedProcess
@@ -39,7 +38,7 @@ class MolecularRegressor(CheckedKeywords):
     time: float = math.inf
     learning_rate: float = 1.0
     ridge: float = 1e-6
-    kernel: Literal["ntk", "nngp"] = "ntk"
+    kernel: KernelName = "ntk"
     smooth_: SmoothKernel = field(init=False, repr=False)
     notes_: tuple[str, ...] = field(default=(), init=False, repr=False)
     """What a reader of the predictions should know of the last fit."""

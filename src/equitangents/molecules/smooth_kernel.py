@@ -32,7 +32,7 @@ from equitangents.kernels.engines.reference.rotations.recursion import Variances
 from equitangents.kernels.program import Affine, Dual, Op
 from equitangents.kernels.program import flat as every_operation
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.program import RotationSections, Sphere, sections
 from equitangents.kernels.rotations.rings import closed_nodes
 from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs, signals_for
@@ -61,7 +61,7 @@ class SmoothKernel:
     slowly than the kernel, relative to the variance of forces, or the parts of higher degrees that tensors are made of.
     """
 
-    program: RotationProgram
+    program: RotationSections
     signals: AtomSignals
     pairs: Pairs
     resolution: int
@@ -79,9 +79,10 @@ class SmoothKernel:
         check_molecules("molecules", molecules)
         check_question(net, "lower", signals, pairs)
         signals = (signals or signals_for(net)).for_molecules(molecules)
-        given, program = cast(Any, net).lower((signals.bandlimit**2, signals.channels))
-        if given or not isinstance(program, RotationProgram):
+        given, lowered = cast(Any, net).lower((signals.bandlimit**2, signals.channels))
+        if given or not isinstance(lowered.space, Sphere):
             raise NetworkError("forces need a network on spherical signals, which begins with a SphereLift")
+        program = sections(lowered)
         if program.sphere or any(not isinstance(op, Affine) for op in program.vector):
             raise NetworkError("forces need full windows, and linear layers only after the readout")
         _check_smooth(program.field)
@@ -181,7 +182,7 @@ class _Atoms(NamedTuple):
 
 
 def _between(
-    program: RotationProgram, matrices: jax.Array, weights: jax.Array, one: _Atoms, other: _Atoms
+    program: RotationSections, matrices: jax.Array, weights: jax.Array, one: _Atoms, other: _Atoms
 ) -> jax.Array:
     """κ of two atoms and its derivatives, (2, 1 + D1, 1 + D2): its value, slopes along either, and mixed ones."""
     flat = lambda v: v.reshape(len(v), -1)
@@ -226,7 +227,7 @@ def _scaled(c: ArrayLike) -> Tree:
     return c / (4 * np.pi * c.shape[-1]) ** 0.5
 
 
-def _field(program: RotationProgram, k: ArrayLike, q1: ArrayLike, q2: ArrayLike, carry: Carry = DISTANCE) -> jax.Array:
+def _field(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike, carry: Carry = DISTANCE) -> jax.Array:
     """(NNGP, NTK) at single rotations before the readout, (2, ...)."""
     m1, m2 = (moments(program.field, Variances(q, jnp.zeros_like(q))) for q in (q1, q2))
     start = k if carry is COVARIANCE else q1 + q2 - 2 * k
@@ -234,7 +235,7 @@ def _field(program: RotationProgram, k: ArrayLike, q1: ArrayLike, q2: ArrayLike,
     return jnp.stack([carry.covariance(d, after(m1).q, after(m2).q), theta])
 
 
-def _values(program: RotationProgram, k: np.ndarray, q1: np.ndarray, q2: np.ndarray, carry: Carry) -> np.ndarray:
+def _values(program: RotationSections, k: np.ndarray, q1: np.ndarray, q2: np.ndarray, carry: Carry) -> np.ndarray:
     """`_field` of arrays that are broadcast, (2, *k.shape), in blocks of one size, the last filled up with zeros."""
     size = _FEW if k.size <= _FEW else _MANY
     flat = np.zeros((3, -(-k.size // size) * size))
@@ -245,11 +246,11 @@ def _values(program: RotationProgram, k: np.ndarray, q1: np.ndarray, q2: np.ndar
 
 
 @partial(jax.jit, static_argnums=(0, 4))
-def _block(program: RotationProgram, k: ArrayLike, q1: ArrayLike, q2: ArrayLike, carry: Carry) -> jax.Array:
+def _block(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike, carry: Carry) -> jax.Array:
     return _field(program, k, q1, q2, carry)
 
 
-def _derivatives(program: RotationProgram, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> dict[str, jax.Array]:
+def _derivatives(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> dict[str, jax.Array]:
     """F and its derivatives by K, q and q', each (2, nodes); K alone differs from node to node."""
     one = jnp.ones_like(k)
     point = (k, q1 * one, q2 * one)
@@ -268,7 +269,7 @@ def _derivatives(program: RotationProgram, k: ArrayLike, q1: ArrayLike, q2: Arra
     }  # fmt: skip
 
 
-def _along_at(program: RotationProgram, point: tuple[jax.Array, ...]) -> tuple[Tree, Tree]:
+def _along_at(program: RotationSections, point: tuple[jax.Array, ...]) -> tuple[Tree, Tree]:
     """F and its derivatives by K and by q, stacked."""
     one, zero = jnp.ones_like(point[0]), jnp.zeros_like(point[0])
     tangents = (jnp.stack([one, zero]), jnp.stack([zero, one]), jnp.stack([zero, zero]))
@@ -276,7 +277,7 @@ def _along_at(program: RotationProgram, point: tuple[jax.Array, ...]) -> tuple[T
     return jax.vmap(push, out_axes=(None, 0))(*tangents)
 
 
-def _linear(program: RotationProgram, values: ArrayLike, constant: bool) -> ArrayLike:
+def _linear(program: RotationSections, values: ArrayLike, constant: bool) -> ArrayLike:
     """(NNGP, NTK), (2, ...), after the linear layers behind the readout; without their biases for derivatives."""
     k, theta = values
     for op in program.vector:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import duals
-from equitangents.kernels.program import DualActivation
+from equitangents.kernels.operation import DualActivation
 from equitangents.nn.layer import check_number
 from equitangents.nn.nonlinearities import Nonlinearity
 from equitangents.nn.signal import Signal

@@ -14,7 +14,7 @@ from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, kernel_cost
 from equitangents.kernels.fields.part import Part, part_of
 from equitangents.kernels.result import KernelField, NngpKernelField
-from equitangents.kernels.steerable.program import SteerableProgram
+from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.store.key import described
 from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import ends_on_rotations, lower_between_rotations, lower_field
@@ -85,7 +85,7 @@ def _asked(net: _Network, x: Any, positions: Any) -> tuple[int, Any, Part, bool]
     if ends_on_rotations(net.layers, signals):
         return *lower_between_rotations(net.layers, signals), part, False
     given, program = lower_field(net.layers, signals, x.convention if is_structured(x) else None)
-    return given, program, part, part.count == 1 and not isinstance(program, SteerableProgram)
+    return given, program, part, part.count == 1 and not isinstance(program.space, Points)
 
 
 def _of_one_position(kernels: Any, net: _Network, x: Any, part: Part) -> Any:

@@ -15,7 +15,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.program import Affine, GroupFibres, Op, RatedAffine
-from equitangents.kernels.rotations.program import RotationFibres
+from equitangents.kernels.rotations.program import Sphere
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure, anywhere
@@ -101,7 +101,7 @@ class Layer(CheckedKeywords, abc.ABC):
         """Why a network with this layer has no neural tangent kernel, or None if it has."""
         return None
 
-    def fibres(self, signal: Signal) -> GroupFibres | RotationFibres | None:
+    def fibres(self, signal: Signal) -> GroupFibres | Sphere | None:
         """How group elements move positions, for the layer that lifts to a group; None for all others."""
         return None
 

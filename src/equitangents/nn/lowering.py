@@ -6,44 +6,53 @@ from functools import lru_cache
 from typing import Any
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import Program
-from equitangents.kernels.rotations.program import RotationFibres, RotationProgram
+from equitangents.kernels.program import Positions, Program
+from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.simplify import program_of as of_operations
-from equitangents.kernels.steerable.program import SteerableProgram
-from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.kernels.steerable.program import Points
+from equitangents.kernels.structured.program import StructuredPositions
+from equitangents.nn.dense import Dense
 from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.pooling import Flatten
+from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Blocks, Grid, OnGroup, OnRotations, Signal
 from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER
 
-AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
+AnyProgram = Program[Any]
 
 
-def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, AnyProgram]:
+def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> tuple[int, AnyProgram]:
     """(how many leading layers are functions of the input alone, the program of the rest).
 
     `signals[i]` goes into layer i, and the last comes out, which is to have one position; else raises NetworkError.
+    With `masks`, a convention for inputs with masks or graphs, it always runs over all pairs of positions.
     """
-    given = _given_of_vector(layers, signals)
-    if isinstance(signals[-1].positions, OnWhole):
-        return given, steerable_program_of(layers[given:], signals[given:])
-    folded = fold(layers[given:], signals[given:])
+    last = layers[-1]
+    if isinstance(last, Readout) and masks is None:
+        given, flat = lower(*_followed(layers[:-1], signals[:-1], Flatten(), Dense(1, W_std=last.W_std)))
+        fibres = layers[given].fibres(signals[given])
+        if fibres is None:
+            raise NetworkError(
+                f"layer {given}, {layers[given]!r}: only networks whose first layer with weights is a Lift or "
+                "SphereLift have kernels before a Readout"
+            )
+        return given, last.projected(flat, fibres, signals[-2])
+    if signals[-1].positions.count != 1 or isinstance(last, PointFeatures):
+        raise NetworkError(
+            f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
+            "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "
+            "(and SteerableDense)"
+        )
+    given = count_given(layers, signals)
+    layers, signals = layers[given:], signals[given:]
+    folded = None if masks or isinstance(signals[-1].positions, OnWhole) else fold(layers, signals)
     if folded is not None:
-        return given, Program(signals[given].positions.shape, *folded)
-    return given, program_of(layers[given:], signals[given:])
-
-
-def lower_structured(
-    layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str = SMALLER
-) -> tuple[int, AnyProgram]:
-    """As `lower`, for inputs with masks or graphs, which always run over all pairs of positions."""
-    given = _given_of_vector(layers, signals)
-    if isinstance(signals[-1].positions, OnWhole):
-        return given, steerable_program_of(layers[given:], signals[given:])
-    return given, structured_program_of(layers[given:], signals[given:], masks)
+        ops, fibres = folded
+        return given, Program(Positions(signals[0].positions.shape, fibres), ops)
+    return given, program_of(layers, signals, masks)
 
 
 @lru_cache(maxsize=256)
@@ -54,60 +63,54 @@ def lower_field(
 
     Unfolded: every position of the output is wanted. Raises NetworkError for networks that end on none.
     """
+    given, end = count_given(layers, signals), signals[-1].positions
     if isinstance(layers[-1], PointFeatures):
-        given = count_given(layers, signals)
-        return given, steerable_program_of(layers[given:-1], signals[given:-1])
+        return given, program_of(layers[given:-1], signals[given:-1])
     if layers[-1].is_last:
         raise NetworkError(
             "outputs that turn, of a Readout or of steerable features, have no positions: kernel gives them all, "
             "(N1, N2, d, d)"
         )
-    if isinstance(signals[-1].positions, OnWhole):
+    if isinstance(end, OnWhole):
         raise NetworkError(
-            f"the network ends on {signals[-1].positions}, so there is no kernel between positions; use kernel() in "
-            "place of kernel_field()"
+            f"the network ends on {end}, so there is no kernel between positions; use kernel() in place of "
+            "kernel_field()"
         )
-    if isinstance(signals[-1].positions, OnPoints):
+    if isinstance(end, OnPoints):
         raise NetworkError(
             "a network on steerable features ends with PointFeatures, and has a kernel field, or with SteerablePool: "
             "then ask for kernel"
         )
-    if not isinstance(signals[-1].positions, Grid | OnGroup | Blocks):
+    if not isinstance(end, Grid | OnGroup | Blocks):
         raise NetworkError(
-            f"the network ends on {signals[-1].positions}; kernel fields are of networks that end on a grid, on a "
-            "finite group or on its cosets"
+            f"the network ends on {end}; kernel fields are of networks that end on a grid, on a finite group or on "
+            "its cosets"
         )
-    given = count_given(layers, signals)
-    if not masks:
-        return given, program_of(layers[given:], signals[given:])
-    return given, structured_program_of(layers[given:], signals[given:], masks)
+    return given, program_of(layers[given:], signals[given:], masks or None)
 
 
 def ends_on_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> bool:
     """Whether a network lifts signals on the sphere, and its output has a value at every rotation."""
     if not isinstance(signals[-1].positions, OnGroup | OnRotations):
         return False
-    return any(isinstance(layer.fibres(s), RotationFibres) for layer, s in zip(layers, signals, strict=False))
+    return any(isinstance(layer.fibres(s), Sphere) for layer, s in zip(layers, signals, strict=False))
 
 
 def lower_between_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, AnyProgram]:
     """As `lower_field`, of a network that ends on rotations: the program of the one that ends in Flatten."""
-    flatten = Flatten()
-    whole = (*layers, flatten), (*signals, flatten.signal(signals[-1]))
+    whole = _followed(layers, signals, Flatten())
     if count_given(*whole):
         raise NetworkError("the first layer is to be the SphereLift")
     return 0, program_of(*whole)
 
 
-def _given_of_vector(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
-    """How many leading layers are functions of the input alone; NetworkError unless one position is left."""
-    if signals[-1].positions.count != 1 or isinstance(layers[-1], PointFeatures):
-        raise NetworkError(
-            f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
-            "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "
-            "(and SteerableDense)"
-        )
-    return count_given(layers, signals)
+def _followed(
+    layers: tuple[Layer, ...], signals: tuple[Signal, ...], *more: Layer
+) -> tuple[tuple[Layer, ...], tuple[Signal, ...]]:
+    """The layers and signals of a network that goes on."""
+    for layer in more:
+        layers, signals = (*layers, layer), (*signals, layer.signal(signals[-1]))
+    return layers, signals
 
 
 def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
@@ -118,36 +121,26 @@ def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
     return given
 
 
-def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Program | RotationProgram | StructuredProgram:
+def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> AnyProgram:
     """The program of layers as they are; `signals[i]` goes into layer i, as is."""
-    pairs = tuple(zip(layers, signals, strict=False))
-    lift = next((found for layer, signal in pairs if (found := layer.fibres(signal)) is not None), None)
-    return of_operations(signals[0].positions.shape, lowered(layers, signals, masked=False), lift)
-
-
-def structured_program_of(
-    layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str = SMALLER
-) -> StructuredProgram:
-    """The program for inputs with masks or graphs, which always runs over all pairs of positions."""
+    begin, end = signals[0].positions, signals[-1].positions
+    if isinstance(end, OnPoints | OnWhole):
+        if not signals[-1].gaussian:
+            raise NetworkError("a nonlinearity of steerable features needs a linear layer after it, SteerableDense")
+        assert isinstance(begin, OnPoints | OnWhole)
+        whole, field = isinstance(begin, OnWhole), isinstance(end, OnPoints)
+        space = Points(begin.count, begin.features, end.features, whole=whole, field=field)
+        return Program(space, lowered(layers, signals, masked=False))
+    if masks is None:
+        pairs = zip(layers, signals, strict=False)
+        lift = next((found for layer, signal in pairs if (found := layer.fibres(signal)) is not None), None)
+        return of_operations(begin.shape, lowered(layers, signals, masked=False), lift)
     if any(layer.lifts_to is not None for layer in layers):
         raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
-    ops = lowered(layers, signals, masked=masks == SMALLER)
-    return StructuredProgram(signals[0].positions.shape, ops, masks)
+    return Program(StructuredPositions(begin.shape, masks), lowered(layers, signals, masked=masks == SMALLER))
 
 
 def lowered(layers: tuple[Layer, ...], signals: tuple[Signal, ...], *, masked: bool) -> tuple[Any, ...]:
     """The operations of layers one after another; `masked`: with windows that fit each input's mask."""
     pairs = zip(layers, signals, strict=False)
     return tuple(op for layer, s in pairs for op in (layer.lower_masked(s) if masked else layer.lower(s)))
-
-
-def steerable_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> SteerableProgram:
-    """What steerable layers do to kernels, from given features to Gaussian ones, of a whole input or on points."""
-    if not signals[-1].gaussian:
-        raise NetworkError("a nonlinearity of steerable features needs a linear layer after it, SteerableDense")
-    begin, end = signals[0].positions, signals[-1].positions
-    assert isinstance(begin, OnPoints | OnWhole)
-    assert isinstance(end, OnPoints | OnWhole)
-    ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
-    whole, field = isinstance(begin, OnWhole), isinstance(end, OnPoints)
-    return SteerableProgram(begin.count, begin.features, ops, end.features, whole=whole, field=field)

@@ -16,7 +16,8 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group
 from equitangents.kernels import duals
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.program import Dual, DualActivation, Op
+from equitangents.kernels.operation import DualActivation
+from equitangents.kernels.program import Dual, Op
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Signal
 

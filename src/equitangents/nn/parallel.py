@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.structured import program as structured
+from equitangents.kernels import program
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.lowering import lowered
 from equitangents.nn.sequential import Sequential, chain, run_layers
@@ -152,7 +152,7 @@ class Parallel(Layer):
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
         inputs, _, _ = self._inputs(signal)
         pairs = zip(self._branches, inputs, strict=True)
-        return (structured.Split(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs)),)
+        return (program.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs), ()),)
 
 
 class _Joining(ParameterFree):
@@ -244,7 +244,7 @@ class Sum(_Joining):
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
         """One operation for all groups."""
-        return (structured.Add(self.groups(signal)),)
+        return (program.Parallel((), tuple(map(program.Join, self.groups(signal)))),)
 
 
 class Concatenate(_Joining):
@@ -282,7 +282,8 @@ class Concatenate(_Joining):
         """One operation with each branch's share of channels."""
         groups = self.groups(signal)
         counts = [[signal.parts[i].channels for i in group] for group in groups]
-        return (structured.Concatenate(groups, tuple(tuple(c / sum(count) for c in count) for count in counts)),)
+        shares = (tuple(c / sum(count) for c in count) for count in counts)
+        return (program.Parallel((), tuple(map(program.Join, groups, shares))),)
 
 
 def has_weights(layer: Layer) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import duals
-from equitangents.kernels.program import DualActivation
+from equitangents.kernels.operation import DualActivation
 from equitangents.nn.layer import check_number
 from equitangents.nn.nonlinearities import Nonlinearity
 from equitangents.validation import check_whole

@@ -14,7 +14,7 @@ from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.program import Box, FrozenArray, Op, Pool, WindowPool
 from equitangents.kernels.program import Flatten as FlattenOp
-from equitangents.kernels.structured.masks import averages, deciding, is_padded, keeps_windows
+from equitangents.kernels.structured.masks import averages, deciding, keeps_windows
 from equitangents.kernels.structured.program import BlockSums, Fitted
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, per_dimension
@@ -102,7 +102,7 @@ class AvgPool(_Pool):
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
         """A mean over windows of the smaller inputs, where these are other windows."""
         box = self._box(signal)
-        if keeps_windows(box, self.padding) and not is_padded(box):
+        if keeps_windows(box, self.padding) and not box.is_padded:
             return self.lower(signal)
         return (Fitted(box, self.padding, pools=True),)
 

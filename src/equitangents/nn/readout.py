@@ -6,7 +6,6 @@ P = ∫ ρ(g) dg. These are all the linear maps with y(ρ_reg(h) f) = ρ(h) y(f)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,18 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import DType, Params, Tree
+from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
-from equitangents.kernels.program import FrozenArray, GroupFibres
-from equitangents.kernels.projected.program import PositionMoves, ProjectedProgram, RotationMoves
-from equitangents.kernels.rotations.program import RotationFibres
-from equitangents.nn.dense import Dense
+from equitangents.kernels.program import FrozenArray, GroupFibres, Program
+from equitangents.kernels.projected.program import PositionMoves, RotationMoves, Turning
+from equitangents.kernels.rotations.program import Sphere
 from equitangents.nn.layer import Layer, Weights, check_scale
-from equitangents.nn.pooling import Flatten
 from equitangents.nn.signal import Grid, OnGroup, OnRotations, Signal
-
-Lower = Callable[[tuple[Layer, ...], tuple[int, ...]], tuple[int, Any]]
 
 
 @dataclass(frozen=True)
@@ -111,30 +106,21 @@ class Readout(Layer):
     def _weights(self) -> Weights:
         return Weights(self.W_std, self.b_std)
 
-    def projected(
-        self, before: tuple[Layer, ...], shape: tuple[int, ...], signals: tuple[Signal, ...], lower: Lower
-    ) -> Tree:
-        """(leading layers that are functions of the input alone, the program) of a network with this last layer."""
-        given, flat = lower((*before, Flatten(), Dense(1, W_std=self.W_std)), shape)
-        fibres = before[given].fibres(signals[given])
-        if fibres is None:
-            raise NetworkError(
-                f"layer {given}, {before[given]!r}: only networks whose first layer with weights is a Lift or "
-                "SphereLift have kernels before a Readout"
-            )
-        rho = self.matrices(signals[-2])
-        weights = signals[-2].positions.weights
-        mean = np.average(rho, axis=0, weights=weights)
-        constant = FrozenArray(self.b_std**2 * np.where(np.abs(mean) > 1e-12, mean, 0.0))
-        return given, ProjectedProgram(flat, self._moves(fibres, rho, signals[-2]), constant)
+    def projected(self, flat: Program[Any], fibres: GroupFibres | Sphere, signal: Signal) -> Program[Turning]:
+        """The program of a network with this last layer, into which `signal` goes.
 
-    def _moves(
-        self, fibres: GroupFibres | RotationFibres | None, rho: np.ndarray, signal: Signal
-    ) -> PositionMoves | RotationMoves:
+        `flat` is that of the network which ends in Flatten and Dense(1), `fibres` says how its group moves positions.
+        """
+        rho = self.matrices(signal)
+        mean = np.average(rho, axis=0, weights=signal.positions.weights)
+        constant = FrozenArray(self.b_std**2 * np.where(np.abs(mean) > 1e-12, mean, 0.0))
+        turning = Turning(flat.space, self._moves(fibres, rho, signal), constant)
+        return Program(turning, flat.ops)
+
+    def _moves(self, fibres: GroupFibres | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
         if isinstance(fibres, GroupFibres):
             assert isinstance(signal.positions, OnGroup)
             group = signal.positions.group
             sources = fibres.points.array[group.inverses]
             return PositionMoves(FrozenArray(sources), FrozenArray(rho), FrozenArray(group.inverses))
-        assert isinstance(fibres, RotationFibres)
         return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)

@@ -16,10 +16,10 @@ from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
 from equitangents.kernels.result import KernelField, Kernels, NngpKernels
-from equitangents.keywords import CheckedKeywords
+from equitangents.keywords import CheckedKeywords, renamed
 from equitangents.nn.kernel_fields import PositionPairs, cost_of_field, field_between, field_of_each
 from equitangents.nn.layer import Layer
-from equitangents.nn.lowering import AnyProgram, lower, lower_structured
+from equitangents.nn.lowering import AnyProgram, lower
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal, Signals
 from equitangents.nn.steerable.outputs import turning_dimension
@@ -197,17 +197,18 @@ class Sequential(CheckedKeywords):
         """
         return field_of_each(self, _check_inputs("x", x), positions, engine)
 
+    @renamed(shape="input_shape")
     def kernel_field_cost(
         self,
-        shape: tuple[int, ...],
+        input_shape: tuple[int, ...],
         n1: int,
         n2: int | None = None,
         positions: PositionPairs = "all",
         dtype: DTypeLike = "float32",
         engine: str | None = None,
     ) -> KernelCost:
-        """What `kernel_field` will take for n1 and n2 inputs of `shape`, before it is run; see `kernel_cost`."""
-        return cost_of_field(self, check_shape("input_shape", shape), n1, n2, positions, dtype, engine)
+        """What `kernel_field` will take for n1 and n2 inputs of `input_shape`, before it is run; see `kernel_cost`."""
+        return cost_of_field(self, check_shape("input_shape", input_shape), n1, n2, positions, dtype, engine)
 
     def kernel_pairs(
         self, x1: ArrayLike, x2: ArrayLike, first: Numbers, second: Numbers, engine: str | None = None
@@ -230,14 +231,15 @@ class Sequential(CheckedKeywords):
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
         program: AnyProgram
         if is_structured(x):
-            given, program = _lower_structured(self._layers, check_shape("input_shape", x.shape[1:]), x.convention)
+            given, program = _lower(self._layers, check_shape("input_shape", x.shape[1:]), x.convention)
         else:
             given, program = self.lower(x.shape[1:])
         return self.after_given(given, x), program
 
+    @renamed(shape="input_shape")
     def kernel_cost(
         self,
-        shape: tuple[int, ...],
+        input_shape: tuple[int, ...],
         n1: int,
         n2: int | None = None,
         dtype: DTypeLike = "float32",
@@ -245,17 +247,15 @@ class Sequential(CheckedKeywords):
         *,
         masked: bool = False,
     ) -> KernelCost:
-        """What `kernel` will take for n1 and n2 inputs of `shape` = (*positions, channels), before it is run.
+        """What `kernel` will take for n1 and n2 inputs of `input_shape` = (*positions, channels), before it is run.
 
         n2 None: n1 inputs with themselves. `masked`: inputs with missing positions. Work is counted, memory is as
         planned, and the time on this machine comes from a short calibration; `print(net.kernel_cost((32, 32, 3),
         1000))` says it in words. For a network that samples rotations, on signals (B², C), the resolution is that of
         random signals of unit variance.
         """
-        given, program = (
-            _lower_structured(self._layers, check_shape("input_shape", shape)) if masked else self.lower(shape)
-        )
-        return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
+        given, program = _lower(self._layers, check_shape("input_shape", input_shape), SMALLER if masked else None)
+        return kernel_cost(program, self.signals(input_shape)[given].channels, n1, n2, dtype, engine)
 
     def after_given(self, count: int, x: Inputs) -> Tree:
         """The first layers, which have no parameters, applied to the input itself."""
@@ -354,16 +354,6 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
     return chain(layers, Signal(Grid(input_shape[:-1]), input_shape[-1], given=True))
 
 
-@lru_cache(maxsize=256)
-def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
-    signals = _signals(layers, input_shape)
-    if isinstance(layers[-1], Readout):
-        return layers[-1].projected(layers[:-1], input_shape, signals, _lower)
-    return lower(layers, signals)
-
-
-@lru_cache(maxsize=256)
-def _lower_structured(
-    layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str = SMALLER
-) -> tuple[int, AnyProgram]:
-    return lower_structured(layers, _signals(layers, input_shape), masks)
+@lru_cache(maxsize=512)
+def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str | None = None) -> tuple[int, AnyProgram]:
+    return lower(layers, _signals(layers, input_shape), masks)

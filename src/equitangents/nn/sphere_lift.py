@@ -13,7 +13,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.program import Affine
-from equitangents.kernels.rotations.program import Accuracy, RotationFibres, RotationOp
+from equitangents.kernels.rotations.program import Accuracy, RotationOp, Sphere
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.rotation_filters import sphere_root, wigner_basis
 from equitangents.nn.signal import Grid, OnGroup, OnRotations, Signal
@@ -117,9 +117,9 @@ class SphereLift(Layer):
         """Mean over the window, then weights and bias."""
         return (self._window.op, Affine(self.W_std**2, self.b_std**2))
 
-    def fibres(self, signal: Signal) -> RotationFibres:
+    def fibres(self, signal: Signal) -> Sphere:
         """Relative rotations, and how finely they are sampled."""
-        return RotationFibres(self._bandlimit(signal), self.onto, Accuracy(float(self.tolerance), self.resolution))
+        return Sphere(self._bandlimit(signal), self.onto, Accuracy(float(self.tolerance), self.resolution))
 
 
 def _check_orthogonal(group: MatrixGroup) -> None:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents.kernels import duals
-from equitangents.kernels.program import DualActivation
+from equitangents.kernels.operation import DualActivation
 from equitangents.nn.nonlinearities import Nonlinearity
 
 

@@ -48,6 +48,22 @@ class PilotTraining:
         return f"trained for {self.epochs:,} epochs in {duration(self.seconds)}{said}"
 
 
+@dataclass(frozen=True)
+class Followed:
+    """How networks were followed to the end of training (`net_width`) in place of a pilot.
+
+    stages: steps of each; epochs: those that a pilot would have, None for training without end; seconds: of all.
+    """
+
+    stages: int
+    epochs: int | None
+    seconds: float
+
+    def __str__(self) -> str:
+        where = "to the end of training" if self.epochs is None else f"in place of {self.epochs:,} epochs"
+        return f"followed in {self.stages} steps {where}, in {duration(self.seconds)}"
+
+
 def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[AnyModel, PilotTraining]:
     """`members` networks of an ensemble, trained on x and y: the ensemble's first if it is not of other settings."""
     unused = {name: None for name in ("checkpoint_dir", "callback") if name in ensemble.get_params()}
@@ -90,19 +106,12 @@ def deep_like(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
     Full-batch gradient descent on the mean square, in steps of at most a quarter of the largest stable learning rate
     for gradient flow, and in the ensemble's own steps for dynamics="discrete".
     """
-    for name, usual in (("ridge", 0.0), ("kernel", "ntk")):
-        if getattr(ensemble, name) != usual:
-            raise InvalidArgumentError(
-                f"{name} is {getattr(ensemble, name)!r}; a pilot is trained by gradient descent, which is "
-                f"{name}={usual!r}; plan without a pilot (pilot=0, --pilot 0)"
-            )
+    check_descent(ensemble)
     if not math.isfinite(time):
         raise InvalidArgumentError(
             f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot "
             "(pilot=0, --pilot 0)"
         )
-    if ensemble.dynamics not in ("flow", "discrete"):
-        raise InvalidArgumentError("pilots are trained without momentum; plan without a pilot (pilot=0, --pilot 0)")
     if ensemble.dynamics == "discrete":
         if time != round(time):
             raise InvalidArgumentError(f"time is {time}; a pilot is trained for a whole number of steps")
@@ -128,13 +137,29 @@ def deep_like(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
     )
 
 
+def check_descent(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier) -> None:
+    """InvalidArgumentError unless its networks train by plain gradient descent, as those of a pilot do."""
+    for name, usual in (("ridge", 0.0), ("kernel", "ntk")):
+        if getattr(ensemble, name) != usual:
+            raise InvalidArgumentError(
+                f"{name} is {getattr(ensemble, name)!r}; a pilot is trained by gradient descent, which is "
+                f"{name}={usual!r}; plan without a pilot (pilot=0, --pilot 0)"
+            )
+    if ensemble.dynamics not in ("flow", "discrete"):
+        raise InvalidArgumentError("pilots are trained without momentum; plan without a pilot (pilot=0, --pilot 0)")
+
+
 @dataclass(frozen=True)
 class Ratio:
-    """Measured over predicted, with its jackknife interval over members."""
+    """Measured over predicted, with its interval over members."""
 
     value: float
     low: float
     high: float
+
+    def over(self, scale: float) -> Ratio:
+        """This, of a scale that is known."""
+        return Ratio(self.value / scale, self.low / scale, self.high / scale)
 
     def __str__(self) -> str:
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
@@ -146,13 +171,18 @@ class Pilot:
 
     members            how many
     variance, mean     along orbits and of the outputs, relative to infinitely wide networks; None if not compared
-    training           what it took, or None for a pilot that was given
+    training           what it took, or None for a pilot that was given; `Followed` of networks that stand for one
     """
 
     members: int
     variance: Ratio | None = None
     mean: Ratio | None = None
-    training: PilotTraining | None = None
+    training: PilotTraining | Followed | None = None
+
+    @property
+    def followed(self) -> bool:
+        """Whether no network was trained: initial ones of the net's own width were followed instead."""
+        return isinstance(self.training, Followed)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -172,10 +202,10 @@ def ratios(outputs: np.ndarray, law: OrbitLaw, confidence: float) -> tuple[Ratio
 
     None where the law's are 0.
     """
-    spread = float((_along_orbits(law.fluctuations) ** 2).sum(axis=(1, 2, 3)).mean())
+    spread = spread_along_orbits(law)
     size = float((law.mean**2).sum())
     count = len(outputs)
-    deviations = _along_orbits(outputs).reshape(count, -1)
+    deviations = along_orbits(outputs).reshape(count, -1)
     products = (outputs * law.mean).sum(axis=(1, 2, 3))
     return (
         _jackknife(lambda kept: _variance(deviations[kept]) / spread, count, confidence, least=0.0)
@@ -185,7 +215,13 @@ def ratios(outputs: np.ndarray, law: OrbitLaw, confidence: float) -> tuple[Ratio
     )
 
 
-def _along_orbits(f: np.ndarray) -> np.ndarray:
+def spread_along_orbits(law: OrbitLaw) -> float:
+    """E‖P ε‖² of one network, summed over inputs and outputs."""
+    return float((along_orbits(law.fluctuations) ** 2).sum(axis=(1, 2, 3)).mean())
+
+
+def along_orbits(f: np.ndarray) -> np.ndarray:
+    """P f, of outputs (…, |G|, K): what is left without the mean over each orbit."""
     return f - f.mean(axis=-2, keepdims=True)
 
 

@@ -119,10 +119,9 @@ class Plan:
             if self.meets(self.limit_upper):
                 return f"More than {goal.members(self.max_members)} are needed to {goal.reached}."
             return f"No number of {goal.members()} {goal.singular}: {self.reason}."
-        pilot = None if self.pilot is None else self.pilot.members
         parts = [
-            words.reached(goal, self.members, self.confidence, pilot is None),
-            words.known(self.members_interval, self.draws, pilot),
+            words.reached(goal, self.members, self.confidence, self.pilot),
+            words.known(self.members_interval, self.draws, self.pilot),
         ]
         if self.theory_members is not None:
             parts.append(f"Infinitely wide networks would need {self.theory_members:,}.")
@@ -140,11 +139,13 @@ class Plan:
                 "losses are not modelled.",
             ]
         else:
+            pilot = self.pilot
             basis = [
-                f"The pilot: {self.pilot}.",
-                f"{self.draws:,} ensembles were drawn from the mean and covariance of the pilot's outputs, {points}, "
-                f"and from what the pilot leaves uncertain of both. Between the lower and the upper violation of the "
-                f"table lie {level} of ensembles trained like the pilot.",
+                f"{'In place of a pilot' if pilot.followed else 'The pilot'}: {pilot}.",
+                f"{self.draws:,} ensembles were drawn from the mean and covariance of {words.whose(pilot)} outputs, "
+                f"{points}, and from what {words.they(pilot)} uncertain of both. Between the lower and the upper "
+                f"violation of the table lie {level} of ensembles {words.trained(pilot)}.",
+                *([words.followed_note()] if pilot.followed else []),
                 *([] if self.equivariant else [_FROM_PILOT]),
             ]
         return [
@@ -222,7 +223,7 @@ class Plan:
             "Inputs": str(self.inputs),
         }
         if self.pilot is not None:
-            facts["Pilot"] = str(self.pilot).split(";")[0]
+            facts["Followed" if self.pilot.followed else "Pilot"] = str(self.pilot).split(";")[0]
         else:
             facts["Training time"] = f"{self.time:g}"
         return facts

@@ -1,7 +1,8 @@
 """From what a plan is made: the law of infinitely wide networks, a pilot of trained ones, or both.
 
 ensemble                                      theory        pilot
-fitted infinite                               it            what is given; with data, trained here
+fitted infinite                               it            what is given; with data, trained here; width="net":
+                                                            networks of the net's own width, followed
 network, or unfitted finite ensemble          none          trained here on the data
 fitted finite                                 none          its own members
 """
@@ -38,7 +39,8 @@ from equitangents.errors import (
     NotFittedError,
 )
 from equitangents.nn.mean_law import MeanLaw, commutes, mean_law
-from equitangents.planning.pilot import PilotTraining, deep_like, train
+from equitangents.planning.net_width import NETWORKS, follow
+from equitangents.planning.pilot import Followed, PilotTraining, deep_like, train
 from equitangents.validation import check_whole, is_whole
 
 Data = tuple[Numbers, Targets] | None
@@ -64,7 +66,7 @@ class Source:
     truth: np.ndarray | None
     theory: AnyModel
     pilot: AnyModel
-    training: PilotTraining | None
+    training: PilotTraining | Followed | None
     optimizer: object
     time: float | None
     samples: int | None
@@ -131,10 +133,18 @@ def make_source(
     data: Data,
     time: Times | None,
     seed: int,
+    width: str = "infinite",
 ) -> Source:
     """Sort out what was given to `plan_ensemble`, and train the pilot if one is wanted."""
     if isinstance(ensemble, InfiniteEnsemble | InfiniteEnsembleClassifier | BaggedInfiniteEnsemble):
+        if width == "net":
+            return _of_net_width(ensemble, x, y, pilot, data, time, seed)
         return _of_infinite(ensemble, x, y, pilot, data, time, seed)
+    if width == "net":
+        raise InvalidTypeError(
+            f'width is "net" and ensemble a {type(ensemble).__name__}; it needs a fitted InfiniteEnsemble or '
+            "InfiniteEnsembleClassifier, whose theory it corrects"
+        )
     if time is not None:
         raise InvalidArgumentError(
             f"time is {time!r}, which infinitely wide networks have; finite ones are trained for their epochs"
@@ -169,6 +179,29 @@ def _of_infinite(
         trained, training = train(deep_like(ensemble, time, seed), *pair, count)
         samples = len(pair[0])
     return Source(inputs, truth, theory, trained, training, optimizer, time, samples)
+
+
+def _of_net_width(
+    ensemble: AnyModel,
+    x: Numbers,
+    y: Targets | None,
+    pilot: AnyModel,
+    data: Data,
+    time: Times | None,
+    seed: int,
+) -> Source:
+    """Theory, and networks of the net's own width that are followed through training in place of a pilot."""
+    if isinstance(ensemble, BaggedInfiniteEnsemble):
+        raise InvalidTypeError('ensemble is a BaggedInfiniteEnsemble; width="net" follows networks of one data set')
+    if data is not None or not (pilot is None or is_whole(pilot)):
+        raise InvalidArgumentError(
+            'width is "net", which stands for a pilot; leave out data, and give as pilot how many networks are followed'
+        )
+    theory, inputs, truth = ensemble._orbit_question(x, y)
+    time = check_time(theory, time)
+    count = NETWORKS if pilot is None else _count(pilot)
+    followed = follow(theory, time, count, seed)
+    return Source(inputs, truth, theory, followed, followed.training, "gd", time, _samples(theory))
 
 
 def _of_finite(ensemble: AnyModel, x: Numbers, y: Targets | None, pilot: AnyModel, data: Data) -> Source:

@@ -38,6 +38,18 @@ STEPS = (
     Colour("step-5", "#0a456f", "#b3dcf9"),
 )
 
+# What lies under the drawings, and the grounds of verdicts.
+SURFACES = (
+    Colour("ground", "#ffffff", "#12151b"),
+    Colour("raised", "#f7f8fa", "#191d25"),
+    Colour("line", "#e3e6eb", "#2a303b"),
+    Colour("good", "#00724f", "#58d6ad"),
+    Colour("good-ground", "#e2f4ec", "#12322a"),
+    Colour("bad", "#a83a00", "#ff9d62"),
+    Colour("bad-ground", "#fdeadd", "#3a2317"),
+    Colour("open", "#5c6470", "#b3bac6"),
+    Colour("open-ground", "#edeff2", "#272c36"),
+)
 COLOURS = (INK, MUTED, FRAME, GRID, MEMBER, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, *STEPS)
 
 

@@ -16,7 +16,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, se
 
 from equitangents._version import __version__
 from equitangents.files import whole_file
-from equitangents.report.palette import COLOURS
+from equitangents.report.palette import COLOURS, SURFACES
 from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, Origin, Verdict, with_interval
 
 
@@ -134,6 +134,7 @@ def environment(*packages: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    jinja.globals["surfaces"] = SURFACES
     jinja.tests["figure"] = lambda item: isinstance(item, Figure)
     jinja.tests["widget"] = lambda item: isinstance(item, Widget)
     jinja.tests["data_table"] = lambda item: isinstance(item, Table)

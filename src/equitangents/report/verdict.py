@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from equitangents.formatting import duration, superscript
+from equitangents.keywords import renamed_fields
 from equitangents.statistics import Estimate
 
 Decision = Literal["holds", "fails", "not decidable at this size"]
@@ -23,15 +24,17 @@ EXACT = "deterministic"  # what `covers` says of a number that no sampling enter
 IN_ERRORS = "in units of its own standard error"
 SINGLE = "a single measurement without an interval"
 P_VALUE = "a p-value, which has no interval"
+_KEYS = {"confidence": "level"}  # in files, which keep the names that they had at first
 _WITHOUT = (EXACT, IN_ERRORS, SINGLE, P_VALUE)
 
 
+@renamed_fields(level="confidence")
 @dataclass(frozen=True)
 class Verdict:
     """One row of a report's table of claims.
 
     `claim` is the sentence that was tested, `measure` what the number is, `criterion` what it was compared with,
-    `value` the number, `interval` its confidence interval at `level`. `origin` is whose claim it is: a work's
+    `value` the number, `interval` its interval at that `confidence`. `origin` is whose claim it is: a work's
     ("source"), a question of our own ("ours") or an identity that our code obeys ("check"); `source` names the work, or
     says why we ask; `place` is where the work says so, `stated` its own number. `covers` says what the interval is over
     ("inputs", "members"), or is `EXACT`, `IN_ERRORS`, `P_VALUE` or `SINGLE`. `bounds` are those of the criterion:
@@ -51,7 +54,7 @@ class Verdict:
     value: float
     interval: tuple[float, float]
     source: str
-    level: float = 0.95
+    confidence: float = 0.95
     note: str = ""
     unit: str = ""
     covers: str = ""
@@ -85,7 +88,7 @@ class Verdict:
         if low == high:
             return f"no variation over {self.covers}" if self.covers else EXACT
         a, b = (format_number(x, self.interval, self.bounds) for x in (low, high))
-        return f"{100 * self.level:.4g} % interval {a} to {b}" + (f" over {self.covers}" if self.covers else "")
+        return f"{100 * self.confidence:.4g} % interval {a} to {b}" + (f" over {self.covers}" if self.covers else "")
 
     @property
     def outcome(self) -> str:
@@ -117,7 +120,8 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
-        plain = {key: value for key, value in asdict(self).items() if key not in ("numbers", "difference")}
+        own = asdict(self).items()
+        plain = {_KEYS.get(name, name): value for name, value in own if name not in ("numbers", "difference")}
         plain["value"] = plain_number(self.value)
         plain["interval"] = [plain_number(end) for end in self.interval]
         plain["bounds"] = [bound if math.isfinite(bound) else None for bound in self.bounds]
@@ -131,9 +135,10 @@ class Verdict:
 
         Those of earlier versions lack what came later; whose claim it is follows from the words of their source.
         """
-        earliest = ("level", "note", "unit", "covers", "stated", "bounds")
+        earliest = ("confidence", "note", "unit", "covers", "stated", "bounds")
         names = [f.name for f in fields(Verdict)]
-        found = {name: kept[name] for name in names[:7] + [n for n in names[7:] if n in earliest or n in kept]}
+        there = [n for n in names[7:] if n in earliest or _KEYS.get(n, n) in kept]
+        found = {name: kept[_KEYS.get(name, name)] for name in names[:7] + there}
         ends = lambda pair: (read_number(pair[0]), read_number(pair[1]))
         estimate = lambda e: Estimate(read_number(e["value"]), *ends(e["interval"]), kept["level"])
         found["value"], found["interval"] = read_number(kept["value"]), ends(kept["interval"])

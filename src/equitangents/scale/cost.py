@@ -21,8 +21,9 @@ from equitangents.formatting import duration, memory_size
 from equitangents.kernels.cost.forecast import CostedKernel, KernelCost, check_dtype
 from equitangents.kernels.engines import choose
 from equitangents.kernels.plans.counting import count
-from equitangents.kernels.program import Program
+from equitangents.kernels.program import Positions
 from equitangents.kernels.store.kept import LoweredNetwork
+from equitangents.keywords import renamed
 from equitangents.tiles.grid import Grid
 from equitangents.validation import check_whole
 
@@ -65,16 +66,17 @@ class GramCost:
         )
 
 
+@renamed(shape="input_shape")
 def estimate(
     net: CostedKernel,
-    shape: tuple[int, ...],
+    input_shape: tuple[int, ...],
     n1: int,
     n2: int | None = None,
     *,
     precision: str = "float32",
     tile: int | None = None,
 ) -> GramCost:
-    """The cost of the Gram matrix of n1 inputs of `shape` with n2 others (None: with themselves).
+    """The cost of the Gram matrix of n1 inputs of `input_shape` with n2 others (None: with themselves).
 
     >>> import equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
@@ -86,20 +88,20 @@ def estimate(
     n2 = None if n2 is None else check_whole("n2", n2, 1)
     dtype = np.dtype(check_dtype(precision))
     size = dtype.itemsize
-    side = side_of_tile(net, shape, dtype, n1, n2) if tile is None else check_whole("tile", tile, 1)
+    side = side_of_tile(net, input_shape, dtype, n1, n2) if tile is None else check_whole("tile", tile, 1)
     grid = Grid((n1,), None if n2 is None else (n2,), side)
     tiles = grid.tiles()
     places = sum(len(grid.places(each)) for each in tiles)
     chunks = -(-n1 // side) + (0 if n2 is None else -(-n2 // side))
-    rows = side * int(np.prod(shape)) * size + 4
-    one = net.kernel_cost(shape, side, side, precision)
+    rows = side * int(np.prod(input_shape)) * size + 4
+    one = net.kernel_cost(input_shape, side, side, precision)
     return GramCost(
-        kernel=net.kernel_cost(shape, n1, n2, precision),
+        kernel=net.kernel_cost(input_shape, n1, n2, precision),
         shape=(n1, n1 if n2 is None else n2),
         tile=side,
         tiles=len(tiles),
         disk=2 * places * (side * side * size + 4) + chunks * rows,
-        memory=one.memory + tile_bytes(side, int(np.prod(shape)), size),
+        memory=one.memory + tile_bytes(side, int(np.prod(input_shape)), size),
         precision=precision,
     )
 
@@ -138,7 +140,7 @@ def _pairs(kernel: object, shape: tuple[int, ...], dtype: np.dtype, enough: floa
     if not isinstance(kernel, LoweredNetwork):
         return 0
     program = kernel.lower(shape)[1]
-    if not isinstance(program, Program):
+    if not isinstance(program.space, Positions):
         return 0
     engine = choose(program, None, dtype).engine
     work = count(engine.steps(program))

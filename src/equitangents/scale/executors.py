@@ -87,7 +87,8 @@ def check_executor(executor: object) -> None:
     """Raise InvalidTypeError for what is none."""
     if not callable(getattr(executor, "submit", None)) and not hasattr(executor, "get_executor"):
         raise InvalidTypeError(
-            f"executor is {executor!r}; expected None, an executor of concurrent.futures, or a dask.distributed.Client"
+            f"executor is {executor!r}; expected None, a number of processes, an executor of concurrent.futures, or a "
+            "dask.distributed.Client"
         )
 
 

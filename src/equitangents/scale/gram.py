@@ -9,23 +9,24 @@ from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from equitangents._protocols import TaskExecutor
+from equitangents._protocols import ExecutorLike, TaskExecutor
 from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
 from equitangents.inference.group_fourier import fourier_irreps
 from equitangents.kernels import KernelFunction
-from equitangents.keywords import CheckedKeywords
+from equitangents.keywords import CheckedKeywords, renamed
 from equitangents.memory import check_fits
+from equitangents.scale import executors
 from equitangents.scale.cost import LARGEST_SHARD, tile_bytes
-from equitangents.scale.executors import Tasks, compute_by_processes, compute_with, part_of
+from equitangents.scale.executors import Tasks, part_of
 from equitangents.scale.irreps import IrrepGram
 from equitangents.scale.opening import Data, open_store, opened, precision_of, problem
-from equitangents.scale.progress import Progress, Told, told_by
+from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.record import FIELDS, Record, read_record
 from equitangents.scale.verification import Verification, verify
 from equitangents.scale.work import Done, Work, compute_tiles, each_computed, gram_errors
@@ -48,7 +49,7 @@ class GramStore(CheckedKeywords):
 
     ```python
     store = et.scale.GramStore("gram.zarr", net, x)
-    store.compute(workers=4)            # killed? the same line goes on
+    store.compute(executor=4)           # killed? the same line goes on
     theta = store.ntk[:1000, :1000]     # a Zarr array; store.nngp is the other one
     ```
     The folder is a Zarr group (format 3) with the arrays `ntk` and `nngp`, (N1, N2), and the inputs. Whatever reads
@@ -179,33 +180,30 @@ class GramStore(CheckedKeywords):
         """Bytes that both matrices take on disk once they are complete."""
         return self._work.tiles.room(self.tiles)
 
+    @renamed(workers="executor")
     def compute(
         self,
-        executor: TaskExecutor | None = None,
+        executor: ExecutorLike | None = None,
         resume: bool = True,
         *,
-        workers: int | None = None,
         shard: tuple[int, int] | None = None,
-        progress: bool | Told | None = False,
+        progress: bool | ProgressCallback | None = False,
     ) -> GramStore:
         """Compute the tiles that are not there, and return this store; the numbers are the same whoever computes them.
 
         Args:
-            executor: None, this process; an executor of `concurrent.futures`; or a `dask.distributed.Client`, whose
+            executor: who computes: None, this process; a number of processes of this machine, which share its cores; an
+                executor of `concurrent.futures`; a `dask.distributed.Client` or the address of a Dask scheduler, whose
                 workers see the same folder.
             resume: False removes all tiles first.
-            workers: so many processes of this machine in place of an executor. They share its cores.
             shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays: each job computes one.
             progress: True shows it on stderr; a function is called as progress(tiles that are there, all tiles, seconds
                 left); False: it is logged.
         """
-        if executor is not None and workers is not None:
-            raise InvalidArgumentError("executor and workers are both given; give one of them")
-        if workers is not None:
-            check_whole("workers", workers, 1)
+        executors.check_spread(executor)
         told_by(progress)
         mine = part_of(self.tiles, shard)
-        with self._files():
+        with executors.opened(executor) as pool, self._files():
             self._work.check()
             if not resume:
                 self._check_current()
@@ -215,7 +213,7 @@ class GramStore(CheckedKeywords):
             self._check_free(self._work.tiles.room(waiting))
             turn = secrets.randbelow(len(waiting) or 1)  # two at once begin at different places, and share the rest
             waiting = waiting[turn:] + waiting[:turn]
-            self._compute(waiting, len(mine), executor, workers, progress)
+            self._compute(waiting, len(mine), pool, progress)
             self._tidy()
         return self
 
@@ -240,20 +238,21 @@ class GramStore(CheckedKeywords):
         self._data, self._work = data, replace(self._work, record=record)
         return self
 
+    @renamed(workers="executor")
     def verify(
         self,
         sample: int | None = 16,
         repair: bool = True,
         *,
         seed: int | None = None,
-        executor: TaskExecutor | None = None,
-        workers: int | None = None,
+        executor: ExecutorLike | None = None,
     ) -> Verification:
         """Check all metadata, inputs and checksums, recompute `sample` tiles (None: all), and repair what is wrong.
 
         Tiles that were never computed are counted and left to `compute`. `seed` chooses the sample; None: a new one.
-        `repair=False` only looks.
+        `repair=False` only looks. `executor` repairs, as in `compute`.
         """
+        executors.check_spread(executor)
         if sample is not None:
             check_whole("sample", sample, 0)
         with self._files():
@@ -262,7 +261,8 @@ class GramStore(CheckedKeywords):
             if repair and wrong:
                 for tile in wrong:
                     self._work.tiles.remove(tile)
-                self._compute(wrong, len(wrong), executor, workers, None)
+                with executors.opened(executor) as pool:
+                    self._compute(wrong, len(wrong), pool, None)
             self._tidy()
         return found
 
@@ -274,9 +274,8 @@ class GramStore(CheckedKeywords):
         self,
         waiting: list[Tile],
         total: int,
-        executor: TaskExecutor | None,
-        workers: int | None,
-        told: bool | Told | None,
+        executor: int | TaskExecutor | None,
+        told: bool | ProgressCallback | None,
     ) -> None:
         counted = Progress(total - len(waiting), total, told)
 
@@ -284,15 +283,15 @@ class GramStore(CheckedKeywords):
             counted.add(len(done.tiles), done.computed)
 
         tasks = Tasks(partial(compute_tiles, self._work), self._work.tiles.is_there, report)
-        if waiting and workers is not None:
-            compute_by_processes(workers, tasks, waiting)
+        if waiting and is_whole(executor):
+            executors.compute_by_processes(int(executor), tasks, waiting)
         elif waiting and executor is not None:
             try:
-                compute_with(executor, tasks, waiting)
+                executors.compute_with(cast(TaskExecutor, executor), tasks, waiting)
             except BrokenExecutor:
                 raise StoreError(
                     "a worker of the executor died, and it takes no more tasks; what is complete is kept: give a new "
-                    "executor, or workers=, which starts dead ones again"
+                    "executor, or a number of processes, which starts dead ones again"
                 ) from None
         else:
             for done in each_computed(self._work, waiting):

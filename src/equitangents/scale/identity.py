@@ -16,16 +16,11 @@ from equitangents.actions import Action
 from equitangents.claims import Rows
 from equitangents.claims import part as part_of
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.engines import choose
+from equitangents.kernels.dispatch import engine_for
 from equitangents.kernels.orbit import OrbitAverage
-from equitangents.kernels.program import Program
-from equitangents.kernels.rotations.program import RotationProgram
-from equitangents.kernels.runs.rotations import choose_engine
-from equitangents.kernels.runs.structured import choice_of
 from equitangents.kernels.store import KeptKernel
 from equitangents.kernels.store.kept import LoweredNetwork
 from equitangents.kernels.store.key import described
-from equitangents.kernels.structured.program import StructuredProgram
 from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once
@@ -43,13 +38,7 @@ def action_hash(action: Action, shape: tuple[int, ...]) -> str:
 
 def engine_of(kernel: object, shape: tuple[int, ...], dtype: np.dtype) -> str:
     """The name of the engine that will compute `kernel` here."""
-    net = _network(kernel)
-    program = net.lower(shape)[1]
-    if isinstance(program, StructuredProgram):
-        return choice_of(program, None)[0].name
-    if isinstance(program, Program):
-        return choose(program, None, dtype).engine.name
-    return choose_engine(cast(RotationProgram, program), None).engine.name
+    return engine_for(_network(kernel).lower(shape)[1], dtype)
 
 
 def row_digests(name: str, x: Rows, dtype: np.dtype, counts: tuple[int, ...]) -> tuple[str, ...]:

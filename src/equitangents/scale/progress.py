@@ -13,10 +13,10 @@ from equitangents.formatting import duration
 logger = logging.getLogger("equitangents")
 
 _REPORTED = 10.0  # seconds between reports
-Told = Callable[[int, int, float], None]  # (pieces there, all pieces, seconds left or NaN)
+ProgressCallback = Callable[[int, int, float], None]  # (pieces there, all pieces, seconds left or NaN)
 
 
-def told_by(progress: bool | Told | None) -> Told | None:
+def told_by(progress: bool | ProgressCallback | None) -> ProgressCallback | None:
     """The function that `progress` is, or None; InvalidTypeError for what is no bool and no function."""
     if progress is None or isinstance(progress, bool):
         return None
@@ -32,7 +32,12 @@ class Progress:
     """
 
     def __init__(
-        self, there: int, total: int, progress: bool | Told | None = None, task: str = "gram", unit: str = "tiles"
+        self,
+        there: int,
+        total: int,
+        progress: bool | ProgressCallback | None = None,
+        task: str = "gram",
+        unit: str = "tiles",
     ) -> None:
         self._words = task, unit
         self.there, self.total, self.computed = there, total, 0

@@ -5,27 +5,22 @@ from typing import TYPE_CHECKING
 from equitangents.former import former_names
 from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.choosing import plan
-from equitangents.solvers.eigh import Eigh
 from equitangents.solvers.finite_time import Lanczos
 from equitangents.solvers.low_rank import Nystrom, SubsetOfRegressors
-from equitangents.solvers.matrices import KernelMatrix
 from equitangents.solvers.multi_gpu import MultiGPU
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
 from equitangents.solvers.sketch_and_project import SketchAndProject
-from equitangents.solvers.solving import Solver, solve
+from equitangents.solvers.solving import solve
 
 __all__ = [
     "PCG",
     "Cholesky",
-    "Eigh",
-    "KernelMatrix",
     "Lanczos",
     "MultiGPU",
     "Nystrom",
     "OutOfCore",
     "SketchAndProject",
-    "Solver",
     "SubsetOfRegressors",
     "plan",
     "solve",

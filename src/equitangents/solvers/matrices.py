@@ -16,6 +16,7 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.kernels import KernelFunction
+from equitangents.keywords import renamed
 from equitangents.scale import GramStore
 from equitangents.tiles.place import Place
 
@@ -193,13 +194,15 @@ class StoreMatrix(ArrayMatrix):
 
 
 class KernelMatrix(SymmetricMatrix):
-    """Kernel of inputs x (N, …) with themselves, its tiles computed whenever they are needed."""
+    """`kernel` ("ntk" or "nngp") of a network between inputs x (N, …), its tiles computed whenever they are needed."""
 
-    def __init__(self, kernel: KernelFunction, x: Any, field: str = "ntk", tile: int = _TILE) -> None:
-        self.kernel, self.x, self.field = kernel, x, field
+    @renamed(lambda kernel: not isinstance(kernel, str), kernel="net")
+    @renamed(field="kernel")
+    def __init__(self, net: KernelFunction, x: Any, kernel: str = "ntk", tile: int = _TILE) -> None:
+        self.kernel, self.x, self.field = net, x, kernel
         self.size, self.tile, self.probe = len(x), min(tile, len(x)), 128
         self.dtype = _working(x.dtype)
-        self.words = f"the {field.upper()} of {self.size} inputs"
+        self.words = f"the {kernel.upper()} of {self.size} inputs"
 
     def block(self, rows: Span, columns: Span) -> np.ndarray:
         """Entries of some rows and columns, computed."""

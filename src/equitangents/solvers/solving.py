@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import time as clock
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from equitangents._types import Numbers
+from equitangents._types import KernelName, Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.keywords import renamed
@@ -20,7 +20,7 @@ from equitangents.solvers.matrices import ArrayMatrix, OperatorMatrix, Symmetric
 from equitangents.solvers.method import Answer, Method, Prepared, Task
 from equitangents.solvers.solution import Report, Solution
 from equitangents.solvers.system import System
-from equitangents.validation import check_array
+from equitangents.validation import check_array, check_choice
 
 logger = logging.getLogger("equitangents")
 
@@ -129,6 +129,7 @@ class Solver:
         )
 
 
+@renamed(field="kernel")
 def solve(
     matrix: Any,
     targets: Numbers,
@@ -138,7 +139,7 @@ def solve(
     solver: str | Method = "auto",
     learning_rate: float = 1.0,
     dynamics: str = "flow",
-    field: str = "ntk",
+    kernel: KernelName = "ntk",
     ridge_unit: float | None = None,
     memory_limit: int | None = None,
     overwrite: bool = False,
@@ -155,7 +156,7 @@ def solve(
             "nystrom", "subset-of-regressors", or settings, such as `solvers.PCG(rank=500, tolerance=1e-8)`.
         learning_rate: η of that training.
         dynamics: "flow", or "discrete" for steps of gradient descent.
-        field: "ntk" or "nngp", of a store or a network.
+        kernel: "ntk" or "nngp", of a store or a network.
         ridge_unit: what the ridge is multiplied by in place of the mean diagonal.
         memory_limit: bytes that solving may take beside `matrix`; None: half of the memory there is.
         overwrite: whether a NumPy array may be overwritten by its Cholesky factor, which then takes no other array.
@@ -171,7 +172,8 @@ def solve(
     ([1.0, 1.0], 'cholesky')
     """
     method = as_method(solver)
-    theta = as_matrix(matrix, _checked_field(field))
+    check_choice("kernel", kernel, get_args(KernelName))
+    theta = as_matrix(matrix, kernel)
     y = np.asarray(check_array("targets", targets, min_rank=1), np.float64)
     if y.ndim > 2 or len(y) != theta.size:
         raise InvalidArgumentError(f"targets has shape {y.shape}; expected ({theta.size},) or ({theta.size}, outputs)")
@@ -216,9 +218,3 @@ def check_symmetric(matrix: SymmetricMatrix) -> None:
     limit = _SYMMETRIC * matrix.size * float(np.finfo(matrix.dtype).eps) * float(largest)
     if float(apart) > limit:  # NaN is found by the first product
         raise InvalidArgumentError(f"matrix is not symmetric: entries ij and ji differ by up to {float(apart):.2e}")
-
-
-def _checked_field(field: str) -> str:
-    if field not in ("ntk", "nngp"):
-        raise InvalidArgumentError(f"field is {field!r}; expected 'ntk' or 'nngp'")
-    return field

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from equitangents.keywords import renamed
+from equitangents.keywords import renamed, renamed_fields
 
 
+@renamed_fields(level="confidence")
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its confidence interval at `level`; both ends are NaN where there is no interval."""
+    """A number and its interval, at the confidence that is said; both ends are NaN where there is no interval."""
 
     value: float
     low: float
     high: float
-    level: float = 0.95
+    confidence: float = 0.95
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -29,7 +30,7 @@ class Estimate:
 
     def times(self, factor: float) -> Estimate:
         """This number and its interval in other units; `factor` is positive."""
-        return Estimate(factor * self.value, factor * self.low, factor * self.high, self.level)
+        return Estimate(factor * self.value, factor * self.low, factor * self.high, self.confidence)
 
 
 def exactly(value: float) -> Estimate:

@@ -128,14 +128,14 @@ def _safe(found: Estimate, deviations: np.ndarray, unit: float) -> Estimate:
         return found
     square = (count - 1) ** 2 / ((count - 2) * (count + 1)) * (float((gram**2).sum()) - trace**2 / (count - 1))
     square = max(square, trace**2 / values)  # tr Σ², without bias where values are normal
-    t = float(scipy.stats.t.ppf((1 + found.level) / 2, count - 1))
+    t = float(scipy.stats.t.ppf((1 + found.confidence) / 2, count - 1))
     v = found.value * unit
     length = math.sqrt(max(v + math.sqrt(square) / count, 0.0))
     step, floor = t * math.sqrt(square / trace / count), t * math.sqrt(2 * square / (count * (count - 1)))
-    below, above = _stretch(deviations, t, found.level)
+    below, above = _stretch(deviations, t, found.confidence)
     low = min(max(length - below * step, 0.0) ** 2, v - floor) / unit
     high = max((length + above * step) ** 2, v + floor) / unit
-    return Estimate(found.value, min(found.low, low), max(found.high, high), found.level)
+    return Estimate(found.value, min(found.low, low), max(found.high, high), found.confidence)
 
 
 def _stretch(deviations: np.ndarray, t: float, level: float) -> tuple[float, float]:

@@ -3,18 +3,14 @@
 from typing import TYPE_CHECKING
 
 from equitangents.former import former_names
-from equitangents.steerable.angular import angular_kernels
 from equitangents.steerable.features import Features
 from equitangents.steerable.gaussian_sum import GaussianSum
-from equitangents.steerable.harmonics import samples
 from equitangents.steerable.irrep import irrep
 
 __all__ = [
     "Features",
     "GaussianSum",
-    "angular_kernels",
     "irrep",
-    "samples",
 ]
 
 if not TYPE_CHECKING:

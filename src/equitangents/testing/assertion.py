@@ -9,14 +9,17 @@ from equitangents._types import AnyModel, Tree
 from equitangents.audit.records import AuditedAction, OutputAction
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.words import listed, number
+from equitangents.keywords import named_also, renamed
 
 _HOLDS = ("equivariant", "equivariant within tolerance")
 _RESAMPLES = 200
 
 
+@named_also(group="action")
+@renamed(model="f")
 def assert_equivariant(
-    model: AnyModel,
-    group: AuditedAction,
+    f: AnyModel,
+    action: AuditedAction,
     x: Tree,
     output_action: OutputAction = None,
     *,
@@ -26,8 +29,8 @@ def assert_equivariant(
     """Raise AssertionError unless f(ρ_X(g)x) = ρ_Y(g)f(x) for every element that is tried.
 
     Args:
-        model: what `equitangents.audit` takes: a function of a batch, a PyTorch module, the path of an ONNX file, ….
-        group: the name of a group, or an action on the inputs.
+        f: what `equitangents.audit` takes: a function of a batch, a PyTorch module, the path of an ONNX file, ….
+        action: ρ_X, an action on the inputs, or the name of a group.
         x: the inputs, (N, …), or a tuple or dictionary of them.
         output_action: ρ_Y; None: the outputs should be invariant.
         tolerance: the mean error that is acceptable under every element, 0.01 for 1 %; None: none above the floor of
@@ -48,7 +51,7 @@ def assert_equivariant(
     'equivariant'
     """
     quick = {"off_data": False, "data_test": None, "resamples": _RESAMPLES, **entries}
-    ask = lambda **more: audit.audit(model, group, x, output_action, tolerance=tolerance, **{**quick, **more})
+    ask = lambda **more: audit.audit(f, action, x, output_action, tolerance=tolerance, **{**quick, **more})
     report = ask(layers=False)
     if report.verdict in _HOLDS:
         return report

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from equitangents._aliases import AnyModel, Tree
+from equitangents.keywords import named_also, renamed
 
 if TYPE_CHECKING:
     from equitangents.audit.records import AuditedAction, OutputAction
@@ -35,13 +36,15 @@ def assert_equivariant(request: pytest.FixtureRequest, record_property: Recorder
 def recording(record: Recorder, tolerance: float | None) -> Callable[..., Any]:
     """The assertion, with a tolerance where none is stated, and its error recorded."""
 
+    @named_also(group="action")
+    @renamed(model="f")
     def asserted(
-        model: AnyModel, group: AuditedAction, x: Tree, output_action: OutputAction = None, **entries: Any
+        f: AnyModel, action: AuditedAction, x: Tree, output_action: OutputAction = None, **entries: Any
     ) -> AuditReport:
         from equitangents.testing.assertion import assert_equivariant
 
         entries.setdefault("tolerance", tolerance)
-        report = assert_equivariant(model, group, x, output_action, **entries)
+        report = assert_equivariant(f, action, x, output_action, **entries)
         record("equivariance error", report.shown.error.estimate.mean)
         record("equivariance floor", report.shown.floor)
         return report

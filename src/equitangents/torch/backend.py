@@ -17,11 +17,12 @@ from equitangents.ensembles.training.descent import OPTIMIZERS, resolve_batch_si
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.ensembles.training.jobs import Ensemble, Prepared, Task, variation_of
 from equitangents.ensembles.training.plan import Plan
-from equitangents.ensembles.training.settings import check_choice, check_settings
+from equitangents.ensembles.training.settings import check_settings
 from equitangents.ensembles.training.variations import PLAIN, Bootstrap, ZeroOutput
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.nn import Admissible
 from equitangents.nn.admissible import is_admissible_law
+from equitangents.validation import check_choice
 
 if TYPE_CHECKING:
     import torch

@@ -15,6 +15,7 @@ from equitangents.ensembles.deep.records import Checkpoints
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
 from equitangents.ensembles.training.run import TrainingState
 from equitangents.ensembles.training.variations import PLAIN, Variation
+from equitangents.scale.progress import ProgressCallback
 from equitangents.torch.backend import TorchBackend
 from equitangents.torch.modules import Factory
 
@@ -46,7 +47,7 @@ class TorchEnsemble(FiniteEnsemble):
         dtype: str = "float32",
         members_per_chunk: int | None = None,
         memory_limit: int | None = None,
-        progress: bool = False,
+        progress: bool | ProgressCallback = False,
         variation: Variation | None = None,
         zero_output: bool = False,
         checkpoints: Checkpoints | None = None,
@@ -122,8 +123,8 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
         loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse".
         seed: whole number; the order of member i's data comes from a generator seeded by member_seeds(seed, i).order,
             dropout from torch.manual_seed(member_seeds(seed, i).noise).
-        input_shape: (*positions, channels) if X may come flattened.
-        layout: X is channels-last, (N, H, W, C), as everywhere in this library. "channels_first": modules get images,
+        input_shape: (*positions, channels) if x may come flattened.
+        layout: x is channels-last, (N, H, W, C), as everywhere in this library. "channels_first": modules get images,
             inputs with two axes of positions or more, as (N, C, H, W), and give fields on as many axes as
             (N, outputs, H, W); "channels_last": as they are.
         method: "auto"; "torch.func", an error if the module does not permit; "in turn", one after another.
@@ -131,7 +132,8 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
         dtype: "float32" or "float64".
         members_per_chunk: members trained together; None: 16.
         memory_limit: bytes that transformed copies and predictions may take; None: half of the memory there is.
-        progress: show a progress bar.
+        progress: True shows a progress bar; a function is called as progress(epochs done, all epochs, seconds left), or
+            of parts of the members where they are trained in parts; False: long runs log to "equitangents".
         variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`, bagging,
             whose rows are those of a `DeepEnsemble` of this seed.
         zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
@@ -149,7 +151,7 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
         recorded_, recorded_epochs_: what `fit(record=…)` kept.
         trained_by_: "torch.func" or "one after another".
         reason_: why members were trained one after another, or None.
-        n_features_in_, sample_shape_, n_outputs_, positions_: what X and y were.
+        n_features_in_, sample_shape_, n_outputs_, positions_: what x and y were.
 
     Another number of members in a call of torch.func may round differently; nothing else of a member depends on the
     others. `equitangents.metrics`, `audit` and `plan_ensemble` take this ensemble as they take a `DeepEnsemble`.

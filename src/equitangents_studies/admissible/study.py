@@ -8,7 +8,7 @@ beside them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,9 @@ from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.input_pictures import why_foreign
 from equitangents_studies.common.orbits import deviations, relative_std, same_predictions
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
-from equitangents_studies.common.training import ensemble_stage
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT as THEIRS
@@ -67,47 +68,46 @@ PRESETS = presets(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """By support and set: `outputs` (members, |G|, n, K) of networks, `limit` (|G|, n, K) the mean of infinitely wide
-    ones, `expected` (sizes, 3) their ensembles' agreement, mean and 95 % range. `verdicts` say what the layers tell.
+class Results(Measured):
+    """`outputs` of networks, `limit` the mean of infinitely wide ones, `expected` their ensembles' agreement, mean and
+    95 % range. `verdicts` say what the layers tell.
     """
 
     images: Images
     action: actions.Action
     sizes: tuple[int, ...]
-    outputs: dict[str, dict[str, np.ndarray]]
-    limit: dict[str, dict[str, np.ndarray]]
-    expected: dict[str, dict[str, np.ndarray]]
+    outputs: Keyed[np.ndarray] = by("support inputs", "member element image class", of="members.{inputs}")
+    limit: Keyed[np.ndarray] = by("support inputs", "element image class", of="limit-{inputs}")
+    expected: Keyed[np.ndarray] = by("support inputs", "size end", of="expected-{inputs}")
     verdicts: dict[str, nn.Admissible]
 
     def agreement(self, support: str, name: str, members: int) -> Trained:
         """Orbit same predictions of disjoint ensembles of `members`, and what infinite width expects of them."""
         labels = lambda groups: same_predictions(self.action, groups.mean(axis=1).argmax(axis=-1))
-        expected, low, high = map(float, self.expected[support][name][self.sizes.index(members)])
-        return Trained(disjoint_scores(self.outputs[support][name], members, labels), expected, low, high)
+        expected, low, high = map(float, self.expected[support, name][self.sizes.index(members)])
+        return Trained(disjoint_scores(self.outputs[support, name], members, labels), expected, low, high)
 
     def of_all(self, support: str, name: str) -> np.ndarray:
         """Orbit same predictions of the ensemble of all members, input by input."""
-        return same_predictions(self.action, self.outputs[support][name].mean(axis=0).argmax(axis=-1))
+        return same_predictions(self.action, self.outputs[support, name].mean(axis=0).argmax(axis=-1))
 
     def of_limit(self, support: str, name: str) -> np.ndarray:
         """Those of the mean of infinitely many infinitely wide networks."""
-        return same_predictions(self.action, self.limit[support][name].argmax(axis=-1))
+        return same_predictions(self.action, self.limit[support, name].argmax(axis=-1))
 
     def error(self, support: str, name: str, members: int) -> np.ndarray:
         """Relative orbit standard deviation of disjoint ensembles of `members`, all outputs of a set together."""
-        y = self.outputs[support][name]
+        y = self.outputs[support, name]
         groups = y[: len(y) // members * members].reshape(-1, members, *y.shape[1:]).mean(axis=1)
         return np.array([_relative_std(group) for group in groups])
 
     def limit_error(self, support: str, name: str) -> float:
         """That of the infinitely wide mean."""
-        return _relative_std(self.limit[support][name])
+        return _relative_std(self.limit[support, name])
 
     def left(self, support: str, name: str, level: float) -> Estimate:
         """(E d)² / E d², d a member's violation f(ρ(g)x) − f(x): what infinitely many members leave of it."""
-        flat = np.moveaxis(self.outputs[support][name], -1, 1).astype(np.float64)
+        flat = np.moveaxis(self.outputs[support, name], -1, 1).astype(np.float64)
         d = deviations(self.action, flat)
         return surviving_share(d.reshape(len(d), -1), confidence=level)
 
@@ -137,38 +137,36 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     images = load_images(settings, folder.data_dir)
     action = actions.as_action("group", GROUP, (1, *images.train_x.shape[1:]))
     sizes = tuple(powers_of_two(settings.members))
-    wide = {
-        support: folder.stage(
-            f"infinite-{support}",
-            f"Infinite width, {support}",
-            partial(_wide, settings, images, action, sizes, support),
-        )
-        for support in SUPPORTS
-    }
-    training = {
-        support: ensemble_stage(
-            folder,
-            f"members-{support}",
-            f"Training {settings.members} CNNs with filters of {support}",
-            network(settings, images.classes, support, settings.channels),
-            images.train_x,
-            images.targets,
-            augmentation=action,
-            members=settings.members,
-            learning_rate=float(wide[support]["rate"]),
-            record=images.sets,
-            record_at=[settings.steps],
-            orbits=action,
-            keep=lambda recorded: {name: y[0].astype(np.float32) for name, y in recorded.items()},
-            seed=settings.seed,
-        )
-        for support in SUPPORTS
-    }
-    outputs = folder.stages(training)
-    part = lambda kind: {s: {name: wide[s][f"{kind}-{name}"] for name in images.sets} for s in SUPPORTS}
+    levels = {"support": SUPPORTS, "inputs": tuple(images.sets), "size": sizes}
+    wide = Part("infinite-{support}", "Infinite width, {support}", partial(_wide, settings, images, action, sizes))
+    found = measured(folder, wide, levels=levels)
+    train = partial(_trained, settings, folder, images, action, found.by("support", "rate"))
+    title = f"Training {settings.members} CNNs with filters of {{support}}"
+    found |= measured(folder, Part("members-{support}", title, train, ensemble=True), levels=levels)
     shape = images.train_x.shape[1:]
     verdicts = {s: nn.is_admissible(network(settings, images.classes, s, 2), action, shape) for s in SUPPORTS}
-    return Results(images, action, sizes, outputs, part("limit"), part("expected"), verdicts)
+    return Results.read(found, images=images, action=action, sizes=sizes, verdicts=verdicts)
+
+
+def _trained(
+    settings: Settings, folder: RunFolder, images: Images, action: actions.Action, rates: Mapping[str, float],
+    support: str, task: Task,
+) -> Arrays:  # fmt: skip
+    return train_to_last(
+        folder.checkpoints(f"members-{support}"),
+        network(settings, images.classes, support, settings.channels),
+        images.train_x,
+        images.targets,
+        task,
+        augmentation=action,
+        members=settings.members,
+        learning_rate=rates[support],
+        record=images.sets,
+        record_at=[settings.steps],
+        orbits=action,
+        keep=lambda recorded: {name: y[0].astype(np.float32) for name, y in recorded.items()},
+        seed=settings.seed,
+    )
 
 
 def _wide(
@@ -321,7 +319,7 @@ def _agreement(results: Results, folder: RunFolder) -> Figure:
             for support, colour in zip(SUPPORTS, _COLOURS, strict=True):
                 scores = [results.agreement(support, name, m).scores.mean() for m in results.sizes]
                 axes.plot(results.sizes, scores, "o-", ms=3.5, color=colour.light, label=support)
-                wide = results.expected[support][name][:, 0]
+                wide = results.expected[support, name][:, 0]
                 axes.plot(results.sizes, wide, color=colour.light, lw=1.2, ls=(0, (2, 2)))
             axes.set_ylim(1, order * 1.005)
             drawing.logarithmic(axes, "x", results.sizes, base=2)

@@ -24,7 +24,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         for size, value in zip(results.sizes, values, strict=True)
     ]
     infinite = [
-        (time, results.title(name), *(results.infinite[key][t, s] for key in ("distance", "without_augmentation")))
+        (time, results.title(name), *(table[t, s] for table in (results.distance, results.without_augmentation)))
         for t, time in enumerate(settings.times)
         for s, name in enumerate(results.sets)
     ]
@@ -112,8 +112,8 @@ def _times(settings: Settings, results: Results, floor: Records, folder: RunFold
             at = floor.where(width=widest, inputs=name)
             steps = at.column("step") * 1.03 ** (s - 1.5)
             drawing.estimates(left, steps, at.estimates, colour.light, lw=1, label=results.title(name))
-            right.plot(place, results.infinite["distance"][:, s], "o-", color=colour.light)
-            right.plot(place, results.infinite["without_augmentation"][:, s], "o--", color=colour.light, lw=1)
+            right.plot(place, results.distance[:, s], "o-", color=colour.light)
+            right.plot(place, results.without_augmentation[:, s], "o--", color=colour.light, lw=1)
         left.axhline(0, color=palette.INK.light, lw=0.8)
         drawing.logarithmic(left, "x", results.steps[1:])
         left.set_xlabel("training step")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, at_least, check, presets
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 BATCHES = 16  # members in the largest ensembles whose means are compared
@@ -66,9 +67,8 @@ PRESETS = presets(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`infinite` as `AugmentedPair.infinite` has it; `outputs[kind][width][set]` (steps, members, values).
+class Results(Measured):
+    """`distance`, `without_augmentation` and `kernel_distance` as `AugmentedPair.infinite` has them; `outputs` trained.
 
     `sizes` of ensembles are powers of 2 of which there are at least 16 disjoint ones.
     """
@@ -76,13 +76,20 @@ class Results:
     images: Images
     sets: tuple[str, ...]
     steps: tuple[int, ...]
-    infinite: Arrays
-    outputs: dict[str, dict[int, dict[str, np.ndarray]]]
+    distance: np.ndarray = by("", "time inputs")
+    without_augmentation: np.ndarray = by("", "time inputs")
+    kernel_distance: np.ndarray = by("", "kernel")
+    outputs: Keyed[np.ndarray] = by("kind width inputs", "step member value", of="{inputs}")
+
+    @property
+    def widths(self) -> list[int]:
+        """Of the networks, the smallest first."""
+        return sorted(self.outputs.along("width"))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Ensemble sizes whose means are compared."""
-        members = next(iter(self.outputs[KINDS[0]].values()))["test"].shape[1]
+        members = self.outputs[KINDS[0], self.widths[0], "test"].shape[1]
         return tuple(2**k for k in range((members // BATCHES).bit_length()))
 
     def title(self, name: str) -> str:
@@ -92,11 +99,11 @@ class Results:
     def difference(self, width: int, name: str, step: int) -> np.ndarray:
         """Member by member f_CNN − f_GCNN, (members, values): the kinds are independent."""
         at = self.steps.index(step)
-        return self.outputs[KINDS[0]][width][name][at] - self.outputs[KINDS[1]][width][name][at]
+        return self.outputs[KINDS[0], width, name][at] - self.outputs[KINDS[1], width, name][at]
 
     def unit(self, width: int, name: str, step: int) -> float:
         """The mean square prediction of one augmented CNN."""
-        return float((self.outputs[KINDS[0]][width][name][self.steps.index(step)] ** 2).mean())
+        return float((self.outputs[KINDS[0], width, name][self.steps.index(step)] ** 2).mean())
 
     def squares(self, width: int, name: str, step: int) -> np.ndarray:
         """Squared distances of means of M members, (batches, sizes), as shares of the mean square prediction."""
@@ -114,12 +121,11 @@ class Results:
     @property
     def batches(self) -> int:
         """How many disjoint batches of members there are."""
-        width, step = min(self.outputs[KINDS[0]]), self.steps[-1]
-        return len(self.squares(width, self.sets[0], step))
+        return len(self.squares(self.widths[0], self.sets[0], self.steps[-1]))
 
     def everywhere(self, of: Callable[[int, str, int], np.ndarray]) -> np.ndarray:
         """The mean over widths and sets, after the last step."""
-        return np.mean([of(w, name, self.steps[-1]) for w in self.outputs[KINDS[0]] for name in self.sets], axis=0)
+        return np.mean([of(w, name, self.steps[-1]) for w in self.widths for name in self.sets], axis=0)
 
     def mean_floor(self) -> Estimate:
         """D² in the mean over widths and sets, after the last step; interval over batches of members."""
@@ -133,7 +139,7 @@ class Results:
     def share(self, width: int, name: str, step: int, level: float = 0.95) -> Estimate:
         """D² as a share of the mean square prediction, from all members."""
         at = self.steps.index(step)
-        a, b = (self.outputs[kind][width][name][at] for kind in KINDS)
+        a, b = (self.outputs[kind, width, name][at] for kind in KINDS)
         return distance_share(a, b, level)
 
     def members_exponent(self, width: int, name: str, step: int, level: float = 0.95) -> Estimate:
@@ -144,7 +150,7 @@ class Results:
 
 def _half(e: Estimate) -> Estimate:
     """The exponent of the square root, from that of the square."""
-    return Estimate(e.value / 2, e.low / 2, e.high / 2, e.level)
+    return Estimate(e.value / 2, e.low / 2, e.high / 2, e.confidence)
 
 
 def cnn(settings: Settings, outputs: int, width: int) -> nn.Sequential:
@@ -185,21 +191,21 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """Infinite width in closed form; then both kinds of networks, width by width."""
     images = load_images(settings, folder.data_dir)
     pair = _pair(settings, images)
-    infinite = folder.stage(
-        "infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)
+    steps, widths, sets = (0, *sorted(set(settings.steps))), sorted(settings.widths), tuple(pair.sets)
+    nouns = dict(zip(KINDS, ("augmented CNNs", "group-convolutional networks"), strict=True))
+
+    def train(kind: str, width: int, task: Task) -> Arrays:
+        how: dict[str, Any] = {"members": settings.members, "fraction": settings.rate, "seed": settings.seed}
+        return pair.training(folder.checkpoints(f"{kind}-{width}"), kind, width, task, steps=steps, **how)
+
+    title = lambda kind, width: f"Training {settings.members} {nouns[kind]} of {width} channels"
+    found = measured(
+        folder,
+        Part("infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)),
+        Part("{kind}-{width}", title, train, ensemble=True),
+        levels={"kind": KINDS, "width": widths, "inputs": sets, "step": steps, "time": settings.times},
     )
-    steps = (0, *sorted(set(settings.steps)))
-    work: dict[tuple[str, int], Stage] = {}
-    for width in sorted(settings.widths):
-        for kind, title in zip(KINDS, ("augmented CNNs", "group-convolutional networks"), strict=True):
-            title = f"Training {settings.members} {title} of {width} channels"
-            work[kind, width] = pair.training(
-                folder, f"{kind}-{width}", title, kind=kind, width=width, members=settings.members,
-                fraction=settings.rate, steps=steps, seed=settings.seed,
-            )  # fmt: skip
-    found = folder.stages(work)
-    outputs = {kind: {width: found[kind, width] for width in sorted(settings.widths)} for kind in KINDS}
-    return Results(images, tuple(pair.sets), steps, infinite, outputs)
+    return Results.read(found, images=images, sets=sets, steps=steps)
 
 
 def shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
@@ -218,14 +224,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     last, widest, names = results.steps[-1], max(settings.widths), results.sets
     when = [name_of(time) for time in settings.times]
     theorem = Records.over(
-        lambda t, s: exactly(float(results.infinite["distance"][t, s])),
+        lambda t, s: exactly(float(results.distance[t, s])),
         lambda t, s: f"{when[t]}, {results.title(names[s])}",
         t=range(len(when)),
         s=range(len(names)),
     ).labelled()
-    kernels = {
-        f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.infinite["kernel_distance"], strict=True)
-    }
+    kernels = {f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.kernel_distance, strict=True)}
     in_members = Records.over(
         lambda width, inputs: results.members_exponent(
             width, inputs, last, shared_level(len(settings.widths) * len(names))
@@ -261,10 +265,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         claim(
             "Without augmentation the means of CNNs and of group-convolutional networks at infinite width differ on "
             "the test images, by more than 1 % of the largest prediction",
-            {
-                when[t]: exactly(float(results.infinite["without_augmentation"][t, names.index("test")]))
-                for t in range(len(when))
-            },
+            {when[t]: exactly(float(results.without_augmentation[t, names.index("test")])) for t in range(len(when))},
             measure=distance,
             covers=EXACT,
             at_least=0.01,
@@ -329,7 +330,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and our numbers beside the source's."""
     floor, exponent = results.mean_floor().times(100), results.mean_exponent()
-    infinite = float(results.infinite["distance"].max())
+    infinite = float(results.distance.max())
     widths = sorted(settings.widths)
     title = (
         "The means of augmented CNNs and of group-convolutional networks come together as ensembles grow: at most "

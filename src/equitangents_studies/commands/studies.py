@@ -10,6 +10,22 @@ from typing import Annotated, Any
 import typer
 
 
+def _studies(incomplete: str) -> list[tuple[str, str]]:
+    """Names that begin so, each with its title, for a shell."""
+    from equitangents_studies import registry
+
+    return [(info.name, info.title) for info in registry.values() if info.name.startswith(incomplete)]
+
+
+def _presets(context: typer.Context, incomplete: str) -> list[str]:
+    """Presets of the study that is typed before, for a shell."""
+    from equitangents_studies import registry
+
+    given = [context.params.get("study"), *context.args]  # where the line is incomplete, words are not parsed yet
+    known = next((registry[name].presets for name in given if name in registry), ("quick", "desk", "paper"))
+    return [name for name in known if name.startswith(incomplete)]
+
+
 def list_studies(
     as_json: Annotated[
         bool, typer.Option("--json", help="As JSON: a list of objects with name, presets, source, title and summary.")
@@ -30,12 +46,15 @@ def list_studies(
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help="Name of the study, as `equitangents list` shows it.")],
+    study: Annotated[
+        str, typer.Argument(help="Name of the study, as `equitangents list` shows it.", autocompletion=_studies)
+    ],
     preset: Annotated[
         str,
         typer.Option(
             help="quick: minutes on two cores; desk, where a study has it: some minutes to some hours; paper: the "
-            "sizes of the source, for a GPU."
+            "sizes of the source, for a GPU.",
+            autocompletion=_presets,
         ),
     ] = "quick",
     out: Annotated[

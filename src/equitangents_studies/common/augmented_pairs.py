@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
@@ -15,8 +16,8 @@ from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
 from equitangents.statistics import Estimate, second_moment_share
 from equitangents_studies.common.infinite import largest_difference, largest_rate, unit_times
-from equitangents_studies.common.training import ensemble_stage
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage
+from equitangents_studies.common.training import train_to_last
+from equitangents_studies.framework.study import Arrays, Task
 
 KINDS = ("plain", "equivariant")
 
@@ -67,29 +68,27 @@ class AugmentedPair:
 
     def training(
         self,
-        folder: RunFolder,
-        stage: str,
-        title: str,
-        *,
+        checkpoints: Path,
         kind: str,
         width: int,
+        task: Task,
+        *,
         members: int,
         fraction: float,
         steps: Sequence[int],
         seed: int,
-    ) -> Stage:
+    ) -> Arrays:
         """Members' outputs on every set after `steps` of full-batch descent from zero output: (steps, members, values).
 
         A value is an output of an input. The two kinds have seeds of their own.
         """
         plain = kind == KINDS[0]
-        return ensemble_stage(
-            folder,
-            stage,
-            title,
+        return train_to_last(
+            checkpoints,
             self.plain(width) if plain else self.equivariant(width),
             self.sets["training"],
             self.y,
+            task,
             augmentation=self.action if plain else None,
             members=members,
             learning_rate=fraction * largest_rate(self.equivariant(1), self.sets["training"], self.y),

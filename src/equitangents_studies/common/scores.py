@@ -130,7 +130,7 @@ def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
     Half widths are averaged, too: no dependence makes the mean's interval wider than that.
     """
     of = lambda end: float(np.mean([getattr(e, end) for e in estimates]))
-    return Estimate(of("value"), of("low"), of("high"), estimates[0].level)
+    return Estimate(of("value"), of("low"), of("high"), estimates[0].confidence)
 
 
 FLOOR = (

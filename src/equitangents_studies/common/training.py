@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,54 +13,32 @@ from equitangents.actions import Action
 from equitangents.ensembles import DeepEnsemble
 from equitangents.extending import FiniteNetwork
 from equitangents_studies.common.orbits import by_element, orbit_batch
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task
+from equitangents_studies.framework.study import Arrays, Task
 
 _CHECKPOINTS = 10  # in one training, at most
 
 
-def train_stage(folder: RunFolder, *what: Any, **how: Any) -> Arrays:
-    """The arrays of `ensemble_stage(folder, *what, **how)`, a stage by itself."""
-    one = ensemble_stage(folder, *what, **how)
-    return folder.stage(one.name, one.title, one.compute)
-
-
-def ensemble_stage(
-    folder: RunFolder,
-    stage: str,
-    title: str,
+def train_to_last(
+    checkpoints: Path,
     net: FiniteNetwork,
     x: np.ndarray,
     y: np.ndarray,
+    task: Task,
     *,
     record: Mapping[str, np.ndarray],
     record_at: Sequence[int] | np.ndarray,
     orbits: Action | None = None,
     keep: Callable[[Arrays], Arrays] = dict,
-    **ensemble: Any,
-) -> Stage:
-    """A stage of the run: `train_recorded` to the last of `record_at`, by full-batch gradient descent if not told else.
+    **options: Any,
+) -> Arrays:
+    """`train_recorded` to the last of `record_at`, by full-batch gradient descent if `options` do not say otherwise.
 
     With `orbits` inputs are recorded on their whole orbits, outputs (times, members, |G|, n, outputs). `keep` makes of
-    what was recorded the arrays of the stage.
+    what was recorded the arrays of a stage.
     """
-    options = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": folder.checkpoints(stage), **ensemble}
-    train = partial(_train, net, x, y, record, record_at, orbits, keep, options)
-    return Stage(stage, title, train, ensemble=True)
-
-
-def _train(
-    net: FiniteNetwork,
-    x: np.ndarray,
-    y: np.ndarray,
-    record: Mapping[str, np.ndarray],
-    record_at: Sequence[int] | np.ndarray,
-    orbits: Action | None,
-    keep: Callable[[Arrays], Arrays],
-    options: dict[str, Any],
-    task: Task,
-) -> Arrays:
     inputs = record if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
-    recorded = train_recorded(net, x, y, record=inputs, record_at=record_at, task=task, **options)
+    how = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": checkpoints, **options}
+    recorded = train_recorded(net, x, y, record=inputs, record_at=record_at, task=task, **how)
     return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
 
 

@@ -15,6 +15,7 @@ from equitangents_studies.common.image_ensembles import Chosen, Recipe, check_im
 from equitangents_studies.common.images import Images
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import table_mean
+from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.settings import at_least, check, presets
 from equitangents_studies.framework.stages import Arrays
 
@@ -114,23 +115,21 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 WAYS = ("rings", "pixels")
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """By way ("rings", "pixels"): `kappa[way]` (orders,), `profile[way]` (orders, T, angles, N), |f̄(ρ(g)x) − f̄(x)|,
-    `floor` (orders, T, angles, N), |f̄(ρ(g)⁻¹ρ(g)x) − f̄(x)| by resampling pixels, `round_trip` (angles,) the relative
-    change of the images themselves, `constant` (orders, T, N), C(x) on rings, `size[way]` (orders, T), the root mean
-    square prediction. `members[k]` (M, angles, N, K), finite ensembles on rings after the last step. `images` are the
-    image ensembles, None where they were left out.
+class Results(Measured):
+    """By way ("rings", "pixels"): `kappa`, `profile`, |f̄(ρ(g)x) − f̄(x)|, and `size`, the root mean square prediction.
+    `floor`, |f̄(ρ(g)⁻¹ρ(g)x) − f̄(x)| by resampling pixels, `round_trip` the relative change of the images themselves,
+    `constant`, C(x) on rings. `members`, finite ensembles on rings after the last step. `images` are the image
+    ensembles, None where they were left out.
     """
 
     steps: np.ndarray
-    kappa: dict[str, np.ndarray]
-    profile: dict[str, np.ndarray]
-    size: dict[str, np.ndarray]
-    floor: np.ndarray
-    round_trip: np.ndarray
-    constant: np.ndarray
-    members: dict[int, np.ndarray]
+    kappa: Keyed[np.ndarray] = by("way", "k", of="kappa.{way}")
+    profile: Keyed[np.ndarray] = by("way", "k step angle image", of="{way}.profile")
+    size: Keyed[np.ndarray] = by("way", "k step", of="{way}.size")
+    floor: np.ndarray = by("", "k step angle image", of="pixels.floor")
+    round_trip: np.ndarray = by("", "angle")
+    constant: np.ndarray = by("", "k step image", of="rings.constant")
+    members: Keyed[np.ndarray] = by("trained", "member angle image class")
     images: ImageEnsembles | None = None
 
     def relative(self, way: str) -> np.ndarray:

@@ -7,6 +7,7 @@ Ensembles of CNNs are trained on images in k orientations and asked at all angle
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, there_and_back
 from equitangents_studies.common.rotation_bound import coarseness, largest_gradients, representation
-from equitangents_studies.common.training import ensemble_stage
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.continuous.claims import claims
 from equitangents_studies.continuous.settings import (
     PRESETS,
@@ -32,7 +33,8 @@ from equitangents_studies.continuous.settings import (
     check_settings,
     finite_violation,
 )
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.measured import Part, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 __all__ = ["PRESETS", "STUDY", "WAYS", "Results", "Settings", "bound_share", "claims", "finite_violation", "measure"]
@@ -60,51 +62,44 @@ def _action(way: str, n: int) -> actions.Action:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Both ways in closed form for every k, then finite ensembles on rings."""
     train, test, y = _images(settings, folder.data_dir)
-    kappa = folder.stage("kappa", "Distance of C_k from SO(2)", partial(_kappa, settings, test["pixels"]))
-    closed = folder.stages(
-        {
-            (way, k): Stage(
-                f"{way}-{k}",
-                f"C{k} on {way}, closed form",
-                partial(_closed, settings, way, k, train[way], y, test[way]),
-            )
-            for way in WAYS
-            for k in settings.orders
-        }
+    levels = {"way": WAYS, "k": settings.orders, "step": _steps(settings), "trained": settings.trained}
+    closed = [
+        Part(f"{way}-{{k}}", f"C{{k}} on {way}, closed form", partial(_closed, settings, way, train[way], y, test[way]))
+        for way in WAYS
+    ]
+    found = measured(
+        folder,
+        Part("kappa", "Distance of C_k from SO(2)", partial(_kappa, settings, test["pixels"])),
+        *closed,
+        levels=levels,
     )
-    of = lambda way, key: np.stack([closed[way, k][key] for k in settings.orders])
-    fine, last = _action("rings", settings.angles), int(_steps(settings)[-1])
-    training = {
-        k: ensemble_stage(
-            folder,
-            f"ensemble-{k}",
-            f"Training {settings.members} members, C{k} on rings",
-            _network(settings, settings.width, y.shape[1]),
-            train["rings"],
-            y,
-            augmentation=_action("rings", k),
-            members=settings.members,
-            learning_rate=float(closed["rings", k]["rate"]),
-            record={"members": test["rings"]},
-            record_at=[last],
-            orbits=fine,
-            keep=lambda recorded: {"members": recorded["members"][0].astype(np.float32)},
-            seed=settings.seed,
-        )
-        for k in settings.trained
-    }
-    members = {k: arrays["members"] for k, arrays in folder.stages(training).items()}
-    return Results(
-        steps=_steps(settings),
-        kappa={way: kappa[way] for way in WAYS},
-        profile={way: of(way, "profile") for way in WAYS},
-        size={way: of(way, "size") for way in WAYS},
-        floor=of("pixels", "floor"),
-        round_trip=kappa["round_trip"],
-        constant=of("rings", "constant"),
-        members=members,
-        images=_image_ensembles(settings, folder) if settings.image_orders else None,
+    rates = found.by("k", "rings.rate")
+    title = f"Training {settings.members} members, C{{trained}} on rings"
+    train_one = partial(_trained, settings, folder, rates, train["rings"], y, test["rings"])
+    found |= measured(folder, Part("ensemble-{trained}", title, train_one, ensemble=True), levels=levels)
+    images = _image_ensembles(settings, folder) if settings.image_orders else None
+    return Results.read(found, steps=_steps(settings), images=images)
+
+
+def _trained(
+    settings: Settings, folder: RunFolder, rates: Mapping[int, float], x: np.ndarray, y: np.ndarray, test: np.ndarray,
+    k: int, task: Task,
+) -> Arrays:  # fmt: skip
+    recorded = train_to_last(
+        folder.checkpoints(f"ensemble-{k}"),
+        _network(settings, settings.width, y.shape[1]),
+        x,
+        y,
+        task,
+        augmentation=_action("rings", k),
+        members=settings.members,
+        learning_rate=rates[k],
+        record={"members": test},
+        record_at=[int(_steps(settings)[-1])],
+        orbits=_action("rings", settings.angles),
+        seed=settings.seed,
     )
+    return {"members": recorded["members"][0].astype(np.float32)}
 
 
 def _image_ensembles(settings: Settings, folder: RunFolder) -> ImageEnsembles:
@@ -153,7 +148,7 @@ def _kappa(settings: Settings, images: np.ndarray, task: Task) -> Arrays:
 
 
 def _closed(
-    settings: Settings, way: str, k: int, train: np.ndarray, y: np.ndarray, x: np.ndarray, task: Task
+    settings: Settings, way: str, train: np.ndarray, y: np.ndarray, x: np.ndarray, k: int, task: Task
 ) -> Arrays:
     fine, times = _action(way, settings.angles), _steps(settings)
     model = gradient_descent(_network(settings, 1, y.shape[1]), train, y, settings.rate, augmentation=_action(way, k))

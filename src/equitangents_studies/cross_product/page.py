@@ -106,7 +106,7 @@ def shift_table(results: Results) -> Columns:
 
 def violations(results: Results, name: str, key: str, time: int) -> tuple[np.ndarray, float]:
     """Root mean square violation of every member and of their mean, relative to the members' outputs."""
-    y = results.outputs[name][key][time].astype(np.float64)
+    y = results.outputs[name, key][time].astype(np.float64)
     size = np.sqrt((y**2).sum(axis=-1).mean())
     off = lambda z: np.sqrt(((z[..., 1:, :, :] - z[..., :1, :, :]) ** 2).sum(axis=-1).mean(axis=(-1, -2))) / size
     return off(y), float(off(y.mean(axis=0)))

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from equitangents import groups
 from equitangents.groups import Group
 from equitangents.statistics import Estimate, bootstrap, surviving_share
+from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.settings import at_least, check, presets
 
 SETS = ("training", "test", "far")
@@ -94,31 +95,29 @@ def largest_change(
     return np.array([off(f) / size(f) for f in matrices.values()])
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """By group: `outputs[group][set]` (T, M, |G|, N, 3) of members, turned back: ρ_Y(g)⁻¹ f(gx), equal over g where f
-    is equivariant; `mean_error[group]` and `covariance_error[group]` (T, sets), largest relative violation in closed
-    form; `between[group]` (T, N), mean square violation under random rotations; `truth_error[group]` (T,);
-    `worst[group]` (T, N), the largest violation of those rotations, and `bound[group]` (T, N), κ (C(x) + |μ(x)|), both
-    relative to the root mean square of μ. `shift[group]` (functions,): how far functions of the kernels are from
-    commuting with the group's permutations of the training set; `shuffled[group]`: with another permutation.
+class Results(Measured):
+    """`outputs` of members, turned back: ρ_Y(g)⁻¹ f(gx), equal over g where f is equivariant; `mean_error` and
+    `covariance_error`, largest relative violation in closed form; `between`, mean square violation under random
+    rotations; `truth_error`; `worst`, the largest violation of those rotations, and `bound`, κ (C(x) + |μ(x)|), both
+    relative to the root mean square of μ. `shift`: how far functions of the kernels are from commuting with the group's
+    permutations of the training set; `shuffled`: with another permutation.
     """
 
     times: np.ndarray
-    outputs: dict[str, dict[str, np.ndarray]]
-    mean_error: dict[str, np.ndarray]
-    covariance_error: dict[str, np.ndarray]
-    between: dict[str, np.ndarray]
-    truth_error: dict[str, np.ndarray]
-    bound: dict[str, np.ndarray]
-    worst: dict[str, np.ndarray]
-    shift: dict[str, np.ndarray]
-    shuffled: dict[str, np.ndarray]
+    outputs: Keyed[np.ndarray] = by("trained inputs", "step member element pair axis", of="ensemble.{inputs}")
+    mean_error: Keyed[np.ndarray] = by("group", "step inputs")
+    covariance_error: Keyed[np.ndarray] = by("group", "step inputs")
+    between: Keyed[np.ndarray] = by("group", "step pair")
+    truth_error: Keyed[np.ndarray] = by("group", "step")
+    bound: Keyed[np.ndarray] = by("group", "step pair")
+    worst: Keyed[np.ndarray] = by("group", "step pair")
+    shift: Keyed[np.ndarray] = by("moved", "function")
+    shuffled: Keyed[np.ndarray] = by("moved", "function")
 
 
 def mean_share(results: Results, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
     """Share of the members' mean square violation that averaging infinitely many would leave."""
-    y = results.outputs[name][key][time].astype(np.float64)
+    y = results.outputs[name, key][time].astype(np.float64)
     return surviving_share((y[:, 1:] - y[:, :1]).reshape(len(y), -1), confidence=level)
 
 
@@ -127,7 +126,7 @@ def covariance_share(results: Results, name: str, key: str, time: int, level: fl
 
     They are f(gx) f(gx′)ᵀ, turned back, x′ = x and x′ the next input.
     """
-    y = results.outputs[name][key][time].astype(np.float64)
+    y = results.outputs[name, key][time].astype(np.float64)
     parts = []
     for shift in (0, 1):
         moments = np.einsum("mgni,mgnj->mgnij", y, np.roll(y, shift, axis=2))
@@ -137,7 +136,7 @@ def covariance_share(results: Results, name: str, key: str, time: int, level: fl
 
 def member_violations(results: Results, name: str, key: str, time: int) -> np.ndarray:
     """Root mean square violation of every member, relative to its outputs, (M,)."""
-    y = results.outputs[name][key][time].astype(np.float64)
+    y = results.outputs[name, key][time].astype(np.float64)
     off = ((y[:, 1:] - y[:, :1]) ** 2).sum(axis=-1).mean(axis=(1, 2))
     return np.sqrt(off / (y**2).sum(axis=-1).mean(axis=(1, 2)))
 

@@ -7,6 +7,7 @@ and off the data; single members are not equivariant.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
-from equitangents_studies.common.training import ensemble_stage
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.cross_product.claims import claims
 from equitangents_studies.cross_product.settings import (
     PRESETS,
@@ -35,7 +36,8 @@ from equitangents_studies.cross_product.settings import (
     largest_change,
     shifts,
 )
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.measured import Part, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 
@@ -58,26 +60,23 @@ def _pairs(settings: Settings) -> dict[str, np.ndarray]:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Closed form for every group and without augmentation, then ensembles."""
-    closed = folder.stages(
-        {
-            name: Stage(f"infinite-{name}", f"Infinite width, {TITLES[name]}", partial(_infinite, settings, name))
-            for name in ("none", *settings.groups)
-        }
-    )
-    rates = {name: float(arrays["rate"]) for name, arrays in closed.items()}
-    moved = folder.stages(
-        {
-            name: Stage(f"shift-{name}", f"Permutation shift, {TITLES[name]}", partial(_shift, settings, name, rate))
-            for name, rate in rates.items()
-            if name != "none"
-        }
-    )
-    rates = {name: rates[name] for name in settings.trained_groups}
-    outputs = folder.stages({name: _trained(settings, folder, name, rate) for name, rate in rates.items()})
-    keys = ("mean_error", "covariance_error", "between", "truth_error", "bound", "worst")
-    tables = {key: {name: arrays[key] for name, arrays in closed.items()} for key in keys}
-    tables |= {key: {name: arrays[key] for name, arrays in moved.items()} for key in ("shift", "shuffled")}
-    return Results(times=_steps(settings), outputs=outputs, **tables)
+    every, steps = ("none", *settings.groups), _steps(settings)
+    levels = {
+        "group": every,
+        "moved": settings.groups,
+        "trained": settings.trained_groups,
+        "step": steps,
+        "inputs": SETS,
+    }
+    closed = Part("infinite-{group}", lambda name: f"Infinite width, {TITLES[name]}", partial(_infinite, settings))
+    found = measured(folder, closed, levels=levels)
+    rates = found.by("group", "rate")
+    moved = Part("shift-{moved}", lambda name: f"Permutation shift, {TITLES[name]}", partial(_shift, settings, rates))
+    title = lambda name: f"Training {settings.members} members, {TITLES[name]}"
+    trained = Part("ensemble-{trained}", title, partial(_trained, settings, folder, rates), ensemble=True)
+    for part in (moved, trained):
+        found |= measured(folder, part, levels=levels)
+    return Results.read(found, times=steps)
 
 
 def _network(settings: Settings, width: int) -> nn.Sequential:
@@ -153,7 +152,7 @@ def _between(
     }
 
 
-def _shift(settings: Settings, name: str, rate: float, task: Task) -> Arrays:
+def _shift(settings: Settings, rates: Mapping[str, float], name: str, task: Task) -> Arrays:
     """How far functions of the kernels on the augmented pairs are from commuting with the group's permutations of
     them, after the last step; and with a permutation that belongs to no rotation, for comparison.
     """
@@ -161,33 +160,32 @@ def _shift(settings: Settings, name: str, rate: float, task: Task) -> Arrays:
     x = _pairs(settings)["training"]
     kernels = _network(settings, 1).kernel(orbit_batch(inputs, x))
     ntk, nngp = (np.asarray(k, dtype=np.float64) for k in (kernels.ntk, kernels.nngp))
-    matrices = functions_of_kernels(ntk, nngp, rate, int(_steps(settings)[-1]))
+    matrices = functions_of_kernels(ntk, nngp, rates[name], int(_steps(settings)[-1]))
     task.step(1, 2)
     shuffled = np.random.default_rng(settings.seed).permutation(len(ntk))[None]
     moved = {"shift": shifts(inputs.group, len(x)), "shuffled": shuffled}
     return {key: largest_change(matrices, permutations) for key, permutations in moved.items()}
 
 
-def _trained(settings: Settings, folder: RunFolder, name: str, rate: float) -> Stage:
+def _trained(settings: Settings, folder: RunFolder, rates: Mapping[str, float], name: str, task: Task) -> Arrays:
     inputs, outputs = _actions(name)
     sets = _pairs(settings)
-    return ensemble_stage(
-        folder,
-        f"ensemble-{name}",
-        f"Training {settings.members} members, {TITLES[name]}",
+    recorded = train_to_last(
+        folder.checkpoints(f"ensemble-{name}"),
         _network(settings, settings.width),
         sets["training"],
         cross_products(sets["training"]),
+        task,
         augmentation=inputs,
         label_action=outputs,
         members=settings.members,
-        learning_rate=rate,
+        learning_rate=rates[name],
         record={key: x[: settings.test_pairs] for key, x in sets.items()},
         record_at=_steps(settings),
         orbits=inputs,
-        keep=lambda recorded: {key: turned_back(outputs, y).astype(np.float32) for key, y in recorded.items()},
         seed=settings.seed,
     )
+    return {key: turned_back(outputs, y).astype(np.float32) for key, y in recorded.items()}
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

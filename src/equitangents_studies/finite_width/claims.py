@@ -237,4 +237,4 @@ def _percent(samples: np.ndarray) -> str:
 
 
 def _over(estimate: Estimate, scale: float) -> Estimate:
-    return estimate.times(1 / scale) if scale > 0 else Estimate(np.nan, np.nan, np.nan, estimate.level)
+    return estimate.times(1 / scale) if scale > 0 else Estimate(np.nan, np.nan, np.nan, estimate.confidence)

@@ -18,7 +18,7 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.images import is_own
 from equitangents_studies.common.infinite import gradient_descent, predicted_parts
 from equitangents_studies.common.orbits import deviations
-from equitangents_studies.common.training import ensemble_stage
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.finite_width.claims import claims
 from equitangents_studies.finite_width.settings import (
     ARCHITECTURES,
@@ -147,10 +147,10 @@ def _ensemble(
     """`changes` of every member of a trained ensemble, (T, M, |G|, n)."""
     action, members = actions.image_rotations(4), settings.members_of(architecture)
     said = f", {TITLES[kind]}" if kind else ""
-    return ensemble_stage(
-        folder,
-        "-".join(filter(None, (name, architecture, kind, str(width)))),
-        f"Training {members} {NOUNS[architecture]}, {width_name(architecture, width)}, {problem.title}{said}",
+    stage = "-".join(filter(None, (name, architecture, kind, str(width))))
+    train = partial(
+        train_to_last,
+        folder.checkpoints(stage),
         network(settings, architecture, width, problem),
         problem.train,
         problem.y,
@@ -163,6 +163,8 @@ def _ensemble(
         keep=lambda recorded: {"changes": deviations(action, recorded["test"][..., 0])},
         seed=_seed(settings, architecture, name, width, kind),
     )
+    title = f"Training {members} {NOUNS[architecture]}, {width_name(architecture, width)}, {problem.title}{said}"
+    return Stage(stage, title, train, ensemble=True)
 
 
 def _seed(settings: Settings, architecture: str, name: str, width: int, kind: str | None) -> int:

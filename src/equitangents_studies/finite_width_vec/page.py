@@ -61,16 +61,12 @@ def _sentence(s: Settings, results: Results) -> str:
 
 def _rows(results: Results) -> Columns:
     """One row for every run; of the NTK without a width."""
-    rows: list[tuple[object, ...]] = [
-        (how, group, width, r, results.best[how, group][i, r], results.last[how, group][i, r],
-         results.learnt[how, group][i, r])
-        for how, group in results.best for i, width in enumerate(results.widths)
-        for r in range(results.best[how, group].shape[1])
-    ]  # fmt: skip
+    trained = results.best.table("best_accuracy", last_accuracy=results.last, training_accuracy=results.learnt)
+    rows = list(zip(*trained.values(), strict=True))
     rows += [("NTK", g, "", r, float(v), float(v), 1.0) for g in GROUPS for r, v in enumerate(results.limit[g])]
     rows += [("one draw", g, "", r, float(v.mean()), float(v.mean()), 1.0)
              for g in GROUPS for r, v in enumerate(results.draws[g])]  # fmt: skip
-    return columns(("inference", "group", "width", "run", "best_accuracy", "last_accuracy", "training_accuracy"), rows)
+    return columns(tuple(trained), rows)
 
 
 def _pictures(s: Settings, results: Results, folder: RunFolder) -> Figure:

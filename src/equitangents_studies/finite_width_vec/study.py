@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from equitangents_studies.common.system_runs import (
     repeated_images,
 )
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import GradientInference, architecture, inference, rotate
 
@@ -54,22 +55,20 @@ class Settings:
     seed: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """By (inference, group): `best`, `last` and `learnt` (widths, runs), accuracies of runs on test images, the highest
-    along training and the last, and on training images. By group `limit` (runs,): of the NTK, and `draws` (runs,
-    draws): of single infinitely wide networks. `pictures` (groups, images, height, width, channels): the first images
-    as the networks see them.
+class Results(Measured):
+    """`best`, `last` and `learnt`: accuracies of runs on test images, the highest along training and the last, and on
+    training images; `limit`: of the NTK, `draws`: of single infinitely wide networks. `pictures` (groups, images,
+    height, width, channels): the first images as the networks see them.
     """
 
     source: str
     widths: tuple[int, ...]
     needed: int
-    best: dict[Key, np.ndarray]
-    last: dict[Key, np.ndarray]
-    learnt: dict[Key, np.ndarray]
-    limit: dict[str, np.ndarray]
-    draws: dict[str, np.ndarray]
+    best: Keyed[np.ndarray] = by("inference group", "width run")
+    last: Keyed[np.ndarray] = by("inference group", "width run")
+    learnt: Keyed[np.ndarray] = by("inference group", "width run")
+    limit: Keyed[np.ndarray] = by("group", "run", of="mean")
+    draws: Keyed[np.ndarray] = by("group", "run draw")
     pictures: np.ndarray
 
     def counted(self, inference: str, group: str, width: int) -> np.ndarray:
@@ -170,18 +169,15 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """The NTK, then every width, inference and group, one stage each."""
     s = settings
     images = repeated_images(s, folder.data_dir, s.runs)
-    work: dict[Any, Stage] = {"limit": Stage("limit", "Infinite width", partial(_limit, s, images))}
-    kinds = [(how, group) for how in INFERENCES for group in GROUPS]
-    for width in s.widths:
-        for how, group in kinds:
-            stage, title = f"{how}-{width}-{GROUPS.index(group)}", f"Width {width}, {how}, {group}"
-            work[width, how, group] = Stage(stage, title, partial(_runs, width, how, group, s, images))
-    found = folder.stages(work)
-    limit, draws = (dict(zip(GROUPS, found["limit"][key], strict=True)) for key in ("mean", "draws"))
-    of = lambda key: {at: np.stack([found[width, *at][key] for width in s.widths]) for at in kinds}
+    found = measured(
+        folder,
+        Part("limit", "Infinite width", partial(_limit, s, images)),
+        Part("{inference}-{width}-{group#}", "Width {width}, {inference}, {group}", partial(_runs, s, images)),
+        levels={"width": s.widths, "inference": INFERENCES, "group": GROUPS},
+    )
     few = images[0].train_x[:_PICTURES]
     pictures = np.stack([rotate(few, group, seed=s.seed) for group in GROUPS])
-    return Results(images[0].name, s.widths, s.needed, of("best"), of("last"), of("learnt"), limit, draws, pictures)
+    return Results.read(found, source=images[0].name, widths=s.widths, needed=s.needed, pictures=pictures)
 
 
 def _limit(settings: Settings, images: list[SystemImages], task: Task) -> Arrays:
@@ -190,7 +186,7 @@ def _limit(settings: Settings, images: list[SystemImages], task: Task) -> Arrays
     return draw_accuracies(net, images, GROUPS, settings.ridge, settings.seed, task)
 
 
-def _runs(width: int, how: str, group: str, settings: Settings, images: list[SystemImages], task: Task) -> Arrays:
+def _runs(settings: Settings, images: list[SystemImages], how: str, width: int, group: str, task: Task) -> Arrays:
     """Runs of one width, (runs,) by the keys of `counted_runs`."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)
@@ -231,7 +227,7 @@ def _falls(settings: Settings, results: Results, how: str) -> Claim:
     e = results.falls(how, width)
     return claim(
         f"Trained as {how}, accuracy on images as they are falls past {BEST[how]} channels",
-        {f"{how}, {width} against {last} channels": e if known else no_interval(e.value, e.level)},
+        {f"{how}, {width} against {last} channels": e if known else no_interval(e.value, e.confidence)},
         measure=f"Mean accuracy at {width} channels minus that at {last}, run by run.",
         covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
         holds=f"Wider is not better: with {how} take VEC of moderate width.",

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,8 @@ from equitangents_studies.data.molecules import TRAJECTORIES
 from equitangents_studies.forces import water_tensors
 from equitangents_studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, in_words, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS
 
 
@@ -66,21 +66,19 @@ PRESETS = presets(
 TARGETS = ("energies", "forces", "both")
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """Absolute errors on test frames by target: `energies` (sizes, frames) in eV, `forces` the same in eV/Å, mean over
-    components. `gradient`, `curl`, `turned_energies`, `turned_forces`: relative violations of what must hold, the last
-    two for every turn.
+class Results(Measured):
+    """Absolute errors on test frames by target: `energies` in eV, `forces` in eV/Å, mean over components. `gradient`,
+    `curl`, `turned_energies`, `turned_forces`: relative violations of what must hold, the last two for every turn.
     `water` holds what was measured on dipoles and polarisabilities of water, and is empty without a file. `spread` is
     the mean absolute deviation of (energies, force components) from their mean.
     """
 
-    energies: dict[str, np.ndarray]
-    forces: dict[str, np.ndarray]
-    gradient: float
-    curl: float
-    turned_energies: np.ndarray
-    turned_forces: np.ndarray
+    energies: Keyed[np.ndarray] = by("target", "size frame")
+    forces: Keyed[np.ndarray] = by("target", "size frame")
+    gradient: float = by("")
+    curl: float = by("")
+    turned_energies: np.ndarray = by("", "turn", of="laws.energies")
+    turned_forces: np.ndarray = by("", "turn", of="laws.forces")
     spread: tuple[float, float]
     label: str
     water: dict[str, WaterTensors]
@@ -126,32 +124,21 @@ def _of_water(settings: Settings) -> WaterSettings:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Three ways of training at every size, laws of the largest, and dipoles of water."""
     train, test = frames(settings, folder)
-    work: dict[Any, Stage] = {
-        (target, size): Stage(
-            f"{target}-{size}", f"From {target}, {size} frames", partial(_learn, settings, train[:size], test, target)
-        )
-        for target in TARGETS
-        for size in settings.sizes
-    }
-    work["laws"] = Stage("laws", "Laws of forces", partial(_laws, settings, train[: settings.sizes[-1]], test))
-    if _has_water(settings, folder.data_dir):
-        work |= {kind: water_tensors.stage(kind, _of_water(settings), folder.data_dir) for kind in KINDS}
-    found = folder.stages(work)
-    laws = found["laws"]
-    table = lambda what: {t: np.stack([found[t, n][what] for n in settings.sizes]) for t in TARGETS}
-    water = {kind: water_tensors.results(found[kind]) for kind in KINDS if kind in found}
-    spread = tuple(float(np.abs(v - v.mean()).mean()) for v in (test.energies, _forces(test)))
-    return Results(
-        energies=table("energies"),
-        forces=table("forces"),
-        gradient=float(laws["gradient"]),
-        curl=float(laws["curl"]),
-        turned_energies=laws["energies"],
-        turned_forces=laws["forces"],
-        spread=(spread[0], spread[1]),
-        label=test.label,
-        water=water,
+    learn_water = partial(water_tensors.learn, _of_water(settings), folder.data_dir)
+    found = measured(
+        folder,
+        Part("{target}-{size}", "From {target}, {size} frames", partial(_learn, settings, train, test)),
+        Part("laws", "Laws of forces", partial(_laws, settings, train[: settings.sizes[-1]], test)),
+        Part("water-{tensor}", lambda kind: f"{KINDS[kind].capitalize()} of water", learn_water),
+        levels={
+            "target": TARGETS,
+            "size": settings.sizes,
+            "tensor": tuple(KINDS) if _has_water(settings, folder.data_dir) else (),
+        },
     )
+    water = {at["tensor"]: WaterTensors(**arrays) for at, arrays in found.parts["water"]}
+    energies, forces = (float(np.abs(v - v.mean()).mean()) for v in (test.energies, _forces(test)))
+    return Results.read(found, spread=(energies, forces), label=test.label, water=water)
 
 
 def frames(settings: Settings, folder: RunFolder) -> tuple[data.MoleculeSet, data.MoleculeSet]:
@@ -207,8 +194,11 @@ def _forces(frames: data.MoleculeSet) -> np.ndarray:
     return frames.forces
 
 
-def _learn(settings: Settings, train: data.MoleculeSet, test: data.MoleculeSet, target: str, task: Task) -> Arrays:
+def _learn(
+    settings: Settings, whole: data.MoleculeSet, test: data.MoleculeSet, target: str, size: int, task: Task
+) -> Arrays:
     """Errors on test frames; without energies to learn from, up to their mean on the training frames."""
+    train = whole[:size]
     model = _fitted(settings, train, target)
     found = model.predict(test.molecules)
     energies = found.energies

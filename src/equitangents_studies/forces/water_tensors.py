@@ -7,7 +7,6 @@ turn has nothing to gain from the frame in which the data come.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies import data
 from equitangents_studies.common.molecule_kernels import mean_square, so3_network
 from equitangents_studies.data.molecules import WATER
-from equitangents_studies.framework.study import Arrays, Stage, Task, check
+from equitangents_studies.framework.study import Arrays, Task, check
 
 KINDS = {"dipoles": "dipole", "polarizabilities": "polarisability"}
 
@@ -66,22 +65,13 @@ def check_settings(settings: WaterSettings, data_dir: Path | None) -> None:
     check(max(settings.sizes) <= most, "water_sizes", settings.sizes, f"at most {most}")
 
 
-def stage(kind: str, settings: WaterSettings, data_dir: Path | None) -> Stage:
-    """One stage of the run for one kind of tensor."""
-    return Stage(f"water-{kind}", f"{KINDS[kind].capitalize()} of water", partial(_learn, kind, settings, data_dir))
-
-
-def results(found: Arrays) -> WaterTensors:
-    """What such a stage has found."""
-    return WaterTensors(found["errors"], found["guess"], found["turned"])
-
-
 def turned(tensors: np.ndarray, turns: np.ndarray) -> np.ndarray:
     """Vectors (N, 3) or matrices (N, 3, 3), each with its own rotation (N, 3, 3), or all with one (1, 3, 3)."""
     return (turns @ tensors[..., None])[..., 0] if tensors.ndim == 2 else turns @ tensors @ turns.swapaxes(1, 2)
 
 
-def _learn(kind: str, settings: WaterSettings, data_dir: Path | None, task: Task) -> Arrays:
+def learn(settings: WaterSettings, data_dir: Path | None, kind: str, task: Task) -> Arrays:
+    """The fields of `WaterTensors` for one kind of tensor."""
     whole = data.load_water(settings.system, data_dir)
     order = np.random.default_rng(settings.seed).permutation(len(whole))
     turns = so3(1).random(len(whole), seed=settings.seed)

@@ -136,7 +136,7 @@ def claim(
         value=shown.value,
         interval=shown.interval,
         source=str(by.source),  # a plain text, of a work, too
-        level=shown.level,
+        confidence=shown.confidence,
         note=note,
         unit=unit,
         covers=covers,
@@ -240,14 +240,14 @@ def agreement(
     covers, repeated = _covered(covers)
     d, s = ours.value - stated_value, stated_spread
     below, above = math.hypot(ours.value - ours.low, s), math.hypot(ours.high - ours.value, s)
-    difference = Estimate(d, d - below, d + above, ours.level)
+    difference = Estimate(d, d - below, d + above, ours.confidence)
     verdict, further = UNDECIDED, None
     if covers != SINGLE and all(map(math.isfinite, (d, below, above))):
         agreeing = (below + above) / 2 <= 2 * s
         verdict = FAILS if difference.low > 0 or difference.high < 0 else HOLDS if agreeing else UNDECIDED
         if verdict == UNDECIDED and repeated is not None:
             enough = max(math.sqrt(3) * s, math.sqrt(max(d * d - s * s, 0.0)))  # of h: they agree, or differ
-            further = further_by(enough / ((ours.high - ours.low) / 2), repeated, ours.level)
+            further = further_by(enough / ((ours.high - ours.low) / 2), repeated, ours.confidence)
     family = dict(numbers or {})
     note = ""
     if family:
@@ -262,7 +262,7 @@ def agreement(
         value=ours.value,
         interval=ours.interval,
         source=str(by.source),  # a plain text, of a work, too
-        level=ours.level,
+        confidence=ours.confidence,
         note=note,
         unit=unit,
         covers=covers,
@@ -332,10 +332,10 @@ def further_of_all(
         shrink = lambda room, width: room / width if width > 0 else math.inf
         if at_least <= e.value <= at_most:
             ratio = min(shrink(e.value - at_least, below), shrink(at_most - e.value, above))
-            holds.append(further_by(ratio, repeated, e.level))
+            holds.append(further_by(ratio, repeated, e.confidence))
         else:
             ratio = shrink(at_least - e.value, above) if e.value < at_least else shrink(e.value - at_most, below)
-            misses.append(further_by(ratio, repeated, e.level))
+            misses.append(further_by(ratio, repeated, e.confidence))
     failing = [count for count in misses if count is not None]
     if failing or not holds:
         return min(failing, default=None)

@@ -106,7 +106,7 @@ def estimates(
 
 def drawable(e: Estimate) -> Estimate:
     """Without a bar where there is no interval."""
-    return e if e.has_interval else Estimate(e.value, e.value, e.value, e.level)
+    return e if e.has_interval else Estimate(e.value, e.value, e.value, e.confidence)
 
 
 def power(axes: Axes, x: Sequence[float] | np.ndarray, first: float, exponent: float, **look: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.report import Figure, palette
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, in_words, section
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, drawing, in_words, section
 from equitangents_studies.frozen_kernel.study import NAMES, PARAMETRISATIONS, TITLES, Results, Settings, exponents
 
 _COLOURS = dict(zip(PARAMETRISATIONS, (palette.BLUE, palette.GREEN, palette.VERMILLION), strict=True))
@@ -81,13 +81,10 @@ def _final(results: Results) -> np.ndarray:
 
 def movement_table(results: Results) -> Columns:
     """How far every network's kernel has moved at every recorded step, its loss and its learning rate."""
-    rows = []
-    for kind, moved in results.movement.items():
-        for w, i, t in np.ndindex(moved.shape):
-            place = (*kind, int(results.widths[w]), i, int(results.steps[t]))
-            rows.append((*place, moved[w, i, t], results.loss[kind][w, i, t + 1], results.rate[kind][w, i]))
-    names = ("nonlinearity", "parametrisation", "width", "network", "step")
-    return columns((*names, "relative_movement", "training_loss", "learning_rate"), rows)
+    loss = results.movement.alike({kind: losses[:, :, 1:] for kind, losses in results.loss.items()})
+    moved = results.movement.items()
+    rate = results.movement.alike({k: np.broadcast_to(results.rate[k][..., None], m.shape) for k, m in moved})
+    return results.movement.table("relative_movement", training_loss=loss, learning_rate=rate)
 
 
 def _against_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:

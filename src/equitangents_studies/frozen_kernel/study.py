@@ -3,22 +3,15 @@
 In NTK parametrisation it is O(1/√n) at all times if the nonlinearity is Lipschitz and twice differentiable with a
 bounded second derivative (Erf and GELU are, ReLU is not); perturbation theory in 1/n expects 1/n. With a mean-field
 output scale it does not fall: features are learnt at every width.
-
-One network under three parametrisations: what differs is how far weights move for the same change of the output.
-
-NTK         y = σ_w/√n · W x + σ_b b, W, b ~ N(0, 1): `equitangents.nn` as it stands
-standard    y = V x + c, V ~ N(0, σ_w²/n), c ~ N(0, σ_b²): the same functions, Θ = Σ_V (n/σ_w²) Θ_V + Σ_c (1/σ_b²) Θ_c
-mean field  f/√width of the NTK parametrisation: the output begins near 0, so that features must move
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -26,13 +19,15 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import kernels, nn
-from equitangents.extending import ArrayLike, FiniteNetwork, Params
+from equitangents.extending import FiniteNetwork, Params
 from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.claims import Claim, Records, after, claim, in_words, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import TANGENT_KERNEL, WIDE_NETWORKS
+from equitangents_studies.frozen_kernel.parametrisations import PARAMETRISATIONS, TITLES, parametrised
 
 
 @dataclass(frozen=True)
@@ -87,60 +82,6 @@ PRESETS = presets(
     "networks=20 steps=1,10,100,1000,10000",
 )
 
-PARAMETRISATIONS = ("ntk", "standard", "mean-field")
-
-TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}
-
-
-@dataclass(frozen=True)
-class Standard:
-    """`net`, a network of dense layers, with V = σ_w/√n · W and c = σ_b b as its parameters."""
-
-    net: nn.Sequential
-
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Params:
-        """The weights of `net`, as they multiply inputs."""
-        return self._scaled(self.net.init(key, input_shape, dtype), 1)
-
-    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
-        """The function that `net` computes, of weights as they multiply inputs."""
-        return self.net.apply(self._scaled(params, -1), x)
-
-    def _scaled(self, params: Params, power: int) -> Params:
-        """Every parameter times the `power` of what multiplies it in NTK parametrisation."""
-        return tuple(
-            {name: value * scale(layer, name, entry) ** power for name, value in entry.items()} if entry else entry
-            for layer, entry in zip(self.net.layers, params, strict=True)
-        )
-
-
-@dataclass(frozen=True)
-class MeanField:
-    """`net` with its output divided by √width."""
-
-    net: nn.Sequential
-    width: int
-
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Params:
-        """The parameters of `net`."""
-        return self.net.init(key, input_shape, dtype)
-
-    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
-        """1/√width times what `net` gives."""
-        return self.net.apply(params, x) / math.sqrt(self.width)
-
-
-def scale(layer: nn.Layer, name: str, entry: dict[str, Any]) -> float:
-    """What multiplies parameter `name` of a dense layer in NTK parametrisation: σ_w/√n, or σ_b."""
-    assert isinstance(layer, nn.Dense)
-    return layer.b_std if name == "b" else layer.W_std / math.sqrt(entry["w"].shape[0])
-
-
-def parametrised(net: nn.Sequential, width: int, parametrisation: str) -> FiniteNetwork:
-    """`net` under one of PARAMETRISATIONS."""
-    known: dict[str, FiniteNetwork] = {"ntk": net, "standard": Standard(net), "mean-field": MeanField(net, width)}
-    return known[parametrisation]
-
 
 NONLINEARITIES: dict[str, type[nn.Layer]] = {"erf": nn.Erf, "gelu": nn.Gelu, "relu": nn.Relu}
 
@@ -150,18 +91,16 @@ NAMES = {"erf": "Erf", "gelu": "GELU", "relu": "ReLU"}
 Kind = tuple[str, str]  # a nonlinearity and a parametrisation
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """By (nonlinearity, parametrisation): `movement` ‖Θ_t − Θ_0‖/‖Θ_0‖, `loss` (1/2N) Σ (f − y)² on training images
-    (before training, then after `steps`), each (widths, networks, times); `rate`, the learning rates, is (widths,
-    networks).
+class Results(Measured):
+    """`movement` ‖Θ_t − Θ_0‖/‖Θ_0‖ after `steps`, `loss` (1/2N) Σ (f − y)² on training images, before training as well,
+    and learning rates `rate`.
     """
 
     widths: np.ndarray
     steps: np.ndarray
-    movement: dict[Kind, np.ndarray]
-    loss: dict[Kind, np.ndarray]
-    rate: dict[Kind, np.ndarray]
+    movement: Keyed[np.ndarray] = by("nonlinearity parametrisation", "width network step")
+    loss: Keyed[np.ndarray] = by("nonlinearity parametrisation", "width network time")
+    rate: Keyed[np.ndarray] = by("nonlinearity parametrisation", "width network")
 
     def size(self, kind: Kind, width: int, step: int, level: float = 0.95) -> Estimate:
         """Geometric mean of the movement over networks, which single ones far out hardly change."""
@@ -203,20 +142,11 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """A stage for every nonlinearity, parametrisation and width."""
     images, widths = load_images(settings, folder.data_dir), sorted(settings.widths)
-    kinds = [(phi, p) for phi in settings.nonlinearities for p in PARAMETRISATIONS]
-    stages = folder.stages(
-        {
-            (kind, width): Stage(
-                f"{kind[0]}-{kind[1]}-{width}",
-                f"{settings.networks} networks of width {width}, {NAMES[kind[0]]}, {TITLES[kind[1]]}",
-                partial(_networks, settings, images, kind, width),
-            )
-            for kind in kinds
-            for width in widths
-        }
-    )
-    of = lambda key: {kind: np.stack([stages[kind, width][key] for width in widths]) for kind in kinds}
-    return Results(np.array(widths), recorded_steps(settings), of("movement"), of("loss"), of("rate"))
+    steps, phis = recorded_steps(settings), settings.nonlinearities
+    title = lambda phi, p, width: f"{settings.networks} networks of width {width}, {NAMES[phi]}, {TITLES[p]}"
+    part = Part("{nonlinearity}-{parametrisation}-{width}", title, partial(_networks, settings, images))
+    levels = {"nonlinearity": phis, "parametrisation": PARAMETRISATIONS, "width": widths, "step": steps.tolist()}
+    return Results.read(measured(folder, part, levels=levels), widths=np.array(widths), steps=steps)
 
 
 def recorded_steps(settings: Settings) -> np.ndarray:
@@ -229,11 +159,13 @@ def labels(images: Images) -> Float[np.ndarray, "n 1"]:
     return np.where(images.train_y % 2, 1.0, -1.0)[:, None].astype(np.float32)
 
 
-def _networks(settings: Settings, images: Images, kind: Kind, width: int, task: Task) -> Arrays:
+def _networks(
+    settings: Settings, images: Images, nonlinearity: str, parametrisation: str, width: int, task: Task
+) -> Arrays:
     """One network after another, each with weights of its own."""
     x, y, n = images.train_x, labels(images), settings.kernel_images
     seen = np.concatenate([x[:n], images.sets["test"]])
-    net = parametrised(network(settings, kind[0], width), width, kind[1])
+    net = parametrised(network(settings, nonlinearity, width), width, parametrisation)
     measured = []
     for i in range(settings.networks):
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), width), i)

@@ -23,8 +23,9 @@ from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.common.system_runs import SystemImages, asked_images
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, algorithmic_symmetry, architecture, inference, rotate
 from equitangents_studies.systems.architectures import B_STD, W_STD
@@ -63,16 +64,15 @@ PRESETS = presets(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`source` names the data. `scores[law, group]` (members,), test accuracies; `equal[law, group]`, largest
-    differences of coupled networks; `kurtosis[pixels]` (groups, test images), κ of uniform weights on moved images.
+class Results(Measured):
+    """`source` names the data. Test accuracies; largest differences of coupled networks; κ of uniform weights on moved
+    images of so many pixels a side.
     """
 
     source: str
-    scores: dict[tuple[str, str], np.ndarray]
-    equal: dict[tuple[str, str], float]
-    kurtosis: dict[int, np.ndarray]
+    scores: Keyed[np.ndarray] = by("first_layer group", "member")
+    equal: Keyed[float] = by("coupled")
+    kurtosis: Keyed[np.ndarray] = by("pixels", "group image")
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
@@ -85,18 +85,14 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Accuracies for each law and group, then the tests of symmetry."""
     images = asked_images(settings, folder.data_dir)
-    scores: dict[tuple[str, str], np.ndarray] = {}
-    work = {
-        law: Stage(f"accuracy-{law}", f"First layer {law}", partial(_scores, law, settings, images)) for law in LAWS
-    }
-    work["symmetry"] = Stage("symmetry", "Coupled networks", partial(_symmetry, settings))
-    work["kurtosis"] = Stage("kurtosis", "Laws of the first layer", partial(_kurtosis, settings, folder.data_dir))
-    found = folder.stages(work)
-    for law in LAWS:
-        scores |= {(law, group): found[law]["scores"][i] for i, group in enumerate(GROUPS)}
-    equal = dict(zip(COUPLED, found["symmetry"]["equal"].tolist(), strict=True))
-    kurtosis = dict(zip(sides(settings), found["kurtosis"]["kurtosis"], strict=True))
-    return Results(images.name, scores, equal, kurtosis)
+    found = measured(
+        folder,
+        Part("accuracy-{first_layer}", "First layer {first_layer}", partial(_scores, settings, images)),
+        Part("symmetry", "Coupled networks", partial(_symmetry, settings)),
+        Part("kurtosis", "Laws of the first layer", partial(_kurtosis, settings, folder.data_dir)),
+        levels={"first_layer": LAWS, "group": GROUPS, "coupled": COUPLED, "pixels": sides(settings)},
+    )
+    return Results.read(found, source=images.name)
 
 
 def sides(settings: Settings) -> list[int]:
@@ -105,7 +101,7 @@ def sides(settings: Settings) -> list[int]:
     return [*smaller, settings.pixels]
 
 
-def _scores(law: str, settings: Settings, images: SystemImages, task: Task) -> Arrays:
+def _scores(settings: Settings, images: SystemImages, law: str, task: Task) -> Arrays:
     """(groups, members): accuracies on test images, all images moved by one element of each group."""
     net = architecture("FCN", settings.depth, settings.width, first_layer=law)
     learning = inference("NN+", members=settings.members, epochs=settings.epochs)
@@ -234,7 +230,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{settings.members} for each law and group, {settings.depth} hidden layers of {settings.width}",
     }
     sections = [section("Accuracy", text, _figure(settings, results, folder))]
-    tables = {"accuracy": table(results), "kurtosis": _kurtosis_table(results)}
+    tables = {"accuracy": results.scores.table("accuracy"), "kurtosis": _kurtosis_table(results)}
     return Presentation(tables, sections, facts, finding=_finding(results), sentence=_sentence(settings, results))
 
 
@@ -266,15 +262,6 @@ def _kurtosis_table(results: Results) -> Columns:
         for side in results.kurtosis for group in GROUPS[1:]
     ]  # fmt: skip
     return columns(("pixels", "coordinates", "group", "excess_kurtosis", "mean_change"), rows)
-
-
-def table(results: Results) -> Columns:
-    """One row for every law, group and network."""
-    rows = [
-        (law, group, i, score)
-        for law in LAWS for group in GROUPS for i, score in enumerate(results.scores[law, group].tolist())
-    ]  # fmt: skip
-    return columns(("first_layer", "group", "member", "accuracy"), rows)
 
 
 def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -88,7 +88,7 @@ def _exponents(settings: Settings, results: Results) -> list[Claim]:
         kind = "Mixer" if network.startswith("Mixer") else network
         if (kind, group) in SOURCE:
             e, stated = law.exponent, SOURCE[kind, group]
-            off[f"{network}, {group}"] = Estimate(e.value - stated, e.low - stated, e.high - stated, e.level)
+            off[f"{network}, {group}"] = Estimate(e.value - stated, e.low - stated, e.high - stated, e.confidence)
     if not off:  # none of the source's networks
         return []
     return [

@@ -10,7 +10,7 @@ from equitangents.report import Figure, palette
 from equitangents.statistics import geometric_mean, log_ratio, squared_mean
 from equitangents_studies.framework.claims import in_words
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, section
-from equitangents_studies.ising.study import (
+from equitangents_studies.ising.settings import (
     SETS,
     Results,
     Settings,
@@ -127,7 +127,7 @@ def prediction_table(settings: Settings, results: Results) -> Columns:
             rows.append(("truth", name, j, truth, ""))
             rows.append(("closed form", name, j, results.mean[name][-1, 0, j], results.std[name][-1, j]))
             for width in sorted(settings.widths):
-                y = results.members[width][name][-1, :, 0, j].astype(np.float64)
+                y = results.members[width, name][-1, :, 0, j].astype(np.float64)
                 rows.append((f"width {width}", name, j, y.mean(), y.std(ddof=1)))
     return columns(("model", "spins", "configuration", "energy", "std"), rows)
 
@@ -161,7 +161,7 @@ def _learning(settings: Settings, results: Results, folder: RunFolder) -> Figure
         alt="Predicted energies by set of spins",
     ) as drawn:
         for name, axes in zip(SETS, drawn, strict=True):
-            y = results.members[wide][name][-1, :, 0].astype(np.float64)
+            y = results.members[wide, name][-1, :, 0].astype(np.float64)
             mean, std = results.mean[name][-1, 0], results.std[name][-1]
             order = np.argsort(mean)
             place = np.arange(len(order))

@@ -19,8 +19,9 @@ from equitangents.groups import so3, wallpaper
 from equitangents.report import Figure, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
 from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, in_words, ours, theirs
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}
@@ -51,15 +52,14 @@ PRESETS = presets(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`exact` by (space, kind): (N, N). `means` by (space, kind): (widths, batches, N, N), means over one batch of
-    networks; `errors`: (widths, N, N), standard errors of the mean over all networks.
+class Results(Measured):
+    """`exact` kernels of infinite width, `means` over one batch of networks, and standard `errors` of the mean over all
+    networks.
     """
 
     exact: dict[tuple[str, str], np.ndarray]
-    means: dict[tuple[str, str], np.ndarray]
-    errors: dict[tuple[str, str], np.ndarray]
+    means: Keyed[np.ndarray] = by("space kind", "width batch i j", of="{kind}")
+    errors: Keyed[np.ndarray] = by("space kind", "width i j", of="{kind}_error")
 
 
 def network(space: str, width: int, settings: Settings) -> nn.Sequential:
@@ -94,22 +94,11 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Analytic kernels, and batches of random networks of every width."""
-    exact, means, errors = {}, {}, {}
-    batches = folder.stages(
-        {
-            (space, n): Stage(f"{space}-{n}", f"{title}, width {n}", partial(_batches, space, n, settings))
-            for space, title in SPACES.items()
-            for n in settings.widths
-        }
-    )
-    for space in SPACES:
-        found = kernels_of(space, settings)
-        parts = [batches[space, n] for n in settings.widths]
-        for kind in KINDS:
-            exact[space, kind] = found[kind]
-            means[space, kind] = np.stack([part[kind] for part in parts])
-            errors[space, kind] = np.stack([part[f"{kind}_error"] for part in parts])
-    return Results(exact, means, errors)
+    title = lambda space, width: f"{SPACES[space]}, width {width}"
+    part = Part("{space}-{width}", title, partial(_batches, settings))
+    found = measured(folder, part, levels={"space": tuple(SPACES), "width": settings.widths, "kind": KINDS})
+    exact = {(space, kind): K for space in SPACES for kind, K in kernels_of(space, settings).items()}
+    return Results.read(found, exact=exact)
 
 
 def kernels_of(space: str, settings: Settings) -> Arrays:
@@ -118,7 +107,7 @@ def kernels_of(space: str, settings: Settings) -> Arrays:
     return {"nngp": np.asarray(found.nngp), "ntk": np.asarray(found.ntk)}
 
 
-def _batches(space: str, width: int, settings: Settings, task: Task) -> Arrays:
+def _batches(settings: Settings, space: str, width: int, task: Task) -> Arrays:
     net, x = network(space, width, settings), inputs(space, settings)
     batches: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
     for b in range(settings.batches):

@@ -138,7 +138,7 @@ def _whole(settings: Settings, results: Results) -> list[Claim]:
     for model in settings.whole:
         numbers = {
             f"{field.upper()}{', with flips' if flips else ''}": share(results.whole[model, flips, field, "test"])
-            for flips in (("", "flips") if settings.flips else ("",)) for field in FIELDS
+            for flips in (("", "-flips") if settings.flips else ("",)) for field in FIELDS
         }  # fmt: skip
         best = max(e.value for e in numbers.values())
         full = settings.data == "cifar10" and settings.whole_images == FULL and settings.pixels == 32

@@ -38,12 +38,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         for i, n in enumerate(settings.predicted_sizes)
         for r in range(results.measured[name].shape[1])
     ]
-    finite = [
-        (model, group, n, r, errors[i, r])
-        for (model, group), errors in results.networks.items()
-        for i, n in enumerate(settings.network_sizes)
-        for r in range(settings.members)
-    ]
+    trained = dict(results.networks.table("classification_error"))
     tables = {
         "curves": columns(
             ("model", "group", "training_images", "repetition", "classification_error", "squared_error", "predicted"),
@@ -53,7 +48,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "predictions": columns(
             ("data", "training_images", "repetition", "squared_error", "omniscient", "by_input"), predicted
         ),
-        "networks": columns(("model", "group", "training_images", "repetition", "classification_error"), finite),
+        "networks": {"model": trained.pop("network"), **trained},
     }
     told = (
         f"{settings.images:,} images of {results.source} at {settings.pixels}×{settings.pixels} pixels "
@@ -95,7 +90,7 @@ def _sentence(settings: Settings, results: Results) -> str:
         f"error of the NTK falls with the exponent {', '.join(exponents)} (source: clean power laws, Figure S6)"
     )
     for model in settings.whole:
-        flips = "flips" if settings.flips else ""
+        flips = "-flips" if settings.flips else ""
         plain = 100 * results.whole[model, "", "ntk", "test"].mean()
         with_flips = 100 * results.whole[model, flips, "ntk", "test"].mean()
         theirs = f"; source {SOURCE[model]:g} %" if model in SOURCE else ""
@@ -107,7 +102,11 @@ def _sentence(settings: Settings, results: Results) -> str:
 
 
 def _whole_rows(results: Results) -> Columns:
-    rows = [(*key[:3], key[3], len(right), share(right)) for key, right in results.whole.items()]
+    whole = results.whole.items()
+    rows = [
+        (model, flips.lstrip("-"), field, part, len(right), share(right))
+        for (model, flips, field, part), right in whole
+    ]
     names = ("model", "flips", "kernel", "part", "images", "accuracy", "low", "high")
     return columns(names, rows)
 
@@ -115,7 +114,7 @@ def _whole_rows(results: Results) -> Columns:
 def _whole(settings: Settings, results: Results) -> Table:
     rows = []
     for model in settings.whole:
-        for flips in ("", "flips") if settings.flips else ("",):
+        for flips in ("", "-flips") if settings.flips else ("",):
             for field in FIELDS:
                 cells = [share(results.whole[model, flips, field, part]) for part in ("validation", "test")]
                 rows.append([f"{model}, {field.upper()}{', with flips' if flips else ''}", *cells])

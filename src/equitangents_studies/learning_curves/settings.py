@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
+from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.systems import PowerLaw, fit_power_law, textures
 
 GROUPS = ("I", "O(3)^d")
-FIELDS = ("ntk", "nngp")
+FIELDS: tuple[Literal["ntk", "nngp"], ...] = ("ntk", "nngp")
 _CLASSES = 10
 
 
@@ -129,26 +131,24 @@ DRAWN = (0.2, 0.5, 1000.0, 0.03)  # exponents, cusp and noise of the synthetic p
 DRAWN_SIZES = 12
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`classification` and `squared` (sizes, repetitions) and `predicted` (sizes,) by (model, group), at
-    `sizes[model]`; `networks` classification errors by (model, group). `measured` (sizes, repetitions) by set, and the
-    squared errors that the spectrum (`omniscient`) and all inputs (`inputs`) predict (sizes,). `recovered` (draws, 3):
-    whether both exponents and the cusp lie in their intervals. `whole` by (model, "" or "flips", "ntk" or "nngp",
-    "validation" or "test"): whether each image is classified rightly after the largest training set.
+class Results(Measured):
+    """`classification`, `squared` and `predicted` errors at `sizes[model]`; `networks` classification errors.
+    `measured` squared errors by set, and those that the spectrum (`omniscient`) and all inputs (`inputs`) predict.
+    `recovered`: whether both exponents and the cusp lie in their intervals. `whole` by (model, "" or "-flips", "ntk" or
+    "nngp", "validation" or "test"): whether each image is classified rightly after the largest training set.
     """
 
     source: str
     sizes: dict[str, np.ndarray]
-    classification: dict[tuple[str, str], np.ndarray]
-    squared: dict[tuple[str, str], np.ndarray]
-    predicted: dict[tuple[str, str], np.ndarray]
-    networks: dict[tuple[str, str], np.ndarray]
-    measured: dict[str, np.ndarray]
-    omniscient: dict[str, np.ndarray]
-    inputs: dict[str, np.ndarray]
-    recovered: np.ndarray
-    whole: dict[tuple[str, str, str, str], np.ndarray] = field(default_factory=dict)
+    classification: Keyed[np.ndarray] = by("model group", "size repetition")
+    squared: Keyed[np.ndarray] = by("model group", "size repetition")
+    predicted: Keyed[np.ndarray] = by("model group", "size")
+    networks: Keyed[np.ndarray] = by("network group", "training_images repetition", of="errors")
+    measured: Keyed[np.ndarray] = by("data", "predicted_images repetition")
+    omniscient: Keyed[np.ndarray] = by("data", "predicted_images")
+    inputs: Keyed[np.ndarray] = by("data", "predicted_images")
+    recovered: np.ndarray = by("", "draw law")
+    whole: Keyed[np.ndarray] = by("whole flips field part", "image", of="{part}")
 
     @cached_property
     def laws(self) -> dict[tuple[str, str], PowerLaw]:

@@ -28,7 +28,8 @@ from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.system_runs import SystemImages, load_system_images
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.measured import Part, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents_studies.framework.works import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
 from equitangents_studies.learning_curves.claims import claims
 from equitangents_studies.learning_curves.settings import (
@@ -64,63 +65,35 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     s = settings
     data_dir = folder.data_dir
     there = [name for name in s.predicted_sets if data.available(name, data_dir)]
-    found = folder.stages(
-        {
-            **{
-                ("curve", model, group): Stage(
-                    f"curve-{model}-{i}", f"{model}, {group}", partial(_curve, s, data_dir, model, group)
-                )
-                for model in s.models
-                for i, group in enumerate(GROUPS)
-            },
-            **{
-                ("network", model, group): Stage(
-                    f"network-{model}-{i}",
-                    f"{model} of finite width, {group}",
-                    partial(_network, s, data_dir, model, group),
-                )
-                for model in s.networks
-                for i, group in enumerate(GROUPS)
-            },
-            **{
-                ("predicted", name, ""): Stage(
-                    f"predicted-{name}", f"{name}: predictions", partial(_prediction, s, data_dir, name)
-                )
-                for name in there
-            },
-            **{
-                ("whole", model, flips): Stage(
-                    stage := f"whole-{model}{'-flips' if flips else ''}",
-                    f"{model}, {s.whole_images:,} images{' and their flips' if flips else ''}",
-                    partial(whole, model, bool(flips), s, data_dir, folder.checkpoints(stage)),
-                )
-                for model in s.whole
-                for flips in ("", *(["flips"] if s.flips else []))
-            },
-            ("recovered", "", ""): Stage("recovered", "Synthetic power laws", partial(_recover, s)),
-        }
-    )
-    every = lambda what: {(m, g): found["curve", m, g][what] for m in s.models for g in GROUPS}
-    of = lambda what: {name: found["predicted", name, ""][what] for name in there}
-    return Results(
-        source=source_of(s, folder.data_dir),
-        sizes={model: sizes_of(s, model) for model in s.models},
-        classification=every("classification"),
-        squared=every("squared"),
-        predicted=every("predicted"),
-        networks={(m, g): found["network", m, g]["errors"] for m in s.networks for g in GROUPS},
-        measured=of("measured"),
-        omniscient=of("omniscient"),
-        inputs=of("inputs"),
-        recovered=found["recovered", "", ""]["recovered"].astype(bool),
-        whole={
-            (model, flips, field, part): arrays[part][i].astype(bool)
-            for (what, model, flips), arrays in found.items()
-            if what == "whole"
-            for part in PARTS
-            for i, field in enumerate(FIELDS)
+    found = measured(
+        folder,
+        Part("curve-{model}-{group#}", "{model}, {group}", partial(_curve, s, data_dir)),
+        Part("network-{network}-{group#}", "{network} of finite width, {group}", partial(_network, s, data_dir)),
+        Part("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
+        Part("whole-{whole}{flips}", partial(_whole_title, s), partial(_whole, s, folder)),
+        Part("recovered", "Synthetic power laws", partial(_recover, s)),
+        levels={
+            "model": s.models,
+            "group": GROUPS,
+            "network": s.networks,
+            "training_images": s.network_sizes,
+            "data": there,
+            "predicted_images": s.predicted_sizes,
+            "whole": s.whole,
+            "flips": ("", "-flips") if s.flips else ("",),
+            "field": FIELDS,
+            "part": PARTS,
         },
     )
+    return Results.read(found, source=source_of(s, data_dir), sizes={model: sizes_of(s, model) for model in s.models})
+
+
+def _whole_title(s: Settings, model: str, flips: str) -> str:
+    return f"{model}, {s.whole_images:,} images{' and their flips' if flips else ''}"
+
+
+def _whole(s: Settings, folder: RunFolder, model: str, flips: str, task: Task) -> Arrays:
+    return whole(model, bool(flips), s, folder.data_dir, folder.checkpoints(f"whole-{model}{flips}"), task)
 
 
 def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
@@ -219,7 +192,7 @@ def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, ke
     store.compute(progress=lambda done, total, left: task.step(_SHARES[0] * done / total, 1))
     weights = []
     for field, share in zip(FIELDS, _SHARES[1:], strict=True):
-        found = solve(store, targets, ridge=s.ridge, solver=OutOfCore(precision="float64"), field=field)
+        found = solve(store, targets, ridge=s.ridge, solver=OutOfCore(precision="float64"), kernel=field)
         weights.append(found.coefficients)
         task.step(share, 1)
     tested = {"validation": (images.train_x[n:], images.train_y[n:]), "test": (images.test_x, images.test_y)}

@@ -6,7 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import t_interval
-from equitangents_studies.framework.page import Presentation, Records, RunFolder, columns, drawing, section, table
+from equitangents_studies.framework.page import Presentation, Records, RunFolder, drawing, section, table
 from equitangents_studies.medical_kernels.study import GROUPS, TITLES, Results, Settings, headline, leads
 
 _COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), strict=True))
@@ -16,14 +16,8 @@ _SHOWN = 6
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
     ahead = leads(settings, results)
-    rows = [
-        (k, size, model, results.accuracy[model][k, j], results.ridge[model][k, j])
-        for k in range(settings.folds)
-        for j, size in enumerate(settings.sizes)
-        for model in TITLES
-    ]
     tables = {
-        "accuracy": columns(("split", "training_images", "model", "accuracy", "ridge"), rows),
+        "accuracy": results.accuracy.table("accuracy", "split training_images model", ridge=results.ridge),
         "difference": ahead.table("accuracy_minus_that_of_the_cnn"),
     }
     n, s = len(results.tissue.x), settings

@@ -28,7 +28,8 @@ from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue, subgroup_mean
 
@@ -67,18 +68,17 @@ PRESETS = presets(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`accuracy[model]` and `ridge[model]` (folds, sizes), means over draws, on the images of each fold.
+class Results(Measured):
+    """`accuracy` and `ridge` are means over draws, on the images of each fold, the test part of a split.
 
     `equal` are largest relative differences, by what was compared: explicit augmentation with the invariant kernel,
     group convolutions with the orbit mean. `tissue` is what was classified.
     """
 
     tissue: Tissue
-    accuracy: dict[str, np.ndarray]
-    ridge: dict[str, np.ndarray]
-    equal: dict[str, float]
+    accuracy: Keyed[np.ndarray] = by("model", "split training_images", of="accuracy_{model}")
+    ridge: Keyed[np.ndarray] = by("model", "split training_images", of="ridge_{model}")
+    equal: Keyed[float] = by("compared", of="differences")
 
     def lead(self, group: str, size: int, level: float = 0.95) -> Estimate:
         """Accuracy of the invariant kernel minus that of the CNN's at the given place in the sizes, paired by split."""
@@ -121,20 +121,17 @@ def _load(settings: Settings, data_dir: Path | None) -> Tissue:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Every kernel once for all images, kept on disk by content; then splits and sizes out of these matrices."""
     tissue = _load(settings, folder.data_dir)
-    found = folder.stages(
-        {
-            "kernels": Stage("kernels", f"Kernels of {len(tissue.x)} images", partial(_grams, settings, tissue)),
-            "equal": Stage("equal", "Augmentation and group convolutions", partial(_equal, settings, tissue)),
-        }
+    compared = [f"{what}, {group}" for group in GROUPS for what in ("augmented CNN", "group convolutions")]
+    levels = {"model": tuple(TITLES), "training_images": settings.sizes, "compared": compared}
+    found = measured(
+        folder,
+        Part("kernels", f"Kernels of {len(tissue.x)} images", partial(_grams, settings, tissue)),
+        Part("equal", "Augmentation and group convolutions", partial(_equal, settings, tissue)),
+        levels=levels,
     )
-    grams, equal = found["kernels"], found["equal"]
-    scores = folder.stage("accuracy", "Splits and training sizes", partial(_scores, settings, tissue, grams))
-    return Results(
-        tissue=tissue,
-        accuracy={model: scores[f"accuracy_{model}"] for model in TITLES},
-        ridge={model: scores[f"ridge_{model}"] for model in TITLES},
-        equal=dict(zip(equal["names"].tolist(), equal["differences"].tolist(), strict=True)),
-    )
+    grams = found.stage("kernels")
+    scores = Part("accuracy", "Splits and training sizes", partial(_scores, settings, tissue, grams))
+    return Results.read(found | measured(folder, scores, levels=levels), tissue=tissue)
 
 
 def _grams(settings: Settings, tissue: Tissue, task: Task) -> Arrays:

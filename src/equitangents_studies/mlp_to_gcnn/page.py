@@ -7,7 +7,8 @@ import numpy as np
 from equitangents.report import Figure, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, section
-from equitangents_studies.mlp_to_gcnn.study import SETS, Results, Settings, headline, trained_shares
+from equitangents_studies.mlp_to_gcnn.claims import headline
+from equitangents_studies.mlp_to_gcnn.settings import SETS, Results, Settings, trained_shares
 
 _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
 
@@ -78,18 +79,17 @@ def distance_table(settings: Settings, results: Results) -> Columns:
 def depth_table(results: Results) -> Columns:
     """Relative differences by theorem, depth, time and set of inputs, and of the kernels."""
     rows: list[tuple[object, ...]] = []
-    for theorem, arrays in results.by_depth.items():
-        for depth, of in arrays.items():
-            for key, model in (("distance", "augmented"), ("without_augmentation", "not augmented")):
-                rows += [
-                    (f"theorem {theorem}", model, depth, results.times[t], SETS[s], value)
-                    for (t, s), value in np.ndenumerate(of[key])
-                ]
+    for (theorem, depth), distance in results.deep_distance.items():
+        for table, model in ((distance, "augmented"), (results.deep_without[theorem, depth], "not augmented")):
             rows += [
-                (f"theorem {theorem}", kernel, depth, "", "", value)
-                for kernel, value in zip(("NNGP", "NTK"), of["kernel_distance"], strict=True)
+                (f"theorem {theorem}", model, depth, results.times[t], SETS[s], value)
+                for (t, s), value in np.ndenumerate(table)
             ]
-    for depth, table in results.frozen_by_depth.items():
+        rows += [
+            (f"theorem {theorem}", kernel, depth, "", "", value)
+            for kernel, value in zip(("NNGP", "NTK"), results.deep_kernels[theorem, depth], strict=True)
+        ]
+    for depth, table in results.deep_exact.items():
         rows += [
             ("frozen kernels, same weights", "augmented", depth, results.times[t], SETS[s], value)
             for (t, s), value in np.ndenumerate(table)
@@ -99,10 +99,11 @@ def depth_table(results: Results) -> Columns:
 
 def _depths(results: Results, folder: RunFolder) -> Figure:
     titles = {"5.2": "Theorem 5.2: MLPs", "5.3": "Theorem 5.3: CNNs"}
+    depths = results.deep_distance.along("depth")
     with drawing.panels(
         folder,
         "difference-over-depth",
-        titles=[*(titles[theorem] for theorem in results.by_depth), "Frozen kernels, same weights"],
+        titles=[*titles.values(), "Frozen kernels, same weights"],
         xlabel="hidden layers",
         ylabel="largest relative difference",
         sharey=True,
@@ -111,21 +112,20 @@ def _depths(results: Results, folder: RunFolder) -> Figure:
         "with networks without augmentation beside them; right: frozen kernels of one finite MLP.",
         alt="Difference of mean predictions against depth",
     ) as drawn:
-        for axes, arrays in zip(drawn, results.by_depth.values(), strict=False):
-            depths = list(arrays)
+        for axes, theorem in zip(drawn, titles, strict=False):
             for s, name in enumerate(SETS):
                 colour = _COLOURS[name].light
-                bare = [arrays[depth]["without_augmentation"][:, s].max() for depth in depths]
+                bare = [results.deep_without[theorem, depth][:, s].max() for depth in depths]
                 axes.plot(depths, bare, "o--", color=colour, lw=1)
-                worst = [arrays[depth]["distance"][:, s].max() for depth in depths]
+                worst = [results.deep_distance[theorem, depth][:, s].max() for depth in depths]
                 axes.plot(depths, worst, "o-", color=colour, label=name)
             axes.plot([], [], "o--", color=palette.INK.light, lw=1, label="without augmentation")
         last = drawn.axes[-1]
         for s, name in enumerate(SETS):
-            values = [table[:, s].max() for table in results.frozen_by_depth.values()]
-            last.plot(list(results.frozen_by_depth), values, "o-", color=_COLOURS[name].light)
+            values = [table[:, s].max() for table in results.deep_exact.values()]
+            last.plot(list(results.deep_exact), values, "o-", color=_COLOURS[name].light)
         for axes in drawn:
-            axes.set_xticks(sorted({*results.frozen_by_depth, *next(iter(results.by_depth.values()))}))
+            axes.set_xticks(sorted({*results.deep_exact, *depths}))
         drawing.logarithmic(drawn[0], "y")
     return drawn.figure
 

@@ -12,10 +12,8 @@ A network that starts at zero output has no prior variance: `.nngp` is 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -27,119 +25,25 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.extending import ArrayLike, Params
 from equitangents.inference import augment_inputs
 from equitangents.kernels import Kernels
-from equitangents.report import format_number
-from equitangents.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference, unit_times
-from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
-from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.measured import Part, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
-
-SETS = ("training", "test", "photographs", "noise")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """`group` acts on the 8×8 digits of scikit-learn; `times` are in units of N/(η λ_max); `widths` are those of
-    finite networks, `draws` how many of each; the widest `trained_widths` train for `steps` of gradient descent.
-    The theorems are shown at all `depths` (hidden layers): for MLPs on all images, for CNNs on `depth_images` of each
-    set, and for frozen kernels of one network of `depth_width` at `frozen_depths`. Sizes and times are our choice.
-    """
-
-    group: str = "D4"
-    train_images: int = 40
-    test_images: int = 40
-    foreign_images: int = 20
-    hidden_layers: int = 2
-    times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
-    widths: tuple[int, ...] = (8, 16, 32, 64, 128)
-    draws: int = 8
-    trained_widths: tuple[int, ...] = (16, 128)
-    members: int = 64
-    steps: tuple[int, ...] = (0, 1, 10, 100)
-    rate: float = 0.5
-    depths: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
-    depth_images: int = 8
-    frozen_depths: tuple[int, ...] = (1, 3, 6)
-    depth_width: int = 16
-    W_std: float = 2**0.5
-    b_std: float = 0.1
-    seed: int = 0
-
-
-PRESETS = presets(
-    Settings(),
-    desk="draws=16 members=200",
-    paper="train_images=400 test_images=300 foreign_images=300 widths=16,32,64,128,256,512 draws=30 "
-    "trained_widths=64,256,1024 members=500 steps=0,1,10,100,1000 depth_images=40 frozen_depths=1,2,3,4,5,6 "
-    "depth_width=64",
+from equitangents_studies.mlp_to_gcnn.claims import claims
+from equitangents_studies.mlp_to_gcnn.settings import (
+    GROUPS,
+    NETWORKS,
+    PRESETS,
+    SETS,
+    Results,
+    Settings,
+    check_settings,
+    recorded_steps,
 )
-
-
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
-    check(settings.group in GROUPS, "group", settings.group, "C4 or D4")
-    at_least(settings, hidden_layers=1, draws=3, members=3)
-    check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
-    at_least(settings, depth_images=2, depth_width=1)
-    for name in ("depths", "frozen_depths"):
-        depths = getattr(settings, name)
-        check(len(depths) >= 1 and min(depths) >= 1, name, depths, "a list of numbers of hidden layers, at least 1")
-
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """Distances between the two ensembles' predictions, and what they are distances of.
-
-    `kernel_distance` (2,) is that of the NNGP and the NTK; `distance` and `without_augmentation` are (times, sets), at
-    infinite width; `exact` (widths, times, sets) is that of frozen kernels with the same weights, `squares` (draws,
-    widths) the squared distance of frozen kernels of independent networks late in training on test images;
-    `trained[width]` (steps, sets) share of the mean square, as Estimates. `by_depth[theorem][depth]` are arrays of the
-    same meaning at that depth, as `AugmentedPair.infinite` has them; `frozen_by_depth[depth]` (times, sets).
-    """
-
-    times: np.ndarray
-    kernel_distance: np.ndarray
-    distance: np.ndarray
-    without_augmentation: np.ndarray
-    std_ratio: np.ndarray
-    exact: np.ndarray
-    squares: np.ndarray
-    differences: dict[int, dict[str, np.ndarray]]
-    outputs: dict[int, dict[str, np.ndarray]]
-    by_depth: dict[str, dict[int, Arrays]] = field(default_factory=dict)
-    frozen_by_depth: dict[int, np.ndarray] = field(default_factory=dict)
-
-    def trained(self, width: int, step: int, name: str, level: float = 0.95) -> Estimate:
-        """(E f^MLP − E f^GCNN)² over E (f^MLP)², members independent and training at zero output."""
-        return second_moment_share(
-            self.differences[width][name][step], self.outputs[width][name][step], confidence=level
-        )
-
-
-def recorded_steps(settings: Settings) -> list[int]:
-    """When trained networks are recorded, initialisation included."""
-    return sorted({0, *settings.steps})
-
-
-def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
-    """Unbiased squared distance of the means of trained networks, as a share of the mean square prediction."""
-    steps = recorded_steps(settings)
-    return Records.over(
-        lambda width, inputs, step: results.trained(width, steps.index(step), inputs, level),
-        lambda width, inputs, step: f"after {step} steps, {inputs}",
-        width=widths,
-        inputs=SETS,
-        step=[step for step in steps if step > 0],
-    )
-
-
-GROUPS = SQUARE_GROUPS
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,66 +137,56 @@ def convolutional_pair(settings: Settings) -> AugmentedPair:
     )
 
 
-_NAMES = dict(zip(KINDS, ("mlp", "gcnn"), strict=True))
-
-_PAIRS = {"5.2": dense_pair, "5.3": convolutional_pair}
+_PAIRS = {"5.2": dense_pair, "5.3": convolutional_pair}  # by theorem
 
 _LATE = 100.0  # kernels of narrow networks may be singular, so that training has no end
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Infinite width, then finite kernels with the same and with independent weights, then trained networks."""
-    pair, steps, trained_widths = dense_pair(settings), recorded_steps(settings), sorted(settings.trained_widths)
-    title = "Infinite width, explicit augmentation"
-    infinite = folder.stage("infinite", title, lambda task: pair.infinite(settings.times))
+    """Infinite width, at every depth too, then finite kernels with the same and with independent weights, then trained
+    networks.
+    """
+    pair, weights = dense_pair(settings), "Frozen kernels, {} weights, width "
 
-    def frozen(name: str, weights: str, compute: Callable[..., Arrays]) -> list[np.ndarray]:
-        title, work = f"Frozen kernels, {weights} weights, width ", partial(compute, settings, pair)
-        found = folder.stages({w: Stage(f"{name}-{w}", f"{title}{w}", partial(work, w)) for w in settings.widths})
-        return [found[w][name] for w in settings.widths]
+    def deep(theorem: str, depth: int, task: Task) -> Arrays:
+        return _PAIRS[theorem](replace(settings, hidden_layers=depth)).infinite(settings.times)
 
-    def training(kind: str, width: int) -> Stage:
-        name = _NAMES[kind]
-        title = f"Training {settings.members} networks of width {width}: {name}"
+    def frozen(depth: int, task: Task) -> Arrays:
+        at = replace(settings, hidden_layers=depth)
+        return _exact(at, dense_pair(at), settings.depth_width, task)
+
+    def training(name: str, width: int, task: Task) -> Arrays:
+        checkpoints, kind = folder.checkpoints(f"trained-{name}-{width}"), KINDS[NETWORKS.index(name)]
         options: dict[str, Any] = {"members": settings.members, "fraction": settings.rate, "seed": settings.seed}
-        return pair.training(folder, f"trained-{name}-{width}", title, kind=kind, width=width, steps=steps, **options)
+        return pair.training(checkpoints, kind, width, task, steps=recorded_steps(settings), **options)
 
-    by_depth, frozen_by_depth = _by_depth(settings, folder)
-    exact, squares = frozen("same-weights", "same", _exact), frozen("independent", "independent", _drawn)
-    trained = folder.stages({(w, kind): training(kind, w) for w in trained_widths for kind in KINDS})
-    outputs = {w: {kind: trained[w, kind] for kind in KINDS} for w in trained_widths}
-    apart = lambda w, name: np.subtract(*(outputs[w][kind][name] for kind in KINDS))
-    return Results(
-        times=np.array(settings.times),
-        exact=np.stack(exact),
-        squares=np.stack(squares, axis=1),
-        differences={w: {name: apart(w, name) for name in SETS} for w in trained_widths},
-        outputs={w: outputs[w][KINDS[0]] for w in trained_widths},
-        by_depth=by_depth,
-        frozen_by_depth=frozen_by_depth,
-        **infinite,
+    same, independent = (weights.format(which) for which in ("same", "independent"))
+    found = measured(
+        folder,
+        Part("infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)),
+        Part("theorem-{theorem}-depth-{depth}", "Infinite width, theorem {theorem}, depth {depth}", deep),
+        Part("same-weights-depth-{frozen}", f"{same}{settings.depth_width}, depth {{frozen}}", frozen),
+        Part("same-weights-{width}", f"{same}{{width}}", partial(_exact, settings, pair)),
+        Part("independent-{width}", f"{independent}{{width}}", partial(_drawn, settings, pair)),
+        Part(
+            "trained-{network}-{trained}",
+            lambda name, width: f"Training {settings.members} networks of width {width}: {name}",
+            training,
+            ensemble=True,
+        ),
+        levels={
+            "theorem": tuple(_PAIRS),
+            "depth": sorted(set(settings.depths)),
+            "frozen": sorted(set(settings.frozen_depths)),
+            "width": settings.widths,
+            "network": NETWORKS,
+            "trained": sorted(settings.trained_widths),
+            "inputs": SETS,
+            "step": recorded_steps(settings),
+            "time": settings.times,
+        },
     )
-
-
-def _by_depth(settings: Settings, folder: RunFolder) -> tuple[dict[str, dict[int, Arrays]], dict[int, np.ndarray]]:
-    """Both theorems at infinite width at every depth, and the first for frozen kernels of the same weights."""
-    deep = lambda depth: replace(settings, hidden_layers=depth)
-
-    def infinite(theorem: str, depth: int) -> Stage:
-        title = f"Infinite width, theorem {theorem}, depth {depth}"
-        solve = lambda task: _PAIRS[theorem](deep(depth)).infinite(settings.times)
-        return Stage(f"theorem-{theorem}-depth-{depth}", title, solve)
-
-    def frozen(depth: int) -> Stage:
-        work = partial(_exact, deep(depth), dense_pair(deep(depth)), settings.depth_width)
-        title = f"Frozen kernels, same weights, width {settings.depth_width}, depth {depth}"
-        return Stage(f"same-weights-depth-{depth}", title, work)
-
-    depths, frozen_depths = sorted(set(settings.depths)), sorted(set(settings.frozen_depths))
-    work = {(theorem, depth): infinite(theorem, depth) for theorem in _PAIRS for depth in depths}
-    found = folder.stages(work | {("frozen", depth): frozen(depth) for depth in frozen_depths})
-    theorems = {theorem: {depth: found[theorem, depth] for depth in depths} for theorem in _PAIRS}
-    return theorems, {depth: found["frozen", depth]["same-weights"] for depth in frozen_depths}
+    return Results.read(found, times=np.array(settings.times))
 
 
 def _exact(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
@@ -329,182 +223,6 @@ def _drawn(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> A
         squares[i] = ((mean(symmetrised, pair.action) - mean(invariant, None)) ** 2).mean()
         task.step(i + 1, settings.draws)
     return {"independent": squares}
-
-
-ROUNDING = 1e-8
-
-
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The theorem at infinite width, its counterpart for frozen kernels, and how trained networks approach it."""
-    wide, last, times = max(settings.trained_widths), max(settings.steps), range(len(results.times))
-    steps = len([step for step in recorded_steps(settings) if step > 0])
-
-    def at_infinite_width(table: np.ndarray, sets: Sequence[str]) -> Mapping[str, Estimate]:
-        of = lambda t, name: exactly(float(table[t, SETS.index(name)]))
-        words = lambda t, name: f"{name_of(results.times[t])}, {name}"
-        return Records.over(of, words, t=times, name=sets).labelled()
-
-    theorem, control = (
-        at_infinite_width(results.distance, SETS),
-        at_infinite_width(results.without_augmentation, ["test"]),
-    )
-    kernels = {f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.kernel_distance, strict=True)}
-    rate = power_law(np.array(settings.widths), results.squares, seed=settings.seed)
-    shares = trained_shares(settings, results, [wide], shared_level(steps * len(SETS))).times(100)
-    largest = shares.values.max()
-    distance = "Largest difference of the two mean predictions relative to the largest prediction."
-    return [
-        claim(
-            "At infinite width augmented MLPs and group-convolutional networks have the same mean, to rounding, at all "
-            "times, on and off the data",
-            {**theorem, **kernels},
-            measure=distance + " The augmented data are trained on explicitly.",
-            covers=EXACT,
-            at_most=ROUNDING,
-            by=theirs(THEIRS, "Theorem 5.2", "equal"),
-            holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
-            "rotation, or a group-convolutional network that sees one.",
-            fails="Do not put a group-convolutional network in place of an augmented MLP: here their means "
-            "differ even at infinite width.",
-        ),
-        claim(
-            "Without augmentation the means of MLPs and of group-convolutional networks at infinite width differ on "
-            "the test images, by more than 1 % of the largest prediction",
-            control,
-            measure=distance,
-            covers=EXACT,
-            at_least=0.01,
-            by=ours("our control"),
-            holds="Augmentation matters on these data: without it an MLP predicts something else.",
-            fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
-            "other data.",
-        ),
-        claim(
-            "Frozen kernels of an augmented MLP and of the group-convolutional network with its weights predict the "
-            "same, to rounding",
-            {
-                f"width {width}": exactly(float(table.max()))
-                for width, table in zip(settings.widths, results.exact, strict=True)
-            },
-            measure=distance + " Worst of all times and inputs, one network of every width. The MLP’s kernel is "
-            "averaged over the group’s copies of its weights; the group-convolutional network has the window {e} on "
-            "the group. Both start at zero output.",
-            covers=EXACT,
-            at_most=ROUNDING,
-            by=theirs(THEIRS, "review", "equal for single networks that start at zero output"),
-            holds="Augmentation and architecture can be exchanged at finite width too, for networks that start at "
-            "zero output and stay close to their initialisation.",
-            fails="Augmentation and architecture cannot be exchanged for these finite networks, even with the "
-            "same weights.",
-        ),
-        claim(
-            "With independent weights the predictions from frozen kernels of augmented MLPs and of group-convolutional "
-            "networks approach one another as one over the square root of the width",
-            {"late in training, test": rate},
-            measure="Exponent of the root mean square difference of predictions on test images against width; full "
-            "windows on the group.",
-            covers="draws of networks",
-            at_least=-0.7,
-            at_most=-0.3,
-            by=ours("theory of kernels that fluctuate as 1/√width; the bounds are our choice", stated="−1/2"),
-            holds="Four times the width roughly halves the difference between one network of each kind.",
-            fails="Four times the width does not roughly halve the difference between one network of each kind: "
-            "measure it at the width that is to be used.",
-            undecided="How fast the difference between one network of each kind falls with the width is not "
-            "decided: more draws would tell.",
-        ),
-        claim(
-            f"Trained MLPs and group-convolutional networks of width {wide} that start at zero output have the same "
-            f"mean up to step {last}, to within 5 % of the mean square prediction",
-            shares,
-            measure="Squared distance of the two means as a share of the mean square prediction of one MLP; free of "
-            "the bias that a finite number of members brings, so it may come out negative.",
-            covers="members",
-            at_most=5,
-            unit="%",
-            by=ours("the theorem says 0 in the limit of width; the bound is our choice"),
-            holds=f"At width {wide} an ensemble of either kind can stand in for the mean of the other: the "
-            f"largest estimate of the squared distance is {largest:.1f} %.",
-            fails=f"At width {wide} the choice between augmentation and architecture changes the mean: the largest "
-            f"estimate of the squared distance is {largest:.1f} %.",
-            undecided=f"Whether either kind can stand in for the other at width {wide} is not decided: more "
-            "members would tell.",
-        ),
-        *by_depth_claims(settings, results),
-    ]
-
-
-def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
-    """Both theorems at every depth that was solved, and frozen kernels of the same weights."""
-    when = [name_of(time) for time in results.times]
-    depths = lambda layers: f"{layers} hidden layer{'' if layers == 1 else 's'}"
-    made = []
-    for theorem, arrays in results.by_depth.items():
-        plain, windows = ("MLPs", "full") if theorem == "5.2" else ("CNNs", "3×3")
-        over = f"{min(arrays)} to {max(arrays)}" if len(arrays) > 1 else str(min(arrays))
-        means = {
-            f"{depths(depth)}, {when[t]}, {SETS[s]}": exactly(value)
-            for depth, of in arrays.items()
-            for (t, s), value in np.ndenumerate(of["distance"])
-        }
-        kernels = {
-            f"{depths(depth)}, {name} itself": exactly(value)
-            for depth, of in arrays.items()
-            for name, value in zip(("NNGP", "NTK"), of["kernel_distance"], strict=True)
-        }
-        made.append(
-            claim(
-                f"At infinite width augmented {plain} and group-convolutional networks with {windows} windows have the "
-                f"same mean and kernel, to rounding, with {over} hidden layers",
-                {**means, **kernels},
-                measure="Largest difference of the mean predictions relative to the largest prediction, at all times, "
-                "on and off the data, and of the kernel from the orbit mean of the other; augmented data are trained "
-                "on explicitly.",
-                covers=EXACT,
-                at_most=ROUNDING,
-                by=theirs(THEIRS, f"Theorem {theorem}", "equal, at any depth"),
-                holds=f"The exchange of augmentation for architecture does not depend on the depth of {plain}.",
-                fails=f"At some depth the means of augmented {plain} and of group-convolutional networks differ.",
-            )
-        )
-    if results.frozen_by_depth:
-        worst = {depths(depth): exactly(float(table.max())) for depth, table in results.frozen_by_depth.items()}
-        made.append(
-            claim(
-                f"Frozen kernels of one augmented MLP of width {settings.depth_width} and of the group-convolutional "
-                "network with its weights predict the same, to rounding, at several depths",
-                worst,
-                measure="Largest difference of the predictions relative to the largest one, worst of all times and "
-                "inputs; otherwise as for the widths.",
-                covers=EXACT,
-                at_most=ROUNDING,
-                by=theirs(THEIRS, "review", "equal, at any depth"),
-                holds="For networks that start at zero output and stay close to their initialisation the exchange "
-                "holds at finite width, shallow or deep.",
-                fails="At some depth frozen kernels with the same weights predict different things.",
-            )
-        )
-    return made
-
-
-def headline(settings: Settings, results: Results) -> tuple[str, str]:
-    """What was found, and our numbers beside the source's."""
-    means = [of["distance"].max() for arrays in results.by_depth.values() for of in arrays.values()]
-    infinite, bare = float(np.max([results.distance.max(), *means])), float(results.without_augmentation.max())
-    single = float(np.max([results.exact.max(), *(table.max() for table in results.frozen_by_depth.values())]))
-    equal = infinite <= ROUNDING and single <= ROUNDING
-    title = (
-        "Augmented MLPs and group-convolutional networks have one and the same mean"
-        if equal
-        else f"Augmented MLPs and group-convolutional networks differ by {format_number(max(infinite, single))}"
-    )
-    said = (
-        "The largest difference of the two means, relative to the largest prediction, is "
-        f"{format_number(infinite)} at infinite width, at all times and depths, on and off the data, and "
-        f"{format_number(single)} for single networks of finite width with their own kernels and zero output (the "
-        f"source: equal, Theorem 5.2 and review); without augmentation it is {format_number(bare)}."
-    )
-    return title, said
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
 
 from equitangents import molecules as molecular
 from equitangents.groups import so3
@@ -24,8 +23,10 @@ from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, in_words, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
+from equitangents_studies.molecules.fits import RIDGES, best_fit, composition, cross_validation
 
 
 @dataclass(frozen=True)
@@ -60,27 +61,21 @@ PRESETS = presets(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`errors` by model: absolute errors (splits, sizes, test molecules), eV. `ridges` by model: (splits, sizes).
+class Results(Measured):
+    """`errors`, absolute, in eV, of kernels and of the elements alone; `ridges` and `widths` chosen.
 
-    `widths` by model: the chosen one. `rotated` and `relabelled` by model: change of the largest fits' predictions
-    (molecules, turns), eV. `resolution` and `kernel_error` are those of the invariant kernel's quadrature.
+    `rotated` and `relabelled`: change of the largest fits' predictions, eV. `resolution` and `kernel_error` are those
+    of the invariant kernel's quadrature.
     """
 
-    errors: dict[str, np.ndarray]
-    ridges: dict[str, np.ndarray]
-    widths: dict[str, float]
-    rotated: dict[str, np.ndarray]
-    relabelled: dict[str, np.ndarray]
+    errors: Keyed[np.ndarray] = by("fitted", "split size molecule", of="curves.errors_{fitted}")
+    ridges: Keyed[np.ndarray] = by("model", "split size", of="curves.ridges_{model}")
+    widths: Keyed[float] = by("model", of="width.width")
+    rotated: Keyed[np.ndarray] = by("model", "molecule turn")
+    relabelled: Keyed[np.ndarray] = by("model", "molecule turn")
     resolution: int
     kernel_error: float
     label: str
-
-    @property
-    def splits(self) -> int:
-        """How many."""
-        return len(self.errors["so3"])
 
 
 def mean_errors(results: Results, name: str) -> np.ndarray:
@@ -109,54 +104,6 @@ def _ratio(logs: np.ndarray, level: float) -> Estimate:
     return Estimate(value, low, high, level)
 
 
-RIDGES = tuple(10.0**p for p in range(-10, 2))  # relative to the kernel's mean diagonal
-_FOLDS = 5
-
-
-class Fit(NamedTuple):
-    """Predictions of some molecules are `composition @ elements + kernel @ weights`."""
-
-    elements: Float[np.ndarray, " elements"]
-    weights: Float[np.ndarray, " training"]
-
-
-def composition(molecules: Molecules, elements: tuple[int, ...]) -> Float[np.ndarray, "n elements"]:
-    """How many atoms of each element molecules have."""
-    return (molecules.atomic_numbers[:, :, None] == np.array(elements)).sum(axis=1).astype(float)
-
-
-def fits(K: np.ndarray, counts: np.ndarray, y: np.ndarray, ridges: tuple[float, ...] = RIDGES) -> list[Fit]:
-    """For every ridge: least squares on the elements first, then the kernel on what it leaves."""
-    base = np.linalg.lstsq(counts, y, rcond=None)[0]
-    values, vectors = np.linalg.eigh(K)
-    projected = vectors.T @ (y - counts @ base)
-    unit = float(np.diagonal(K).mean())
-    return [Fit(base, vectors @ (projected / _away_from_zero(values, ridge * unit))) for ridge in ridges]
-
-
-def _away_from_zero(values: np.ndarray, ridge: float) -> np.ndarray:
-    """λ + ridge; directions in which a kernel known to a tolerance is negative count as zero."""
-    return np.maximum(values, 0) + ridge
-
-
-def cross_validation(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int) -> Float[np.ndarray, " ridges"]:
-    """Mean absolute error of every ridge over five folds."""
-    fold = np.random.default_rng(seed).permutation(len(y)) % _FOLDS
-    errors = np.zeros((len(RIDGES), len(y)))
-    for f in range(_FOLDS):
-        train, test = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        for r, fit in enumerate(fits(K[np.ix_(train, train)], counts[train], y[train])):
-            predicted = counts[test] @ fit.elements + K[np.ix_(test, train)] @ fit.weights
-            errors[r, test] = np.abs(predicted - y[test])
-    return errors.mean(axis=1)
-
-
-def best_fit(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int) -> tuple[Fit, float]:
-    """The fit with the ridge that cross-validation on the training set likes best, and that ridge."""
-    ridge = RIDGES[int(np.argmin(cross_validation(K, counts, y, seed)))]
-    return fits(K, counts, y, (ridge,))[0], ridge
-
-
 _METRICS = {"coulomb": "cityblock", "soap": "sqeuclidean"}
 _FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # times the median distance
 
@@ -183,26 +130,23 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     problem = _Problem(settings, folder)
     names = problem.models
 
-    def each(part: str, title: str, compute: Callable[[str, Task], Arrays]) -> dict[str, Arrays]:
-        """A stage for every model."""
-        titles = {name: f"{kernels.TITLES[name]}: {title}" for name in names}
-        return folder.stages({name: Stage(f"{part}-{name}", titles[name], partial(compute, name)) for name in names})
-
-    tuned = each("width", "width", partial(_tune, problem))
+    levels = {"model": names, "fitted": (*names, "elements"), "size": settings.sizes}
+    each = lambda part, title, compute: Part(
+        f"{part}-{{model}}", lambda name: f"{kernels.TITLES[name]}: {title}", compute
+    )
+    found = measured(folder, each("width", "width", partial(_tune, problem)), levels=levels)
+    tuned = {at["model"]: arrays for at, arrays in found.parts["width"]}
     models = {name: problem.model(name, tuned[name]) for name in names}
     computed = each("kernel", "kernel", lambda name, task: _gram(problem, name, models[name], folder, task))
-    grams = {name: arrays["kernel"] for name, arrays in computed.items()}
-    curves = folder.stage("curves", "Learning curves", partial(_curves, problem, grams))
+    found |= measured(folder, computed, levels=levels)
+    grams = {at["model"]: arrays["kernel"] for at, arrays in found.parts["kernel"]}
+    curves = Part("curves", "Learning curves", partial(_curves, problem, grams))
     moved = each("moved", "moved molecules", lambda name, task: _moved(problem, models[name], grams[name], task))
-    return Results(
-        errors={name: curves[f"errors_{name}"] for name in (*names, "elements")},
-        ridges={name: curves[f"ridges_{name}"] for name in names},
-        widths={name: float(tuned[name]["width"]) for name in names},
-        rotated={name: moved[name]["rotated"] for name in names},
-        relabelled={name: moved[name]["relabelled"] for name in names},
-        resolution=int(tuned["so3"]["resolution"]),
-        kernel_error=float(tuned["so3"]["error"]),
-        label=problem.set.label,
+    for part in (curves, moved):
+        found |= measured(folder, part, levels=levels)
+    so3 = tuned["so3"]
+    return Results.read(
+        found, resolution=int(so3["resolution"]), kernel_error=float(so3["error"]), label=problem.set.label
     )
 
 
@@ -383,7 +327,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             undecided=f"Whether invariance under rotations pays is not decided: {found}.",
         )
     ]
-    judged += [_rival(results, name, most) for name in ("coulomb", "soap") if name in results.errors]
+    judged += [_rival(settings, results, name, most) for name in ("coulomb", "soap") if name in results.errors]
     turned = np.abs(results.rotated["so3"]).max(axis=1) / mean_errors(results, "so3")[0, -1]
     return [
         *judged,
@@ -417,7 +361,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def _rival(results: Results, name: str, molecules: int) -> Claim:
+def _rival(settings: Settings, results: Results, name: str, molecules: int) -> Claim:
     """Whether the invariant kernel beats kernel ridge regression on other descriptions at the largest size."""
     rival = {"coulomb": "Coulomb matrices", "soap": "SOAP"}[name]
     ratio = error_ratio(results, "so3", name, -1)
@@ -429,7 +373,7 @@ def _rival(results: Results, name: str, molecules: int) -> Claim:
         f"With {molecules} molecules the invariant kernel’s error is below that of kernel ridge regression on {rival}",
         {"": ratio},
         measure=_RATIO,
-        covers=("splits, which share molecules", results.splits),
+        covers=("splits, which share molecules", settings.splits),
         at_most=1,
         by=ours(OURS),
         holds=f"Prefer the SO(3) kernel to {rival}: {found}.",

@@ -28,7 +28,7 @@ from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch
-from equitangents_studies.common.training import ensemble_stage
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.other_ensembles.claims import claims
@@ -222,10 +222,9 @@ def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
         found = problem.changes(recorded["test"][..., 0])
         return {"changes": found if kind == "snapshots" else found[0]}
 
-    return ensemble_stage(
-        folder,
-        kind,
-        f"Training: {TITLES[kind]}",
+    train = partial(
+        train_to_last,
+        folder.checkpoints(kind),
         problem.net,
         problem.train,
         problem.y,
@@ -237,6 +236,7 @@ def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
         seed=s.seed + list(TITLES).index(kind),
         **options,
     )
+    return Stage(kind, f"Training: {TITLES[kind]}", train, ensemble=True)
 
 
 def _boosted(problem: _Problem, task: Task) -> Arrays:

@@ -21,8 +21,9 @@ from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, in_words, theirs
-from equitangents_studies.framework.page import Presentation, columns, drawing, section, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.page import Presentation, drawing, section, table
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import PARTIAL_ORBITS as THEIRS
 from equitangents_studies.systems import PartialOrbits, partial_orbits
 
@@ -58,22 +59,35 @@ PRESETS = presets(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """By (set, model, group, missing): accuracies (draws,) on `unseen` orientations of training images, `further`
-    images of partly seen classes in orientations seen and unseen, and `one` missing copy; `different` (draws,), irreps
-    against the exact solve.
-    """
+Case = tuple[str, str, str, str]
+"""(set, model, group, what is missing)."""
+_CASE = "data network group missing"
+_WHAT = {
+    "unseen": "training images, unseen orientations",
+    "one": "one orientation of one image missing",
+    "further_seen": "further images, seen orientations",
+    "further_unseen": "further images, unseen orientations",
+    "whole_unseen": "further images of classes seen whole",
+}
 
-    accuracy: dict[tuple[str, str, str, str], dict[str, np.ndarray]]
 
-    def estimate(self, key: tuple[str, str, str, str], what: str) -> Estimate:
+class Results(Measured):
+    """Accuracies on images of `_WHAT`, and how `different` predictions by irreps are from those of the exact solve."""
+
+    accuracy: Keyed[np.ndarray] = by(f"{_CASE} images", "draw", of="{images}")
+    different: Keyed[np.ndarray] = by(_CASE, "draw")
+
+    def estimate(self, case: Case, what: str) -> Estimate:
         """The mean over draws of one accuracy."""
-        return t_interval(self.accuracy[key][what], bounds=(0, 1))
+        return t_interval(self.accuracy[*case, what], bounds=(0, 1))
+
+    def gap(self, case: Case) -> np.ndarray:
+        """Accuracies in orientations seen minus unseen, further images of partly seen classes: (draws,)."""
+        return self.accuracy[*case, "further_seen"] - self.accuracy[*case, "further_unseen"]
 
 
-def cases(settings: Settings) -> list[tuple[str, str, str, str]]:
-    """(set, model, group, what is missing), in the order of stages."""
+def cases(settings: Settings) -> list[Case]:
+    """All cases, in the order of stages."""
     groups = [f"C{n}" for n in settings.orders]
     rings = [(s, m, g, missing) for s in SETS for m in MODELS for g in groups for missing in ("one", "half")]
     return [*rings, *((s, "mlp", "D4", missing) for s in SETS for missing in ("one", "half"))]
@@ -126,15 +140,19 @@ def images(name: str, settings: Settings, draw: int) -> tuple[np.ndarray, ...]:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """One stage for each set, network, group and number of missing orientations."""
-    title = lambda key: f"{key[0]}, {MODELS[key[1]]}, {key[2]}, {key[3]} missing"
-    work = {key: Stage("-".join(key), title(key), partial(_draws, settings, key)) for key in cases(settings)}
-    return Results(folder.stages(work))
+    part = Part("{data}-{network}-{group}-{missing}", label, partial(_draws, settings))
+    return Results.read(measured(folder, part, levels={_CASE: cases(settings), "images": tuple(_WHAT)}))
 
 
-def _draws(settings: Settings, key: tuple[str, str, str, str], task: Task) -> Arrays:
+def label(name: str, model: str, group: str, missing: str) -> str:
+    """A case in words."""
+    return f"{name}, {MODELS[model]}, {group}, {missing} missing"
+
+
+def _draws(settings: Settings, name: str, model: str, group: str, missing: str, task: Task) -> Arrays:
     rows = []
     for draw in range(settings.draws):
-        one = run(settings, key, draw)
+        one = run(settings, (name, model, group, missing), draw)
         rows.append(
             {
                 "unseen": one.unseen_accuracy.value,
@@ -149,9 +167,9 @@ def _draws(settings: Settings, key: tuple[str, str, str, str], task: Task) -> Ar
     return {what: np.array([row[what] for row in rows]) for what in rows[0]}
 
 
-def run(settings: Settings, key: tuple[str, str, str, str], draw: int) -> PartialOrbits:
+def run(settings: Settings, case: Case, draw: int) -> PartialOrbits:
     """One draw: of partly seen classes the last element, or the second half of all, is missing."""
-    name, model, group, missing = key
+    name, model, group, missing = case
     x, y, further, labels = images(name, settings, draw)
     if group == "D4":
         action: actions.Action = actions.image_dihedral(4)
@@ -165,31 +183,20 @@ def run(settings: Settings, key: tuple[str, str, str, str], draw: int) -> Partia
     return partial_orbits(net, action, sized(x), y, seen, test=(sized(further), labels), ridge=RIDGE)
 
 
-def gap(results: Results, key: tuple[str, str, str, str]) -> Estimate:
-    """Accuracy in orientations seen minus unseen, further images of partly seen classes; paired by draw."""
-    at = results.accuracy[key]
-    return t_interval(at["further_seen"] - at["further_unseen"], bounds=(-1, 1))
+def mean_gap(results: Results, some: Sequence[Case]) -> Estimate:
+    """The gap in the mean over cases, paired by draw."""
+    return t_interval(np.mean([results.gap(case) for case in some], axis=0), bounds=(-1, 1))
 
 
-def mean_gap(results: Results, keys: Sequence[tuple[str, str, str, str]]) -> Estimate:
-    """`gap` in the mean over cases, paired by draw."""
-    rows = [results.accuracy[k]["further_seen"] - results.accuracy[k]["further_unseen"] for k in keys]
-    return t_interval(np.mean(rows, axis=0), bounds=(-1, 1))
-
-
-def lost_by_invariant(settings: Settings, results: Results) -> dict[tuple[str, str, str, str], float]:
+def lost_by_invariant(settings: Settings, results: Results) -> dict[Case, float]:
     """Largest difference over draws of an invariant network's accuracies in seen and unseen orientations, by case."""
-    return {
-        k: float(np.abs(results.accuracy[k]["further_seen"] - results.accuracy[k]["further_unseen"]).max())
-        for k in cases(settings)
-        if k[1] == "invariant"
-    }
+    return {c: float(np.abs(results.gap(c)).max()) for c in cases(settings) if c[1] == "invariant"}
 
 
 def density_gains(settings: Settings, results: Results) -> np.ndarray:
     """Share of right classes in the missing orientation, densest group minus sparsest; MLP, (sets, draws)."""
     least, most = f"C{settings.orders[0]}", f"C{settings.orders[-1]}"
-    at = lambda name, group: results.accuracy[name, "mlp", group, "one"]["one"]
+    at = lambda name, group: results.accuracy[name, "mlp", group, "one", "one"]
     return np.array([at(name, most) - at(name, least) for name in SETS])
 
 
@@ -216,15 +223,13 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The irrep basis is exact; plain networks do not learn the symmetry; dense orbits help; invariance removes it."""
-    keys = cases(settings)
-    label = lambda k: f"{k[0]}, {MODELS[k[1]]}, {k[2]}, {k[3]} missing"
-    differences = {label(k): exactly(float(results.accuracy[k]["different"].max())) for k in keys}
-    half = [k for k in keys if k[1] == "mlp" and k[3] == "half"]
-    gaps = {label(k): gap(results, k).times(100) for k in half}
+    differences = {label(*k): exactly(float(value.max())) for k, value in results.different.items()}
+    half = [k for k in cases(settings) if k[1] == "mlp" and k[3] == "half"]
+    gaps = {label(*k): t_interval(results.gap(k), bounds=(-1, 1)).times(100) for k in half}
     least, most = f"C{settings.orders[0]}", f"C{settings.orders[-1]}"
     denser = density_gains(settings, results)
     density = {name: t_interval(row, bounds=(-1, 1)).times(100) for name, row in zip(SETS, denser, strict=True)}
-    same = {label(k): exactly(value) for k, value in lost_by_invariant(settings, results).items()}
+    same = {label(*k): exactly(value) for k, value in lost_by_invariant(settings, results).items()}
     span = Records(("case",), tuple((k,) for k in gaps), tuple(gaps.values())).span(".3g")
     return [
         claim(
@@ -280,25 +285,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-_WHAT = {
-    "unseen": "training images, unseen orientations",
-    "one": "one orientation of one image missing",
-    "further_seen": "further images, seen orientations",
-    "further_unseen": "further images, unseen orientations",
-    "whole_unseen": "further images of classes seen whole",
-}
-
-
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
-    rows = [
-        (*key, draw, what, results.accuracy[key][what][draw])
-        for key in cases(settings)
-        for draw in range(settings.draws)
-        for what in _WHAT
-    ]
-    names = ("data", "network", "group", "missing", "draw", "images", "accuracy")
     s = settings
+    table_of_draws = results.accuracy.table("accuracy", f"{_CASE} draw images")
     text = (
         f"Of {s.classes} classes the first half are trained on in all orientations, of the others one orientation or "
         f"half of them are missing. {s.per_class} images of each class are trained on, {s.test_per_class} further "
@@ -313,7 +303,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{s.hidden_layers} hidden layers, ReLU, infinite width, NTK, trained to the end",
         "Images": f"{s.rings} rings of {s.angles} samples, or {s.pixels}×{s.pixels} pixels (D4)",
     }
-    return Presentation({"accuracy": columns(names, rows)}, sections, facts, *headline(settings, results))
+    return Presentation({"accuracy": table_of_draws}, sections, facts, *headline(settings, results))
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -344,10 +334,7 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
 
 
 def _table(settings: Settings, results: Results) -> Table:
-    rows = []
-    for key in cases(settings):
-        name = f"{key[0]}, {MODELS[key[1]]}, {key[2]}, {key[3]} missing"
-        rows.append([name, *(results.estimate(key, what) for what in _WHAT)])
+    rows = [[label(*case), *(results.estimate(case, what) for what in _WHAT)] for case in cases(settings)]
     return table("Shares of right classes; in brackets 95 % intervals over draws.", ["", *_WHAT.values()], rows)
 
 

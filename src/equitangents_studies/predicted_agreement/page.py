@@ -57,7 +57,7 @@ def _off(results: Results, width: int) -> float:
 
 def finding(results: Results) -> str:
     """The page's title."""
-    narrow, wide = min(results.outputs), max(results.outputs)
+    narrow, wide = results.widths[0], results.widths[-1]
     return (
         f"Networks of {wide} channels agree with themselves to within {_off(results, wide):.2f} of "
         f"{results.action.group.order} as infinite width predicts, those of {narrow} to within "
@@ -80,7 +80,7 @@ def agreement_table(results: Results) -> Columns:
     rows = []
     for name, title in results.images.titles.items():
         for step in results.steps:
-            for width in sorted(results.outputs):
+            for width in results.widths:
                 for m in results.sizes:
                     t = results.trained(width, name, step, m)
                     e = t.difference(results.bounds)
@@ -121,7 +121,7 @@ def _over_members(settings: Settings, results: Results, folder: RunFolder) -> Fi
             axes.plot(
                 results.sizes, expected[:, 0], color=palette.INK.light, lw=1.4, ls=(0, (2, 2)), label="infinite width"
             )
-            for width, colour in drawing.shades_of(sorted(results.outputs)):
+            for width, colour in drawing.shades_of(results.widths):
                 found = [results.trained(width, name, last, m) for m in results.sizes]
                 sizes = [m for m, t in zip(results.sizes, found, strict=True) if len(t.scores) >= SEVERAL]
                 axes.plot(
@@ -144,7 +144,7 @@ def _over_members(settings: Settings, results: Results, folder: RunFolder) -> Fi
 
 def _over_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     shown = [1, *[m for m in (8, 32) if m in results.sizes and settings.members // m >= 2]]
-    last, widths = results.steps[-1], sorted(results.outputs)
+    last, widths = results.steps[-1], results.widths
     with drawing.panels(
         folder,
         "difference-over-width",

@@ -21,8 +21,9 @@ from equitangents_studies.common.infinite import gradient_descent
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
-from equitangents_studies.common.training import ensemble_stage
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import Claim, Records, after, claim, in_words, ours, theirs
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -65,16 +66,20 @@ PRESETS = presets(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`outputs[width][set]` (steps, members, |G|, n, K); `predicted[set]` (steps, sizes, 3): mean, 95 % range."""
+class Results(Measured):
+    """`outputs` of networks, and the agreement that is `predicted`: mean, 95 % range."""
 
     images: Images
     action: actions.Action
     steps: tuple[int, ...]
     sizes: tuple[int, ...]
-    outputs: dict[int, dict[str, np.ndarray]]
-    predicted: dict[str, np.ndarray]
+    outputs: Keyed[np.ndarray] = by("width inputs", "step member element image class", of="width.{inputs}")
+    predicted: Keyed[np.ndarray] = by("inputs", "step size end", of="infinite.{inputs}")
+
+    @property
+    def widths(self) -> list[int]:
+        """Of the networks, the smallest first."""
+        return sorted(self.outputs.along("width"))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -86,13 +91,12 @@ class Results:
         t, m = self.steps.index(step), self.sizes.index(members)
         labels = lambda groups: same_predictions(self.action, groups.mean(axis=1).argmax(axis=-1))
         expected, low, high = map(float, self.predicted[name][t, m])
-        return Trained(disjoint_scores(self.outputs[width][name][t], members, labels), expected, low, high)
+        return Trained(disjoint_scores(self.outputs[width, name][t], members, labels), expected, low, high)
 
     def exponent(self, name: str, step: int, level: float = 0.95) -> Estimate:
         """a of |trained − expected| ∝ width^a, for single networks."""
-        widths = sorted(self.outputs)
-        each = [self.trained(width, name, step, 1) for width in widths]
-        return excess_exponent(np.array(widths, float), [t.scores - t.expected for t in each], confidence=level)
+        each = [self.trained(width, name, step, 1) for width in self.widths]
+        return excess_exponent(np.array(self.widths, float), [t.scores - t.expected for t in each], confidence=level)
 
 
 def network(settings: Settings, outputs: int, width: int) -> nn.Sequential:
@@ -117,30 +121,33 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     images = load_images(settings, folder.data_dir)
     action = actions.as_action("group", settings.group, (1, *images.train_x.shape[1:]))
     steps, sizes = tuple(sorted(set(settings.steps))), tuple(powers_of_two(settings.members))
-    infinite = folder.stage(
-        "infinite", "Infinite width, closed form", partial(_infinite, settings, images, action, steps, sizes)
+    levels = {"width": sorted(settings.widths), "inputs": tuple(images.sets), "step": steps, "size": sizes}
+    infinite = partial(_infinite, settings, images, action, steps, sizes)
+    found = measured(folder, Part("infinite", "Infinite width, closed form", infinite), levels=levels)
+    train = partial(_trained, settings, folder, images, action, float(found.stage("infinite")["rate"]))
+    title = f"Training {settings.members} CNNs of {{width}} channels"
+    found |= measured(folder, Part("width-{width}", title, train, ensemble=True), levels=levels)
+    return Results.read(found, images=images, action=action, steps=steps, sizes=sizes)
+
+
+def _trained(
+    settings: Settings, folder: RunFolder, images: Images, action: actions.Action, rate: float, width: int, task: Task
+) -> Arrays:
+    return train_to_last(
+        folder.checkpoints(f"width-{width}"),
+        network(settings, images.classes, width),
+        images.train_x,
+        images.targets,
+        task,
+        augmentation=action,
+        members=settings.members,
+        learning_rate=rate,
+        record=images.sets,
+        record_at=sorted(set(settings.steps)),
+        orbits=action,
+        keep=lambda recorded: {name: y.astype(np.float32) for name, y in recorded.items()},
+        seed=int(np.random.SeedSequence((settings.seed, width)).generate_state(1)[0]),
     )
-    training = {
-        width: ensemble_stage(
-            folder,
-            f"width-{width}",
-            f"Training {settings.members} CNNs of {width} channels",
-            network(settings, images.classes, width),
-            images.train_x,
-            images.targets,
-            augmentation=action,
-            members=settings.members,
-            learning_rate=float(infinite["rate"]),
-            record=images.sets,
-            record_at=steps,
-            orbits=action,
-            keep=lambda recorded: {name: y.astype(np.float32) for name, y in recorded.items()},
-            seed=int(np.random.SeedSequence((settings.seed, width)).generate_state(1)[0]),
-        )
-        for width in sorted(settings.widths)
-    }
-    outputs = folder.stages(training)
-    return Results(images, action, steps, sizes, outputs, {name: infinite[name] for name in images.sets})
 
 
 def _infinite(
@@ -171,7 +178,7 @@ def _towards(results: Results, name: str, step: int, members: int, level: float)
     """How much nearer the widest ensembles are to what is expected than the narrowest; the two are independent."""
     ends = [
         results.trained(width, name, step, members).difference(results.bounds, level)
-        for width in (min(results.outputs), max(results.outputs))
+        for width in (results.widths[0], results.widths[-1])
     ]
     narrow, wide = ends
     sign = 1.0 if narrow.value >= 0 else -1.0
@@ -188,7 +195,7 @@ def _towards(results: Results, name: str, step: int, members: int, level: float)
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The difference shrinks with width, for one network with its exponent and for ensembles; what is left of it."""
     names, order = tuple(results.images.sets), results.action.group.order
-    last, widths = results.steps[-1], sorted(results.outputs)
+    last, widths = results.steps[-1], results.widths
     several = [m for m in results.sizes if settings.members // m >= SEVERAL] or [1]
     title = lambda name: results.images.titles[name]
     of_sizes = lambda name, m: f"{title(name)}, M = {m}"

@@ -12,7 +12,7 @@ import scipy.stats
 from equitangents.report import FAILS, HOLDS, format_number
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores, floor_control, twice_turned
-from equitangents_studies.common.training import train_stage
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import EXACT, P_VALUE, By, Claim, Records, claim, identity, ours, theirs
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.stages import Arrays
@@ -33,16 +33,16 @@ def floor_stage(settings: Settings, folder: RunFolder, results: Results, **train
     """Classes (|G|, n) that the invariant function gives the orbits of the first n inputs of every set."""
     members = min(MEMBERS, settings.members)
     inputs = {name: twice_turned(results.action, x[:INPUTS]) for name, x in results.images.sets.items()}
-    return train_stage(
-        folder,
-        "floor",
-        f"Resampling floor, {members} CNNs",
+    train = lambda task: train_to_last(
+        folder.checkpoints("floor"),
+        task=task,
         **training,
         members=members,
         record=inputs,
         record_at=[settings.epochs],
         keep=partial(_averaged, settings),
     )
+    return folder.stage("floor", f"Resampling floor, {members} CNNs", train)
 
 
 def _averaged(settings: Settings, recorded: Arrays) -> Arrays:
@@ -241,7 +241,7 @@ def over_sets(estimates: Sequence[Estimate]) -> Estimate:
     value = float(np.mean([e.value for e in estimates]))
     below = float(np.hypot.reduce([e.value - e.low for e in estimates])) / len(estimates)
     above = float(np.hypot.reduce([e.high - e.value for e in estimates])) / len(estimates)
-    return Estimate(value, value - below, value + above, estimates[0].level)
+    return Estimate(value, value - below, value + above, estimates[0].confidence)
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:

@@ -17,7 +17,7 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
-from equitangents_studies.common.training import train_stage
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.rotated_images.claims import DRAWS, PREDICTED, claims, floor_stage
@@ -57,30 +57,28 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         "loss": settings.loss,
         "seed": settings.seed,
     }
-    finite = train_stage(
-        folder,
+    train = lambda stage, **how: lambda task: train_to_last(folder.checkpoints(stage), task=task, **{**training, **how})
+    ensemble = train(
         "ensemble",
-        f"Training {settings.members} CNNs together",
-        **training,
         members=settings.members,
         record=images.sets,
         record_at=epochs,
         orbits=action,
         keep=partial(_kept, settings),
     )
+    finite = folder.stage("ensemble", f"Training {settings.members} CNNs together", ensemble)
     narrow: Arrays = {}
     if settings.narrow:
-        narrow = train_stage(
-            folder,
+        narrower = train(
             "narrow",
-            f"Training {settings.members} narrower CNNs together",
-            **training | {"net": network(replace(settings, channels=settings.narrow), images.classes)},
+            net=network(replace(settings, channels=settings.narrow), images.classes),
             members=settings.members,
             record=images.sets,
             record_at=[settings.epochs],
             orbits=action,
             keep=_last_classes,
         )
+        narrow = folder.stage("narrow", f"Training {settings.members} narrower CNNs together", narrower)
     results = Results(
         images=images,
         action=action,

@@ -21,6 +21,7 @@ from equitangents_studies.common.image_ensembles import Chosen, Recipe, check_im
 from equitangents_studies.common.images import Images
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import table_mean
+from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.settings import at_least, check, presets
 from equitangents_studies.framework.stages import Arrays
 
@@ -105,17 +106,16 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 SETS = ("test", "noise")
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """By strategy, arrays (budgets, draws, times, sets): `violation`, root mean square change over orbits relative to
-    the prediction, and `distance` from the complete ensemble's mean, relative to it. `complete` (times, sets) is the
-    violation of the complete one. `trained` are the trained ensembles, None where they were left out.
+class Results(Measured):
+    """`violation`, root mean square change over orbits relative to the prediction, and `distance` from the complete
+    ensemble's mean, relative to it. `complete` is the violation of the complete one. `trained` are the trained
+    ensembles, None where they were left out.
     """
 
     times: np.ndarray
-    violation: dict[str, np.ndarray]
-    distance: dict[str, np.ndarray]
-    complete: np.ndarray
+    violation: Keyed[np.ndarray] = by("strategy", "budget draw time inputs")
+    distance: Keyed[np.ndarray] = by("strategy", "budget draw time inputs")
+    complete: np.ndarray = by("", "time inputs")
     trained: TrainedEnsembles | None = None
 
 

@@ -28,6 +28,7 @@ from equitangents_studies.common.image_ensembles import rotations, train_on_orbi
 from equitangents_studies.common.images import Images, load_images, standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, orbit_batch
+from equitangents_studies.framework.measured import Part, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.sampling.claims import claims
@@ -53,21 +54,20 @@ __all__ = ["PRESETS", "RANDOM", "SETS", "STUDY", "Results", "Settings", "claims"
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """The kernel on all pairs once, one small problem for every choice of elements, then trained ensembles."""
     complete = _Complete(settings)
-    whole = folder.stage("complete", "Complete augmentation", lambda task: complete.violation())["complete"]
-    found = folder.stages(
-        {
-            (strategy, j): Stage(
-                f"{strategy}-{budget}",
-                f"{STRATEGIES[strategy].capitalize()}, {budget} of {settings.order}",
-                partial(_choices, settings, complete, strategy, budget),
-            )
-            for strategy in STRATEGIES
-            for j, budget in enumerate(settings.budgets)
-        }
+    title = lambda strategy, budget: f"{STRATEGIES[strategy].capitalize()}, {budget} of {settings.order}"
+    found = measured(
+        folder,
+        Part("complete", "Complete augmentation", lambda task: complete.violation()),
+        Part("{strategy}-{budget}", title, partial(_choices, settings, complete)),
+        levels={
+            "strategy": tuple(STRATEGIES),
+            "budget": settings.budgets,
+            "time": settings.times,
+            "inputs": SETS,
+        },
     )
-    table = lambda key: {s: np.stack([found[s, j][key] for j in range(len(settings.budgets))]) for s in STRATEGIES}
     trained = trained_ensembles(settings, folder) if settings.repetitions else None
-    return Results(np.array(settings.times), table("violation"), table("distance"), whole, trained)
+    return Results.read(found, times=np.array(settings.times), trained=trained)
 
 
 def _inputs(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -221,7 +221,7 @@ def mean_factor(factors: Mapping[str, Estimate]) -> Estimate:
     """
     logs = np.log([[e.value, e.low, e.high] for e in factors.values()]).mean(axis=0)
     value, low, high = map(float, np.exp(logs))
-    return Estimate(value, low, high, next(iter(factors.values())).level)
+    return Estimate(value, low, high, next(iter(factors.values())).confidence)
 
 
 def _shown(e: Estimate) -> tuple[float, tuple[float, float]]:

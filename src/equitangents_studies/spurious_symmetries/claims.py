@@ -114,7 +114,7 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
 
 
 def _signed(e: Estimate, under: bool) -> Estimate:
-    return e if under else Estimate(-e.value, -e.high, -e.low, e.level)
+    return e if under else Estimate(-e.value, -e.high, -e.low, e.confidence)
 
 
 def _inferences(settings: Settings, results: Results) -> list[Claim]:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,8 @@ from equitangents.extending import check_array
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_runs import COUNTED, SystemImages, asked_images
 from equitangents_studies.framework.claims import Claim, claim, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import KernelInference, System, architecture, inference, path
 
@@ -63,19 +63,17 @@ class Product:
     without: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`source` names the data, `labels` (test images,) are their classes. Outputs (members, test images, classes) of
-    `vec` by (width, time) and of `gap` by width, and training accuracies (members,) `learnt` and `gap_learnt`; `limit`
-    (test images, classes) of infinitely wide VEC.
+class Results(Measured):
+    """`source` names the data, `labels` are the classes of test images. Outputs of `vec`, of `gap` and of infinitely
+    wide VEC, the `limit`; training accuracies `learnt` and `gap_learnt`.
     """
 
     source: str
-    vec: dict[tuple[int, float], np.ndarray]
-    gap: dict[int, np.ndarray]
-    learnt: dict[tuple[int, float], np.ndarray]
-    gap_learnt: dict[int, np.ndarray]
-    limit: np.ndarray
+    vec: Keyed[np.ndarray] = by("width time", "member image class", of="VEC.outputs")
+    gap: Keyed[np.ndarray] = by("width", "member image class", of="GAP.outputs")
+    learnt: Keyed[np.ndarray] = by("width time", "member", of="VEC.learnt")
+    gap_learnt: Keyed[np.ndarray] = by("width", "member", of="GAP.learnt")
+    limit: np.ndarray = by("", "image class", of="limit.outputs")
     labels: np.ndarray
 
     def difference(self, other: str, width: int, time: float) -> np.ndarray:
@@ -167,25 +165,15 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """VEC of every width at every time and GAP of every width, one stage each."""
     images = asked_images(settings, folder.data_dir)
-    work: dict[Any, Stage] = {"limit": Stage("limit", "Infinitely wide VEC", partial(_limit, settings, images))}
-    for width in settings.widths:
-        alone = partial(_trained, "GAP", width, 0.0, settings, images)
-        work["GAP", width] = Stage(f"GAP-{width}", f"GAP, width {width}", alone)
-        for i, t in enumerate(settings.times):
-            moved = partial(_trained, "VEC", width, t, settings, images)
-            work[width, t] = Stage(f"VEC-{width}-{i}", f"VEC, width {width}, t = {t:g}", moved)
-    found = folder.stages(work)
-    limit = found.pop("limit")["outputs"]
-    gap = {width: found.pop(("GAP", width)) for width in settings.widths}
-    return Results(
-        images.name,
-        {at: arrays["outputs"] for at, arrays in found.items()},
-        {width: arrays["outputs"] for width, arrays in gap.items()},
-        {at: arrays["learnt"] for at, arrays in found.items()},
-        {width: arrays["learnt"] for width, arrays in gap.items()},
-        limit,
-        images.test_y,
+    trained = partial(_trained, settings, images)
+    found = measured(
+        folder,
+        Part("limit", "Infinitely wide VEC", partial(_limit, settings, images)),
+        Part("GAP-{width}", "GAP, width {width}", lambda width, task: trained("GAP", width, 0.0, task)),
+        Part("VEC-{width}-{time#}", "VEC, width {width}, t = {time:g}", partial(trained, "VEC")),
+        levels={"width": settings.widths, "time": settings.times},
     )
+    return Results.read(found, source=images.name, labels=images.test_y)
 
 
 def _limit(settings: Settings, images: SystemImages, task: Task) -> Arrays:
@@ -196,7 +184,7 @@ def _limit(settings: Settings, images: SystemImages, task: Task) -> Arrays:
     return {"outputs": outputs}
 
 
-def _trained(name: str, width: int, t: float, settings: Settings, images: SystemImages, task: Task) -> Arrays:
+def _trained(settings: Settings, images: SystemImages, name: str, width: int, t: float, task: Task) -> Arrays:
     """Networks of one kind and width trained and tested on images moved to one time."""
     tau = path("O(3)^d", images.train_x.shape[1:], seed=settings.seed)(t)
     learning = inference("NN+", members=settings.members, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)

@@ -21,8 +21,9 @@ from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.system_runs import SystemImages, asked_images, predicted, relative
 from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, claim, identity, theirs
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import (
     ARCHITECTURES,
@@ -79,22 +80,26 @@ PRESETS = presets(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`source` names the data. By (architecture, group): `kernels` and `predictions`, largest differences relative to
-    the largest value, `right` (test images,), whether each is classified rightly; at finite width the `methods` and
-    `numbers` of the tests. `alarms`: of the two-sample test among `cases`. `embedded` by pairs of CHAIN: largest
-    differences of outputs.
+class Results(Measured):
+    """`source` names the data. `kernels` and `predictions` are largest differences relative to the largest value,
+    `right` says whether each test image is classified rightly; at finite width the `methods`, by their places in
+    METHODS, and `numbers` of the tests. `rate` of alarms of the two-sample test among `cases`, with its interval.
+    `embedded` by pairs of CHAIN: largest differences of outputs.
     """
 
     source: str
-    kernels: dict[tuple[str, str], float]
-    predictions: dict[tuple[str, str], float]
-    right: dict[tuple[str, str], np.ndarray]
-    methods: dict[tuple[str, str], str]
-    numbers: dict[tuple[str, str], float]
-    alarms: Estimate
-    embedded: dict[tuple[str, str], float]
+    kernels: Keyed[float] = by("architecture group")
+    predictions: Keyed[float] = by("architecture group")
+    right: Keyed[np.ndarray] = by("architecture group", "image")
+    methods: Keyed[int] = by("architecture group")
+    numbers: Keyed[float] = by("architecture group")
+    rate: np.ndarray = by("", "end")
+    embedded: Keyed[float] = by("pair", of="differences")
+
+    @property
+    def alarms(self) -> Estimate:
+        """`rate` as an estimate."""
+        return Estimate(*self.rate.tolist())
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
@@ -109,33 +114,18 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Kernels of every architecture on data moved by every group, then networks, then the alarms of the test."""
     images = asked_images(settings, folder.data_dir)
-    kernels, predictions, right, methods, numbers = {}, {}, {}, {}, {}
-    work = {
-        "alarms": Stage("alarms", "False alarms of the two-sample test", partial(_alarms, settings)),
-        "embedded": Stage("embedded", "Theorem 3.1", partial(_embedded, settings)),
-    }
-    for name in ARCHITECTURES:
-        for stage, title, compute in (
-            (f"infinite-{name}", f"{name}, infinite width", partial(_infinite, name, settings, images)),
-            (f"finite-{name}", f"{name}, finite width", partial(_finite, name, settings)),
-        ):
-            work[stage] = Stage(stage, title, compute)
-    found = folder.stages(work)
-    for name in ARCHITECTURES:
-        at, finite = found[f"infinite-{name}"], found[f"finite-{name}"]
-        for i, group in enumerate(GROUPS):
-            kernels[name, group] = float(at["kernels"][i])
-            predictions[name, group] = float(at["predictions"][i])
-            right[name, group] = at["right"][i].astype(bool)
-            methods[name, group] = METHODS[int(finite["methods"][i])]
-            numbers[name, group] = float(finite["numbers"][i])
-    rate = found["alarms"]["rate"]
-    alarms = Estimate(float(rate[0]), float(rate[1]), float(rate[2]))
-    embedded = dict(zip(CHAIN, found["embedded"]["differences"].tolist(), strict=True))
-    return Results(images.name, kernels, predictions, right, methods, numbers, alarms, embedded)
+    found = measured(
+        folder,
+        Part("alarms", "False alarms of the two-sample test", partial(_alarms, settings)),
+        Part("embedded", "Theorem 3.1", partial(_embedded, settings)),
+        Part("infinite-{architecture}", "{architecture}, infinite width", partial(_infinite, settings, images)),
+        Part("finite-{architecture}", "{architecture}, finite width", partial(_finite, settings)),
+        levels={"architecture": ARCHITECTURES, "group": GROUPS, "pair": CHAIN},
+    )
+    return Results.read(found, source=images.name)
 
 
-def _infinite(name: str, settings: Settings, images: SystemImages, task: Task) -> Arrays:
+def _infinite(settings: Settings, images: SystemImages, name: str, task: Task) -> Arrays:
     """Kernels and predictions on moved data, beside those on the data as they are."""
     count = settings.pooled_images if name in POOLED else settings.train_images
     x = images.train_x[:count]
@@ -156,7 +146,7 @@ def _infinite(name: str, settings: Settings, images: SystemImages, task: Task) -
     return {key: np.array(values) for key, values in found.items()}
 
 
-def _finite(name: str, settings: Settings, task: Task) -> Arrays:
+def _finite(settings: Settings, name: str, task: Task) -> Arrays:
     """Coupled networks where there are any, and else two samples of networks."""
     width = settings.width * (8 if name == "FCN" else 1)
     learning = GradientInference(members=2, epochs=settings.epochs, dtype="float64")
@@ -212,7 +202,7 @@ def p_value(number: float) -> Estimate:
 
 
 def _named(
-    pairs: Sequence[tuple[str, str]], values: dict[tuple[str, str], float], estimate: Callable[[float], Estimate]
+    pairs: Sequence[tuple[str, str]], values: Keyed[float], estimate: Callable[[float], Estimate]
 ) -> dict[str, Estimate]:
     return {f"{a} under {g}": estimate(values[a, g]) for a, g in pairs}
 
@@ -338,7 +328,7 @@ def symmetry(results: Results) -> Columns:
     theorem = {finite: set(entries(True, finite=finite)) for finite in (False, True)}
     rows = [
         (a, g, (a, g) in theorem[False], results.kernels[a, g], results.predictions[a, g], results.right[a, g].mean(),
-         (a, g) in theorem[True], results.methods[a, g], results.numbers[a, g])
+         (a, g) in theorem[True], METHODS[results.methods[a, g]], results.numbers[a, g])
         for a in ARCHITECTURES for g in GROUPS
     ]  # fmt: skip
     return columns(
@@ -347,13 +337,11 @@ def symmetry(results: Results) -> Columns:
     )  # fmt: skip
 
 
-def _table(
-    numbers: dict[tuple[str, str], float], methods: dict[tuple[str, str], str] | None, of: str, *, finite: bool
-) -> Table:
+def _table(numbers: Keyed[float], methods: Keyed[int] | None, of: str, *, finite: bool) -> Table:
     theorem = set(entries(True, finite=finite))
 
     def cell(name: str, group: str) -> str:
-        p = "p = " if methods is not None and methods[name, group] == "two-sample" else ""
+        p = "p = " if methods is not None and METHODS[methods[name, group]] == "two-sample" else ""
         text = f"{p}{numbers[name, group]:.1g}".replace("-", "−")
         return f"{text} *" if (name, group) in theorem else text
 

@@ -55,7 +55,7 @@ class SDist:
         share = lambda distance: noise / (distance + noise) if noise > 0 else 0.0
         low, high = self.interval
         ends = (math.nan, math.nan) if math.isnan(low) else (share(high), share(low))
-        return Estimate(share(max(self.value, 0.0)), *ends, self.corrected.level)
+        return Estimate(share(max(self.value, 0.0)), *ends, self.corrected.confidence)
 
     def __float__(self) -> float:
         return self.value

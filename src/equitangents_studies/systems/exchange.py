@@ -114,7 +114,7 @@ class GroupExchange:
             needs = f"the plain network needs more than {least:.3g} times as many samples"
             costs = f"more than {-least:.3g} times as many samples are needed"
             return f"With {name[self.kind]} built in {needs if least > 0 else costs}; {said}."
-        level = f"{100 * self.measured.level:.4g} % interval"
+        level = f"{100 * self.measured.confidence:.4g} % interval"
         if math.isnan(low):
             return f"With {name[self.kind]} built in the factor is {value:.3g}, without an interval; {said}."
         if low > 1:

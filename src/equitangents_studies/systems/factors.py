@@ -100,7 +100,7 @@ def measured_factor(
 
 def inverted(e: Estimate) -> Estimate:
     """The factor the other way round."""
-    return Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.level)
+    return Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.confidence)
 
 
 def number_of(e: Estimate) -> str:
@@ -171,7 +171,7 @@ class Factor:
             "second": list(self.second),
             "factor": plain_number(e.value),
             "interval": [plain_number(e.low), plain_number(e.high)],
-            "level": e.level,
+            "level": e.confidence,
             "exceeds": self.bound,
             "cut_off": self.cut,
             "difference": plain_number(d.value),

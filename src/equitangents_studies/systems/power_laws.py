@@ -61,7 +61,7 @@ class Growth:
         if math.isnan(d.value):
             return f"{said}: one power law has one exponent."
         value, low, high = (format_number(v, d.interval, (0.0, math.inf)) for v in (d.value, *d.interval))
-        return f"{said}: last minus first exponent {value} ({low} to {high}), {100 * d.level:.4g} % interval."
+        return f"{said}: last minus first exponent {value} ({low} to {high}), {100 * d.confidence:.4g} % interval."
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,7 +25,7 @@ from equitangents.statistics import Estimate, exactly, shared_level, surviving_s
 from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import expected_squares, largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
-from equitangents_studies.common.training import ensemble_stage
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
@@ -198,10 +198,9 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     rate = settings.rate * min(largest_rate(network(settings), *train, augmentation=a) for a in both)
 
     def training(suffix: str, words: str, augmentation: actions.Action | None, members: int) -> Stage:
-        return ensemble_stage(
-            folder,
-            f"ensemble{suffix}",
-            f"Training {members} members together{words}",
+        compute = partial(
+            train_to_last,
+            folder.checkpoints(f"ensemble{suffix}"),
             network(settings),
             *train,
             augmentation=augmentation,
@@ -215,6 +214,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             keep=partial(_kept, action),
             seed=settings.seed,
         )
+        return Stage(f"ensemble{suffix}", f"Training {members} members together{words}", compute, ensemble=True)
 
     closed_form = lambda suffix, words, augmentation: Stage(
         f"infinite{suffix}",

@@ -9,7 +9,7 @@ from sklearn.exceptions import DataConversionWarning
 import equitangents as et
 from ensembles.fields.patch_kernels import PatchKernels
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.inference import argmax_probabilities
+from equitangents.inference.probabilities import argmax_probabilities
 
 NET = PatchKernels()
 NAMES = np.array(["cell", "ground", "membrane"])

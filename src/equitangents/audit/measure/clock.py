@@ -19,7 +19,7 @@ from equitangents._types import Tree
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.trees import Inputs
 from equitangents.formatting import duration
-from equitangents.scale.progress import Told, told_by
+from equitangents.scale.progress import ProgressCallback, told_by
 
 _KEPT = 2**25  # at most that many are kept, 256 MB; a pass that is stopped later is measured as far as they go
 
@@ -69,7 +69,7 @@ class Progress:
     `shown`: True, on stderr, in place on a terminal; False, to the log; a function is called after every batch instead.
     """
 
-    def __init__(self, planned: int, shown: bool | Told, what: str = "inputs") -> None:
+    def __init__(self, planned: int, shown: bool | ProgressCallback, what: str = "inputs") -> None:
         self._planned, self._shown, self._what = max(planned, 1), shown is True, what
         self._told = told_by(shown)
         self._terminal = self._shown and sys.stderr.isatty()

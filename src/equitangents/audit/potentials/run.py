@@ -28,7 +28,7 @@ from equitangents.audit.report.written import versions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.keywords import meant
 from equitangents.metrics.measure import Bootstrap
-from equitangents.scale.progress import Told, told_by
+from equitangents.scale.progress import ProgressCallback, told_by
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
 
@@ -45,7 +45,7 @@ def atoms(
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
-    progress: bool | Told = False,
+    progress: bool | ProgressCallback = False,
 ) -> AtomsReport:
     """How far an interatomic potential is from the symmetries of atoms, from conserving energy, and from being smooth.
 

@@ -35,6 +35,7 @@ from equitangents.ensembles.training.backend import JaxBackend
 from equitangents.ensembles.training.run import TrainingState
 from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError
+from equitangents.scale.progress import ProgressCallback
 from equitangents.validation import is_whole
 
 
@@ -72,7 +73,7 @@ class DeepEnsembleBase(FiniteEnsemble):
         memory_limit: int | None = None,
         checkpoints: Checkpoints | None = None,
         callback: Callable[[int, TrainingState], None] | None = None,
-        progress: bool = False,
+        progress: bool | ProgressCallback = False,
         executor: ExecutorLike | None = None,
         standardise: bool = False,
         **entries: Unpack[Shorthands],
@@ -174,7 +175,7 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
             bagging; `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
         zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
         seed: whole number.
-        input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
+        input_shape: (*positions, channels) if x may come flattened, (N, prod(input_shape)).
         dtype: "float32" or "float64", whatever JAX's flag says.
         members_per_chunk: members that share a call, always as many (surplus ones are dropped); None: as many as stay
             in a core's cache, or fit on the device.
@@ -182,7 +183,8 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
         checkpoints: `Checkpoints(folder, every)`, where training is saved on the way; None: nowhere.
         callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; a resumed run does not
             repeat the calls of epochs before its checkpoint.
-        progress: show a progress bar; otherwise long runs log to "equitangents".
+        progress: True shows a progress bar; a function is called as progress(epochs done, all epochs, seconds left), or
+            of parts of the members where they are trained in parts; False: long runs log to "equitangents".
         executor: who trains: None, this process; a number of processes of this machine; an executor of
             `concurrent.futures`; a `dask.distributed.Client`, or the address of a Dask scheduler. Chunks of members are
             handed out, those of a worker that dies are trained again, and the result is that of one machine, bit for
@@ -198,7 +200,7 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
         params0_: those at initialisation if zero_output, what a `variation` subtracts by, or None.
         history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
         recorded_, recorded_epochs_: what `fit(record=…)` kept.
-        n_features_in_, sample_shape_, n_outputs_, positions_: what X and y were.
+        n_features_in_, sample_shape_, n_outputs_, positions_: what x and y were.
         standardisation_: `shift`, `scale` and `how` they were taken, where `standardise`; None else.
 
     On one machine a resumed run is bit for bit the uninterrupted one, and the members of a small ensemble are bit for

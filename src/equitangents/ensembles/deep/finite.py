@@ -27,6 +27,7 @@ from equitangents.ensembles.training.jobs import Backend, check_room, execute, p
 from equitangents.ensembles.training.settings import HasSettings
 from equitangents.ensembles.training.spread import Trained
 from equitangents.errors import InvalidArgumentError
+from equitangents.keywords import named_also
 from equitangents.nn import Admissible
 from equitangents.tiles.place import local
 from equitangents.validation import check_shape, check_whole
@@ -52,23 +53,24 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
     n_outputs_: int
     positions_: tuple[int, ...] = ()  # of outputs that are fields
 
+    @named_also(X="x")
     def fit(
         self,
-        X: Numbers,
+        x: Numbers,
         y: Targets,
         *,
         record: Mapping[str, Numbers] | None = None,
         record_at: Sequence[int] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Train all members on X (N, features) or (N, *positions, channels) and y (N,) or (N, outputs).
+        """Train all members on x (N, features) or (N, *positions, channels) and y (N,) or (N, outputs).
 
         Of networks that end on positions y is (N, *positions, outputs), or (N, *positions): the loss is half of the
         squares' sum over positions and outputs, a mean over samples. Classifiers take labels of any type, (N,) or
         (N, *positions), at least two different ones.
 
         Args:
-            X: inputs.
+            x: inputs.
             y: targets.
             record: inputs by name whose outputs, of every member, are kept in `recorded_[name]`,
                 (len(recorded_epochs_), members, n, outputs).
@@ -84,15 +86,16 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         """
         for name in _FITTED:  # so that a fit that fails leaves nothing to predict with
             self.__dict__.pop(name, None)
-        x, targets = self._data(X, y, reset=True)
-        x = self._fit_inputs(x, self.net, as_action("augmentation", self.augmentation, np.shape(x)))
-        self._fit(x, targets, record, record_at, resume)
+        inputs, targets = self._data(x, y, reset=True)
+        inputs = self._fit_inputs(inputs, self.net, as_action("augmentation", self.augmentation, np.shape(inputs)))
+        self._fit(inputs, targets, record, record_at, resume)
         return self
 
+    @named_also(X="x")
     def extend(
         self,
         members: int,
-        X: Numbers,
+        x: Numbers,
         y: Targets,
         *,
         record: Mapping[str, Numbers] | None = None,
@@ -103,18 +106,19 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         The result is what `fit` makes of `members` members. `record` must be what it was in `fit`.
         """
         self._check_fitted()
-        x, targets = self._data(X, y, reset=False)
-        self._extend(members, self._as_trained(x), targets, record, resume)
+        inputs, targets = self._data(x, y, reset=False)
+        self._extend(members, self._as_trained(inputs), targets, record, resume)
         return self
 
-    def predict_members(self, X: Numbers) -> np.ndarray:
+    @named_also(X="x")
+    def predict_members(self, x: Numbers) -> np.ndarray:
         """Outputs of every member, (members, N, outputs), or (members, N, *positions, outputs)."""
-        x = self._query(X)
+        inputs = self._query(x)
         numbers = self.n_outputs_ * math.prod(self.positions_)
-        needed = self._trained * len(x) * numbers * np.dtype(self.dtype).itemsize
-        task = f"the outputs of {self._trained} members on {len(x)} inputs"
+        needed = self._trained * len(inputs) * numbers * np.dtype(self.dtype).itemsize
+        task = f"the outputs of {self._trained} members on {len(inputs)} inputs"
         check_room(task, 2 * needed, self.memory_limit, "predict in parts")
-        return self._in_fields(np.concatenate(list(self._member_outputs(x)), axis=1))
+        return self._in_fields(np.concatenate(list(self._member_outputs(inputs)), axis=1))
 
     def member(self, i: int) -> AnyModel:
         """Member i as its library has it: a module of PyTorch, Flax nnx or Equinox ready to predict, (module, state) or
@@ -246,13 +250,13 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
     def _trained(self) -> int:
         return self.history_.shape[1]
 
-    def _inputs(self, X: Numbers) -> np.ndarray:
-        x = self._as_trained(check_inputs(self, X, self.input_shape, reset=False))
-        return np.asarray(x, self.dtype)
+    def _inputs(self, x: Numbers) -> np.ndarray:
+        inputs = self._as_trained(check_inputs(self, x, self.input_shape, reset=False))
+        return np.asarray(inputs, self.dtype)
 
-    def _query(self, X: Numbers) -> np.ndarray:
+    def _query(self, x: Numbers) -> np.ndarray:
         self._check_fitted()
-        return self._inputs(X)
+        return self._inputs(x)
 
     def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
         return self._backend.ends_on(self, x, y)

@@ -20,7 +20,8 @@ from equitangents.ensembles.estimator import check_fields, check_inputs, check_t
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.ensembles.training.jobs import check_room
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import argmax_probabilities
+from equitangents.inference.probabilities import argmax_probabilities
+from equitangents.keywords import named_also
 
 
 class Regression(FiniteEnsemble):
@@ -29,18 +30,19 @@ class Regression(FiniteEnsemble):
     _squeeze: bool
 
     @overload
-    def predict(self, X: Numbers) -> np.ndarray: ...
+    def predict(self, x: Numbers) -> np.ndarray: ...
 
     @overload
-    def predict(self, X: Numbers, *, return_std: Literal[True], return_cov: Literal[False] = False) -> Spread: ...
+    def predict(self, x: Numbers, *, return_std: Literal[True], return_cov: Literal[False] = False) -> Spread: ...
 
     @overload
-    def predict(self, X: Numbers, *, return_std: Literal[False] = False, return_cov: Literal[True]) -> Spread: ...
+    def predict(self, x: Numbers, *, return_std: Literal[False] = False, return_cov: Literal[True]) -> Spread: ...
 
     @overload
-    def predict(self, X: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread: ...
+    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread: ...
 
-    def predict(self, X: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread:
+    @named_also(X="x")
+    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread:
         """Mean over members, (N, outputs), or (N,) for 1-d y; of fields (N, *positions, outputs), as y was given.
 
         With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance
@@ -49,11 +51,11 @@ class Regression(FiniteEnsemble):
         """
         if return_std and return_cov:
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
-        x = self._query(X)
+        inputs = self._query(x)
         if return_cov:
-            mean, spread = self._covariance(x)
+            mean, spread = self._covariance(inputs)
         else:
-            mean, spread = (self._in_fields(part) for part in self._moments(x))
+            mean, spread = (self._in_fields(part) for part in self._moments(inputs))
         if self._squeeze:
             mean, spread = mean[..., 0], spread[..., 0]
         return (mean, spread) if return_std or return_cov else mean
@@ -71,18 +73,18 @@ class Regression(FiniteEnsemble):
         mean, covariance = mean.reshape(*shape, -1), covariance.reshape(*shape, *shape, -1)
         return mean.astype(self.dtype), covariance.astype(self.dtype)
 
-    def _data(self, X: Numbers, y: Targets, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
-        x = check_inputs(self, X, self.input_shape, reset=reset)
-        positions = self._ends_on(x, y)
+    def _data(self, x: Numbers, y: Targets, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+        inputs = check_inputs(self, x, self.input_shape, reset=reset)
+        positions = self._ends_on(inputs, y)
         if positions is not None:
-            fields, squeeze = positions.checked(check_fields(y), len(x), copies=False)
+            fields, squeeze = positions.checked(check_fields(y), len(inputs), copies=False)
             if reset:
                 self._squeeze = squeeze
-            return x, fields
-        y = check_targets(x, y)
+            return inputs, fields
+        y = check_targets(inputs, y)
         if reset:
             self._squeeze = y.ndim == 1
-        return x, y.reshape(len(y), -1)
+        return inputs, y.reshape(len(y), -1)
 
     def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[Self, np.ndarray, np.ndarray | None]:
         """(this ensemble, x, targets (n, outputs) or None), checked."""
@@ -95,23 +97,25 @@ class Classification(FiniteEnsemble):
 
     classes_: np.ndarray
 
-    def predict(self, X: Numbers) -> np.ndarray:
+    @named_also(X="x")
+    def predict(self, x: Numbers) -> np.ndarray:
         """The class with the largest probability, (N,); of fields that at every position, (N, *positions)."""
-        probabilities = self.predict_proba(X)
+        probabilities = self.predict_proba(x)
         return self.classes_[np.argmax(probabilities, axis=-1)]
 
-    def predict_proba(self, X: Numbers) -> np.ndarray:
+    @named_also(X="x")
+    def predict_proba(self, x: Numbers) -> np.ndarray:
         """Probability of every class, (N, K), columns in the order of `classes_`; of fields (N, *positions, K).
 
         With "cross_entropy" the mean of the members' softmax; with "mse" the probability that a class's output is the
         largest in one member, outputs being Gaussian with the members' mean and standard deviation.
         """
-        x = self._query(X)
+        inputs = self._query(x)
         if self._loss == "mse":
-            mean, std = (self._in_fields(part) for part in self._moments(x))
+            mean, std = (self._in_fields(part) for part in self._moments(inputs))
             K = len(self.classes_)
             return argmax_probabilities(mean.reshape(-1, K), std.reshape(-1, K)).reshape(mean.shape)
-        fields = (self._in_fields(f.astype(np.float64)) for f in self._member_outputs(x))
+        fields = (self._in_fields(f.astype(np.float64)) for f in self._member_outputs(inputs))
         return np.concatenate([scipy.special.softmax(f, axis=-1).mean(axis=0) for f in fields])
 
     def _targets(self, index: np.ndarray) -> np.ndarray:
@@ -119,13 +123,13 @@ class Classification(FiniteEnsemble):
             return centred_one_hot(index, len(self.classes_))
         return np.eye(len(self.classes_))[index]
 
-    def _data(self, X: Numbers, y: Targets, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _data(self, x: Numbers, y: Targets, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         """(inputs, targets (N, K), of fields (N, *positions, K)); with `reset` the labels of y are the classes."""
-        x = check_inputs(self, X, self.input_shape, reset=reset)
-        labels, _ = labels_of(x, y, self._ends_on)
+        inputs = check_inputs(self, x, self.input_shape, reset=reset)
+        labels, _ = labels_of(inputs, y, self._ends_on)
         if reset:
             self.classes_ = classes_of(labels)
-        return x, self._targets(indices_of(labels, self.classes_))
+        return inputs, self._targets(indices_of(labels, self.classes_))
 
     def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[Self, np.ndarray, np.ndarray | None]:
         """(this ensemble, x, indices of the labels or None), checked."""

@@ -22,8 +22,7 @@ from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import moving_sample, sampled_elements, tolerance
 from equitangents.kernels.result import FieldFunction, NngpKernels
-from equitangents.solvers import KernelMatrix
-from equitangents.solvers.matrices import spans
+from equitangents.solvers.matrices import KernelMatrix, spans
 
 _ENTRIES = 2**22  # of a block of the field, NNGP and NTK each: 16 MB in float32, which an allocator uses again
 _LANDMARKS = 8192  # points from which landmarks are drawn, 256 MB of their kernel in float32

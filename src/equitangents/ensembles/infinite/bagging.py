@@ -31,6 +31,7 @@ from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidTypeError
 from equitangents.inference.draws import as_key
 from equitangents.inference.dynamics import as_times
+from equitangents.keywords import named_also
 from equitangents.validation import check_whole
 
 
@@ -70,14 +71,15 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
         self.resamples = resamples
         self.seed = seed
 
-    def fit(self, X: Numbers, y: Numbers) -> BaggedInfiniteEnsemble:
-        """Fit the ensemble of every resample; X and y as `InfiniteEnsemble.fit` takes them."""
+    @named_also(X="x")
+    def fit(self, x: Numbers, y: Numbers) -> BaggedInfiniteEnsemble:
+        """Fit the ensemble of every resample; x and y as `InfiniteEnsemble.fit` takes them."""
         self.__dict__.pop("ensembles_", None)
         if not isinstance(self.ensemble, InfiniteEnsemble):
             raise InvalidTypeError(f"ensemble is {self.ensemble!r}; expected an InfiniteEnsemble")
         check_whole("resamples", self.resamples, 2)
         check_whole("seed", self.seed, 0, 2**32 - 1)
-        x = check_inputs(self, X, self.ensemble.input_shape, reset=True)
+        x = check_inputs(self, x, self.ensemble.input_shape, reset=True)
         positions = output_positions(self.ensemble.net, x, y)
         y = check_targets(x, y) if positions is None else check_fields(y)
         if positions is not None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
-from sklearn.utils.metadata_routing import UNUSED
 
-from equitangents._types import FileName, Network, Numbers, Spread, Times
+from equitangents._types import FileName, KernelName, Network, Numbers, Spread, Times
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import Estimator
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.infinite.problem import Field, Settings
+from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.refining import Refined, refine
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits.statistics import OrbitQuestions
@@ -25,6 +24,7 @@ from equitangents.inference import Momentum
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import FieldFunction
+from equitangents.keywords import named_also
 from equitangents.solvers.choosing import as_method
 from equitangents.solvers.method import Method
 from equitangents.solvers.solution import Report
@@ -52,6 +52,7 @@ class TimedPredictions:
         self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
     ) -> np.ndarray | Spread: ...
 
+    @named_also(X="x")
     def predict(
         self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
     ) -> np.ndarray | Spread:
@@ -80,8 +81,6 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     _data: tuple[Any, Any]  # what it was fitted to
     solution_: Report
 
-    __metadata_request__predict: ClassVar[dict[str, str]] = {"x": UNUSED}  # the data, not metadata to be routed
-
     def __init__(
         self,
         net: KernelFunction | FieldFunction,
@@ -89,7 +88,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         time: float = math.inf,
         learning_rate: float = 1.0,
         ridge: float = 0.0,
-        kernel: Field = "ntk",
+        kernel: KernelName = "ntk",
         label_action: GroupAction | None = None,
         input_shape: tuple[int, ...] | None = None,
         dynamics: str | Momentum = "flow",
@@ -129,7 +128,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
         dynamics = self.dynamics if isinstance(self.dynamics, Momentum) else DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
-        field: Field = "ntk" if self.kernel == "ntk" else "nngp"
+        field: KernelName = "ntk" if self.kernel == "ntk" else "nngp"
         as_method(self.solver)  # raises for what is none
         check_standardise(self.standardise)
         return Settings(
@@ -143,10 +142,11 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             float(self.time),
         )
 
+    @named_also(X="x")
     def tune(
         self,
         grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        X: Numbers | None = None,
+        x: Numbers | None = None,
         y: Numbers | None = None,
         *,
         criterion: str = "leave_one_out",
@@ -160,8 +160,8 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             grid: lists of values by name, or several such grids. Names are parameters of this ensemble; `depth`,
                 `W_std`, `b_std` and `nonlinearity`, which change `net` (`nn.variants.vary`); and `group`, another name
                 of `augmentation`. A function in `net` is given the values of these four and returns a network.
-            X: inputs as `fit` takes them; None: what this ensemble was fitted to.
-            y: targets as `fit` takes them, given with X.
+            x: inputs as `fit` takes them; None: what this ensemble was fitted to.
+            y: targets as `fit` takes them, given with x.
             criterion: "leave_one_out": the smallest mean squared error of `leave_one_out_`, of a classifier the largest
                 accuracy (of equal ones the smallest mean squared error). "marginal_likelihood": the largest
                 `log_marginal_likelihood_`; with augmentation that of the N targets as given, each sample's mean over
@@ -172,11 +172,12 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
 
         Sources: Rasmussen & Williams 2006, section 5.4.2; Kass & Raftery 1995.
         """
-        return tune(self, grid, *self._given_or_fitted(X, y), criterion)
+        return tune(self, grid, *self._given_or_fitted(x, y), criterion)
 
+    @named_also(X="x")
     def refine(
         self,
-        X: Numbers | None = None,
+        x: Numbers | None = None,
         y: Numbers | None = None,
         *,
         names: Sequence[str] | None = None,
@@ -188,20 +189,20 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         higher: `tune` looks for the best beginning.
 
         Args:
-            X: inputs as `fit` takes them; None: what this ensemble was fitted to.
-            y: targets as `fit` takes them, given with X.
+            x: inputs as `fit` takes them; None: what this ensemble was fitted to.
+            y: targets as `fit` takes them, given with x.
             names: of "ridge", and of "W_std" and "b_std", which all layers must share; None: those that are positive
                 and shared. With augmentation "ridge" alone.
             evaluations: fits at most.
 
         Source: Rasmussen & Williams 2006, section 5.4.1.
         """
-        return refine(self, *self._given_or_fitted(X, y), names, evaluations)
+        return refine(self, *self._given_or_fitted(x, y), names, evaluations)
 
-    def _given_or_fitted(self, X: Numbers | None, y: Numbers | None) -> tuple[Any, Any]:
-        """X and y, or those of `fit` where neither is given."""
-        if X is not None:
-            return X, y
+    def _given_or_fitted(self, x: Numbers | None, y: Numbers | None) -> tuple[Any, Any]:
+        """x and y, or those of `fit` where neither is given."""
+        if x is not None:
+            return x, y
         if y is not None:
             raise InvalidArgumentError("y is given without X; give both, or neither after fit")
         self._check_fitted()

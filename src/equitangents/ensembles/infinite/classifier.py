@@ -13,30 +13,31 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.optimize
 import scipy.special
 from jaxtyping import Float
-from sklearn.utils.metadata_routing import UNUSED
 
-from equitangents._types import FileName, Numbers, Times
+from equitangents._types import FileName, KernelName, Numbers, Times
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, check_inputs
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
-from equitangents.ensembles.infinite.problem import Field, Settings
+from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.errors import InvalidArgumentError, NotFiniteError
-from equitangents.inference import Momentum, argmax_probabilities
+from equitangents.inference import Momentum
 from equitangents.inference.dynamics import as_times
+from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import FieldFunction
+from equitangents.keywords import named_also
 from equitangents.solvers.method import Method
 
 logger = logging.getLogger("equitangents")
@@ -119,7 +120,6 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     """
 
     fitted_attribute = "ensemble_"
-    __metadata_request__predict_proba: ClassVar[dict[str, str]] = {"x": UNUSED}
 
     calibrate: bool = False  # of models that were saved by versions without it
     temperature_: float | None = None
@@ -131,7 +131,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         time: float = math.inf,
         learning_rate: float = 1.0,
         ridge: float = 0.0,
-        kernel: Field = "ntk",
+        kernel: KernelName = "ntk",
         label_action: GroupAction | None = None,
         input_shape: tuple[int, ...] | None = None,
         dynamics: str | Momentum = "flow",
@@ -147,13 +147,14 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         )  # fmt: skip
         self.calibrate = calibrate
 
-    def fit(self, X: Numbers, y: Numbers) -> InfiniteEnsembleClassifier:
-        """Train on X as `InfiniteEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones.
+    @named_also(X="x")
+    def fit(self, x: Numbers, y: Numbers) -> InfiniteEnsembleClassifier:
+        """Train on x as `InfiniteEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones.
 
         Of networks that end on positions y is (N, *positions). With augmentation y may also have an axis more in front,
         (|G|, N) say: y[g, i] is the label of the copy ρ_X(g) x_i.
         """
-        return self._solve(*self._prepare(X, y))
+        return self._solve(*self._prepare(x, y))
 
     def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Any]:
         """(the regression that is to be solved, its problem), checked and not yet solved."""
@@ -218,11 +219,13 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         labels = self.classes_[np.argmax(outputs.predictions + outputs.residuals, axis=-1)]
         return LabelsLeftOut(predictions, labels, outputs)
 
+    @named_also(X="x")
     def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray:
         """The class with the largest mean output, (M,) or (M, *positions), after an axis T for an array of T times."""
         ensemble, x = self._fitted(x)
         return self.classes_[np.argmax(ensemble.predict(x, time), axis=-1)]
 
+    @named_also(X="x")
     def predict_proba(self, x: Numbers, time: Times | None = None) -> np.ndarray:
         """Probability that a class's output is the largest in one trained network: (M, K) or (T, M, K).
 

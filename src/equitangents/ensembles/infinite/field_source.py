@@ -27,7 +27,7 @@ from equitangents.ensembles.fields.targets import Positions, moved_positions, mo
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.trained_kernel import TrainedKernel
-from equitangents.inference import augment_targets
+from equitangents.inference.augmented import augment_targets
 from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory

@@ -19,11 +19,11 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from equitangents._types import DataRows
+from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.problem import Settings, spectral_report
 from equitangents.ensembles.infinite.rows import rows_of
-from equitangents.ensembles.infinite.trained_kernel import Field, kernel_diagonal
+from equitangents.ensembles.infinite.trained_kernel import kernel_diagonal
 from equitangents.formatting import duration
 from equitangents.groups import Group
 from equitangents.inference.data_orbits import DataOrbits
@@ -58,7 +58,7 @@ class IrrepProblem:
 
     kernel: KernelFunction
     action: Action
-    field: Field
+    field: KernelName
     inputs: DataRows
     irreps: tuple[FourierIrrep, ...]
     process: IrrepProcess
@@ -299,13 +299,13 @@ def relative_elements(group: Group) -> np.ndarray:
     return group._compose(group.inverses[:, None], everything)
 
 
-def _fields(field: Field, prior: bool) -> tuple[Field, ...]:
+def _fields(field: KernelName, prior: bool) -> tuple[KernelName, ...]:
     """The kernel that trains, then K if variances are wanted and it is another."""
     return (field, "nngp") if prior and field == "ntk" else (field,)
 
 
 def gram_transforms(
-    kernel: KernelFunction, action: Action, x: DataRows, irreps: Sequence[FourierIrrep], fields: Sequence[Field]
+    kernel: KernelFunction, action: Action, x: DataRows, irreps: Sequence[FourierIrrep], fields: Sequence[KernelName]
 ) -> list[list[np.ndarray]]:
     """For each field and irrep the block Σ_q F_ij(q) ρ(q)_cb at row (i, c) and column (j, b), Hermitian."""
     n, order, transform = len(x), action.group.order, GroupFourier(tuple(irreps))
@@ -326,7 +326,9 @@ def gram_transforms(
     return [[block.reshape(n * block.shape[1], -1) for block in blocks] for blocks in grams]
 
 
-def orbit_kernels(kernel: KernelFunction, x: DataRows, orbit: DataRows, fields: Sequence[Field]) -> list[np.ndarray]:
+def orbit_kernels(
+    kernel: KernelFunction, x: DataRows, orbit: DataRows, fields: Sequence[KernelName]
+) -> list[np.ndarray]:
     """Kernels of x (M, …) with all ρ(q) x_j, `orbit` (|G|, N, …): (M, |G|, N) for each field, in float64."""
     kernels = kernel.kernel(x, orbit.reshape(-1, *orbit.shape[2:]))
     return [np.asarray(getattr(kernels, f), np.float64).reshape(len(x), *orbit.shape[:2]) for f in fields]
@@ -338,7 +340,7 @@ def cross_transforms(
     x: DataRows,
     inputs: DataRows,
     irreps: Sequence[FourierIrrep],
-    fields: Sequence[Field],
+    fields: Sequence[KernelName],
 ) -> list[list[np.ndarray]]:
     """For each field and irrep Σ_q Θ(x_m, ρ(q) x_j) ρ(q) over all `inputs` x_j: (M, N, d, d)."""
     n, transform = len(inputs), GroupFourier(tuple(irreps))

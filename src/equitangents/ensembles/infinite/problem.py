@@ -14,7 +14,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from equitangents._types import ArrayLike, DataRows, FileName
+from equitangents._types import ArrayLike, DataRows, FileName, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.rows import compact, rows_of
 from equitangents.ensembles.infinite.solved_problem import (
@@ -22,7 +22,7 @@ from equitangents.ensembles.infinite.solved_problem import (
     TrainingMatrices,
     training_matrices,
 )
-from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
+from equitangents.ensembles.infinite.trained_kernel import OneMatrix, kernel_diagonal
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
 from equitangents.inference.dynamics import Dynamics
@@ -30,12 +30,13 @@ from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
-from equitangents.solvers import Eigh, Solver
 from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
+from equitangents.solvers.eigh import Eigh
 from equitangents.solvers.matrices import ScaledMatrix
 from equitangents.solvers.method import Method, Task
 from equitangents.solvers.primal import FeatureMatrix, Primal
 from equitangents.solvers.solution import Report
+from equitangents.solvers.solving import Solver
 from equitangents.solvers.system import System
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
@@ -48,7 +49,7 @@ class Settings:
     points: rows of a problem that make one sample, over which the loss is a sum: those of a field.
     """
 
-    field: Field
+    field: KernelName
     dynamics: Callable[[float, int], Dynamics]
     learning_rate: float
     ridge: float
@@ -108,7 +109,7 @@ class Problem(OneMatrix):
     decomposed: ClassVar[bool] = True
 
     kernel: KernelFunction
-    field: Field
+    field: KernelName
     inputs: DataRows
     process: TrainedProcess
     samples: Samples

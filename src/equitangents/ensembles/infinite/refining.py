@@ -87,7 +87,7 @@ class _Place:
     slopes: np.ndarray  # by log θ
 
 
-def refine(model: BaseEstimator, X: Numbers, y: Targets, names: Sequence[str] | None, evaluations: int) -> Refined:
+def refine(model: BaseEstimator, x: Numbers, y: Targets, names: Sequence[str] | None, evaluations: int) -> Refined:
     """Climb from `model`'s values; `InfiniteEnsemble.refine` says how."""
     check_whole("evaluations", evaluations, 1)
     start = _start(model, names)
@@ -99,7 +99,7 @@ def refine(model: BaseEstimator, X: Numbers, y: Targets, names: Sequence[str] | 
             raise _StoppedError(f"It stopped after the {evaluations} fits that it may take.")
         values = dict(zip(start, np.exp(log_u).tolist(), strict=True))
         try:
-            ensemble = points(model, {name: [value] for name, value in values.items()})[0].ensemble.fit(X, y)
+            ensemble = points(model, {name: [value] for name, value in values.items()})[0].ensemble.fit(x, y)
             likelihood = float(ensemble.log_marginal_likelihood_)
             gradient = ensemble.log_marginal_likelihood_gradient(*start)
         except NotPositiveDefiniteError as error:

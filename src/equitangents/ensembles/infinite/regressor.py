@@ -39,6 +39,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import as_times
 from equitangents.kernels import KernelFunction
+from equitangents.keywords import named_also
 
 logger = logging.getLogger("equitangents")
 
@@ -68,7 +69,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         label_action: the action ρ_Y of the same group on targets (N, outputs); None: labels are invariant. Of fields it
             acts on (N, *positions, outputs), as `actions.tensor_product` makes one of positions and values; None:
             values are invariant, and go with their positions as those of the input do.
-        input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
+        input_shape: (*positions, channels) if x may come flattened, (N, prod(input_shape)).
         dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps; `inference.Momentum(0.9)`,
             the same with momentum.
         memory_limit: bytes that a fit may take; None: half of the memory there is.
@@ -118,8 +119,9 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
 
     fitted_attribute = "_training"
 
-    def fit(self, X: Numbers, y: Numbers) -> InfiniteEnsemble:
-        """Decompose the training kernel: X (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
+    @named_also(X="x")
+    def fit(self, x: Numbers, y: Numbers) -> InfiniteEnsemble:
+        """Decompose the training kernel: x (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
 
         With augmentation y may also be (|G|, N, outputs): y[g, i] is the label of the copy ρ_X(g) x_i. Of a network
         that ends on positions y is (N, *positions) or (N, *positions, outputs), or with augmentation also
@@ -127,7 +129,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         Raises InvalidArgumentError or InvalidTypeError for bad input, NotPositiveDefiniteError (naming the ridge that
         helps) if the kernel matrix is singular and time is inf, MemoryLimitError before allocating too much.
         """
-        return self._solve(*self._prepare(X, y))
+        return self._solve(*self._prepare(x, y))
 
     def _prepare(
         self, X: Numbers, y: Numbers, standardisation: Standardisation | None = None

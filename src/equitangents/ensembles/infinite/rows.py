@@ -11,18 +11,16 @@ from typing import cast
 
 import numpy as np
 
-from equitangents._types import AnyAction, DataRows, FileName
+from equitangents._types import AnyAction, DataRows, FileName, KernelName
 from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage, PointKernel
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.store import FieldStore
-from equitangents.ensembles.infinite.trained_kernel import Field
 from equitangents.inference.augmented import orbit_digests, row_digests
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.scale import GramStore
-from equitangents.solvers import KernelMatrix
-from equitangents.solvers.matrices import SymmetricMatrix, as_matrix
+from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix, as_matrix
 
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
 
@@ -127,13 +125,15 @@ def applied(
     return np.concatenate(parts, axis=1)
 
 
-def applied_features(kernel: FeatureMap, x: DataRows, field: Field, weights: Sequence[np.ndarray]) -> np.ndarray:
+def applied_features(kernel: FeatureMap, x: DataRows, field: KernelName, weights: Sequence[np.ndarray]) -> np.ndarray:
     """φ(x) W for each W (m, k), (len(weights), M, k) in float64."""
     features = np.asarray(kernel.transform(x, field), np.float64)
     return np.stack([features @ each for each in weights])
 
 
-def compact(kernel: KernelFunction, field: Field, inputs: DataRows, weights: np.ndarray) -> tuple[DataRows, np.ndarray]:
+def compact(
+    kernel: KernelFunction, field: KernelName, inputs: DataRows, weights: np.ndarray
+) -> tuple[DataRows, np.ndarray]:
     """Inputs and weights (n, k) that Θ(x, inputs) is multiplied with, as few numbers as they can be.
 
     Of a kernel of features these are weights (m, k) of features, and one input stands for all.

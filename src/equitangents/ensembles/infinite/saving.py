@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from equitangents._types import DataRows, Network
+from equitangents._types import DataRows, KernelName, Network
 from equitangents._version import __version__
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite.rows import applied, applied_features, rows_of
-from equitangents.ensembles.infinite.trained_kernel import Field
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.ensembles.storage.array_folder import ABOUT, Arrays, read_about, write_folder
 from equitangents.ensembles.storage.checks import check_of
@@ -54,7 +53,7 @@ class MeansAtATime:
     """
 
     kernel: KernelFunction
-    field: Field
+    field: KernelName
     inputs: DataRows
     coefficients: np.ndarray
     standardisation: Standardisation | None = None

@@ -17,17 +17,17 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from equitangents._types import DataRows, FileName
+from equitangents._types import DataRows, FileName, KernelName
 from equitangents.ensembles.infinite.rows import applied, applied_features, compact, rows_of
-from equitangents.ensembles.infinite.trained_kernel import Field, OneMatrix, kernel_diagonal
+from equitangents.ensembles.infinite.trained_kernel import OneMatrix, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.solvers import Solver
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix
 from equitangents.solvers.primal import FeatureMatrix
 from equitangents.solvers.solution import Report, Solution
+from equitangents.solvers.solving import Solver
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
@@ -44,7 +44,7 @@ class SolvedProblem(OneMatrix):
     decomposed: ClassVar[bool] = False
 
     kernel: KernelFunction
-    field: Field
+    field: KernelName
     inputs: DataRows
     targets: np.ndarray
     solver: Solver

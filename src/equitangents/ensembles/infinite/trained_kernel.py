@@ -10,12 +10,12 @@ Inputs are signals, or points of fields: a field is a kernel function on points 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import numpy as np
 
-from equitangents._types import DataRows
+from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.dynamics import Dynamics
@@ -23,7 +23,6 @@ from equitangents.kernels import KernelFunction, Kernels
 from equitangents.memory import check_memory
 from equitangents.solvers.solution import Report
 
-Field = Literal["ntk", "nngp"]
 _DIAGONAL_BLOCK = 32
 
 
@@ -139,7 +138,7 @@ class OneMatrix:
         return sample_gaussian(*flat, draws, key=key).reshape(draws, *mean.shape[1:])
 
 
-def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: Field) -> np.ndarray:
+def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:
     """The kernel of every input with itself, (N,), in float64.
 
     A kernel without `kernel_diagonal` is computed in blocks, whose off-diagonal entries are thrown away.

@@ -23,12 +23,12 @@ from equitangents._types import Network, Numbers, Targets
 from equitangents.ensembles.infinite.evidence import sample_evidence
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.training_problem import Training
-from equitangents.ensembles.training.settings import check_choice
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
 from equitangents.keywords import meant
 from equitangents.nn.variants import vary
 from equitangents.statistics import Estimate, bootstrap_intervals, exactly, no_interval
+from equitangents.validation import check_choice
 
 _SHOWN = 10
 PATH = ("ridge", "time", "learning_rate")
@@ -279,8 +279,8 @@ class Score:
         return (value, self.second) if math.isfinite(value) else (math.inf, math.inf)
 
 
-def tune(model: E, grid: object, X: Numbers, y: Targets, criterion: str) -> Tuning[E]:
-    """Score every candidate of the grid on X, y and fit the best; `InfiniteEnsemble.tune` says how."""
+def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuning[E]:
+    """Score every candidate of the grid on x, y and fit the best; `InfiniteEnsemble.tune` says how."""
     check_choice("criterion", criterion, CRITERIA)
     candidates = points(model, grid)
     if criterion == "marginal_likelihood":
@@ -293,7 +293,7 @@ def tune(model: E, grid: object, X: Numbers, y: Targets, criterion: str) -> Tuni
         # The largest ridge first: what only a ridge makes positive definite is decomposed with it.
         order = sorted(places, key=lambda i: (-candidates[i].ensemble.ridge, i))
         try:
-            ensemble, training = candidates[order[0]].ensemble._prepare(X, y)
+            ensemble, training = candidates[order[0]].ensemble._prepare(x, y)
             _ = training.mean_problem
             matrices += 1
         except InvalidArgumentError as error:
@@ -318,7 +318,7 @@ def tune(model: E, grid: object, X: Numbers, y: Targets, criterion: str) -> Tuni
         )
     assert solved is not None
     chosen = candidates[best].ensemble
-    chosen._solve(chosen._prepare(X, y)[0], solved)
+    chosen._solve(chosen._prepare(x, y)[0], solved)
     table = _table(candidates, scores, errors, best, criterion)
     top = _known(scores[best])
     result = Tuning(

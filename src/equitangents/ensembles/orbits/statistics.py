@@ -24,11 +24,10 @@ from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import one_time
 from equitangents.ensembles.fields.targets import FieldRows, field_rows
 from equitangents.ensembles.orbits.law import OrbitLaw, orbit_law
-from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.group_maps import FiniteGroupMap, GroupMap
 from equitangents.metrics import on_orbits as orbit_measures
-from equitangents.validation import check_same_length, check_whole
+from equitangents.validation import check_choice, check_number, check_same_length, check_whole
 
 NAMES = {
     "rsd": "relative orbit std",

@@ -18,6 +18,7 @@ import numpy as np
 
 from equitangents.ensembles.storage.kinds import DYNAMICS, PACKAGE, UNIONS, name_of
 from equitangents.kernels.random_features import FeatureMap
+from equitangents.kernels.random_features.features import VERSION
 
 Check = Callable[[Any, Collection[int]], bool]
 """Whether a value fits, given the ids of those that are given to `load` anew."""
@@ -213,6 +214,7 @@ FITS: dict[str, Fits] = {
     "inference.gaussian:TrainedProcess": _process,
     "inference.group_fourier:FourierIrrep": _representation,
     "inference.spectrum:Spectrum": _spectrum,
+    "kernels.random_features.features:RandomFeatures": lambda f: f.version == VERSION,
     "kernels.result:Kernels": lambda k: k.nngp.shape == k.ntk.shape,
     "solvers.matrices:ArrayMatrix": lambda m: _is(m.array, (m.size, m.size)),
     "solvers.matrices:KernelMatrix": lambda m: len(m.x) == m.size > 0 < m.tile,

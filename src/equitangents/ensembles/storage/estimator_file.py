@@ -28,7 +28,7 @@ PICKLE = "estimator.pkl"  # of versions before
 _FORMAT = 2
 _ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any", "arrays": "(any)"}
 _TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
-_NOT_SAVED = ("callback", "executor")
+_NOT_SAVED = ("callback", "executor", "progress")  # functions, and what belongs to a process
 _OLDER = "arrays.npz"  # of ensembles of PyTorch, in versions before
 
 

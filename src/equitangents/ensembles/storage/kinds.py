@@ -176,7 +176,8 @@ _TABLE = {
         "equivariant:EquivariantAverage": "base Network; action GroupAction; representation Representation",
         "orbit:OrbitAverage": "base Network; action GroupAction",
         "program:FrozenArray": "array array; key text",
-        "random_features.features:RandomFeatures": "net Sequential|OrbitAverage|given; features int; seed int",
+        "random_features.features:RandomFeatures": "net Sequential|OrbitAverage|given; features int; seed int; "
+        "version int",
         "result:Kernels": "nngp floats; ntk floats; engine text; form text; notes (text); error_estimate none|real; "
         "resolution none|int",
         "translations:TranslationMean": "net Network; torus (int)",

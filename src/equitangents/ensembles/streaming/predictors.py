@@ -48,23 +48,23 @@ class Predictor:
     outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
 
 
-def predictor(model: object, time: Times | None, return_std: bool, net: Network) -> Predictor:
+def predictor(ensemble: object, time: Times | None, return_std: bool, net: Network) -> Predictor:
     """What is asked of a fitted ensemble, or of an infinite one in a folder, of which only what is needed is read.
 
     Raises InvalidArgumentError for what such an ensemble does not predict.
     """
-    if isinstance(model, FiniteEnsemble):
-        return _of_members(model, time, return_std)
-    if isinstance(model, InfiniteEnsembleBase):
-        model._check_fitted()
-        facts, fingerprint, folder, about = saving.facts(model), saving.fingerprint(model), None, {}
-    elif isinstance(model, str | Path):
-        folder = local("model", model)
+    if isinstance(ensemble, FiniteEnsemble):
+        return _of_members(ensemble, time, return_std)
+    if isinstance(ensemble, InfiniteEnsembleBase):
+        ensemble._check_fitted()
+        facts, fingerprint, folder, about = saving.facts(ensemble), saving.fingerprint(ensemble), None, {}
+    elif isinstance(ensemble, str | Path):
+        folder = local("ensemble", ensemble)
         about = saving.about_model(folder)
         facts, fingerprint = about["facts"], about["fingerprint"]
     else:
         raise InvalidTypeError(
-            f"model is {model!r}; expected a fitted infinite ensemble, or the folder of a saved one; or a "
+            f"ensemble is {ensemble!r}; expected a fitted infinite ensemble, or the folder of a saved one; or a "
             "fitted ensemble of finite networks"
         )
     asked = one_time(facts["time"] if time is None else time, "predictions are written at one time")
@@ -75,11 +75,11 @@ def predictor(model: object, time: Times | None, return_std: bool, net: Network)
         arrays |= {"std": grid} | ({} if facts["classes"] is None else {"probability": shape})
     means = None
     if not return_std and asked == facts["time"]:
-        means = saving.load_means(folder, net, about) if folder is not None else saving.means(model)
+        means = saving.load_means(folder, net, about) if folder is not None else saving.means(ensemble)
     if means is not None:
         outputs = _from_coefficients(means, shape)
     else:
-        whole = model if folder is None else saving.load(CLASSES[about["class"]], folder, net, about)
+        whole = ensemble if folder is None else saving.load(CLASSES[about["class"]], folder, net, about)
         outputs = _from_everything(whole, asked, return_std)
     if folder is not None:
         outputs = _checked(folder, arrays, outputs)

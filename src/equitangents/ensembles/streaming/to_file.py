@@ -30,10 +30,11 @@ from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, St
 from equitangents.files import real
 from equitangents.formatting import memory_size
 from equitangents.kernels.store.key import VERSION
+from equitangents.keywords import renamed
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import row_digests
 from equitangents.scale.opening import opened
-from equitangents.scale.progress import Progress, Told, told_by
+from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.tiles.lease import alone, is_held
 from equitangents.tiles.place import ObjectPath, Place, free_space, place
 from equitangents.validation import check_whole
@@ -46,8 +47,9 @@ _ROWS = 64, 16384  # of a chunk, at least and at most
 _PATIENCE, _PAUSE = 60.0, 0.1  # seconds to wait for another process that makes the file, and between looks
 
 
+@renamed(model="ensemble")
 def predict_to_file(
-    model: AnyModel,
+    ensemble: AnyModel,
     x: Numbers,
     path: FileName,
     *,
@@ -58,7 +60,7 @@ def predict_to_file(
     restart: bool = False,
     force: bool = False,
     net: Network = None,
-    progress: bool | Told | None = False,
+    progress: bool | ProgressCallback | None = False,
 ) -> Place:
     """Predict all of x, (M, …), into the file `path`, in memory that does not grow with M; returns the path.
 
@@ -67,14 +69,14 @@ def predict_to_file(
     processes that predict by two models into one file at one time, one makes it and the other raises StoreError.
 
     Args:
-        model: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved; or a
-            fitted ensemble of finite networks, `DeepEnsemble`, `equitangents.torch.Ensemble` or their classifiers,
+        ensemble: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved; or
+            a fitted ensemble of finite networks, `DeepEnsemble`, `equitangents.torch.Ensemble` or their classifiers,
             whose mean are the probabilities.
         x: the inputs; also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,); std in `NAME-std.npy`), .npz (arrays
             mean, std, label, probability) or .zarr (a Zarr group of them). Also s3://bucket/name.zarr, gs:// or az://
             (`equitangents[cloud]`).
-        time: the training time; None: the model's. Of finite networks None.
+        time: the training time; None: the ensemble's. Of finite networks None.
         return_std: standard deviations, too, and of an infinite classifier probabilities.
         rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB.
         shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays; whichever comes last makes the file.
@@ -102,7 +104,7 @@ def predict_to_file(
     out = given if isinstance(given, ObjectPath) else real(given)  # what a link points to
     if rows is not None:
         check_whole("rows", rows, 1)
-    asked = predictor(model, time, return_std, net)
+    asked = predictor(ensemble, time, return_std, net)
     x = _checked(x, asked)
     parts = _parts(out, x, asked, rows)
     mine = part_of(list(parts.chunks), shard)
@@ -160,7 +162,9 @@ def _digest(x: ArrayLike, dtype: np.dtype) -> str:
     return row_digests("x", x, dtype, (x.shape[0],))[0]
 
 
-def _predict(parts: Parts, mine: list[int], x: ArrayLike, asked: Predictor, told: bool | Told | None) -> None:
+def _predict(
+    parts: Parts, mine: list[int], x: ArrayLike, asked: Predictor, told: bool | ProgressCallback | None
+) -> None:
     waiting = [chunk for chunk in mine if not parts.is_there(chunk)]
     counted = Progress(len(mine) - len(waiting), len(mine), told, "predict", "chunks")
     for chunk in waiting:

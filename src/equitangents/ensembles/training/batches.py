@@ -18,7 +18,8 @@ from equitangents._types import ArrayLike
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.subset import Augmentation, augmenting_elements
 from equitangents.ensembles.fields.targets import moved_targets
-from equitangents.inference import augment_inputs, augment_targets
+from equitangents.inference import augment_inputs
+from equitangents.inference.augmented import augment_targets
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def execute(
     schedule = Schedule(estimator.epochs, epochs, estimator.callback, estimator.checkpoint_every)
     assignment = Assignment(job, plan, prepared.fingerprint, schedule, sets, folder, resume)
     if estimator.executor is not None:
-        return train_spread(estimator.executor, assignment)
+        return train_spread(estimator.executor, assignment, estimator.progress)
     assignment = replace(assignment, progress=estimator.progress, inputs=inputs)
     if job.in_pieces and estimator.callback is None:  # which sees all members after every epoch
         return train_in_pieces(assignment)

@@ -18,6 +18,8 @@ import numpy as np
 from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.recipe import SEGMENT
+from equitangents.keywords import named_also
+from equitangents.scale.progress import Progress, ProgressCallback
 
 logger = logging.getLogger("equitangents")
 
@@ -257,13 +259,15 @@ class TrainingState:
     _run: Run
     _inputs: Callable[[Any], np.ndarray]
 
-    def predict_members(self, X: Numbers) -> np.ndarray:
+    @named_also(X="x")
+    def predict_members(self, x: Numbers) -> np.ndarray:
         """Outputs of all members now, (members, N, outputs)."""
-        return self._run.predict_members(self._inputs(X))
+        return self._run.predict_members(self._inputs(x))
 
-    def predict(self, X: Numbers) -> np.ndarray:
+    @named_also(X="x")
+    def predict(self, x: Numbers) -> np.ndarray:
         """Their mean over members, (N, outputs)."""
-        return self.predict_members(X).mean(axis=0)
+        return self.predict_members(x).mean(axis=0)
 
     @property
     def params(self) -> Params:
@@ -303,7 +307,7 @@ def train(
     *,
     inputs: Callable[[Any], np.ndarray],
     save: Callable[[], None] | None = None,
-    progress: bool = False,
+    progress: bool | ProgressCallback = False,
 ) -> None:
     """Train to the schedule's end; `save` writes a checkpoint of the run. An interrupt saves what is done first."""
     count = 1
@@ -336,11 +340,16 @@ def _record_if_due(run: Run, schedule: Schedule) -> None:
 
 
 @contextmanager
-def _shown(run: Run, schedule: Schedule, progress: bool) -> Iterator[Callable[[], None]]:
+def _shown(run: Run, schedule: Schedule, progress: bool | ProgressCallback) -> Iterator[Callable[[], None]]:
+    if callable(progress):
+        counted = Progress(run.epoch, schedule.epochs, progress, "ensemble", "epochs")
+        yield lambda: counted.add(run.epoch - counted.there, 0)
+        return
     if progress:
-        from rich.progress import Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+        from rich.progress import TextColumn, TimeElapsedColumn
 
-        with Progress(*Progress.get_default_columns(), TimeElapsedColumn(), TextColumn("{task.fields[loss]}")) as bar:
+        with Bar(*Bar.get_default_columns(), TimeElapsedColumn(), TextColumn("{task.fields[loss]}")) as bar:
             task = bar.add_task(f"{run.job.members} members", total=schedule.epochs, completed=run.epoch, loss="")
             yield lambda: bar.update(task, completed=run.epoch, loss=f"loss {_mean_loss(run):.3g}")
         return

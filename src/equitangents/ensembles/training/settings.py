@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -16,7 +15,8 @@ from equitangents.actions.subset import Augmentation, whole_action
 from equitangents.ensembles.training.descent import LOSSES
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.scale.executors import check_spread
-from equitangents.validation import check_whole
+from equitangents.scale.progress import ProgressCallback, told_by
+from equitangents.validation import check_choice, check_number, check_whole
 
 AUGMENTATION_MODES = ("full", "random")
 DTYPES = ("float32", "float64")
@@ -38,7 +38,7 @@ class HasSettings(Protocol):
     zero_output: bool
     executor: ExecutorLike | None
     callback: Callable[[int, Any], None] | None
-    progress: bool
+    progress: bool | ProgressCallback
     optimizer: Any  # of the backend's library; this and those below are entries of records, or attributes
     learning_rate: Any
     momentum: Any
@@ -68,6 +68,7 @@ def check_settings(estimator: HasSettings) -> None:
     check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
     check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
     check_spread(p.executor)
+    told_by(p.progress)
     if p.executor is not None and p.callback is not None:
         raise InvalidArgumentError(
             "callback and executor are both given; a callback sees all members after every epoch, and these are in "
@@ -130,17 +131,3 @@ def check_record(record: object, record_at: object, epochs: int) -> tuple[dict[s
     for epoch in record_at:
         check_whole("an epoch of record_at", epoch, 0, epochs)
     return dict(record), tuple(sorted({int(epoch) for epoch in record_at}))
-
-
-def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], bool]) -> None:
-    """Raise unless `value` is a finite number that `accept` accepts."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
-    if not (math.isfinite(value) and accept(value)):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
-
-
-def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
-    """Raise unless `value` is one of `choices`."""
-    if not isinstance(value, str | None) or value not in tuple(choices):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")

@@ -24,7 +24,7 @@ from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.run import Job, Pool, Run, Schedule, Snapshot, train
 from equitangents.errors import InvalidArgumentError
 from equitangents.scale.executors import Tasks, opened, spread
-from equitangents.scale.progress import Progress
+from equitangents.scale.progress import Progress, ProgressCallback, told_by
 
 Piece = tuple[int, int]  # the first member of a part of the run, and how many there are
 
@@ -78,7 +78,7 @@ class Assignment:
     sets: dict[str, np.ndarray]
     folder: Path | None
     resume: bool
-    progress: bool = False
+    progress: bool | ProgressCallback = False
     inputs: Callable[[Numbers], np.ndarray] = np.asarray
 
     def of(self, first: int, members: int) -> Assignment:
@@ -142,15 +142,15 @@ class Done:
         return len(self.parts)
 
 
-def train_spread(executor: ExecutorLike, assignment: Assignment) -> Trained:
-    """Train the members of an assignment by an executor, a chunk of them at a time."""
+def train_spread(executor: ExecutorLike, assignment: Assignment, progress: bool | ProgressCallback = False) -> Trained:
+    """Train the members of an assignment by an executor, a chunk of them at a time; `progress` counts these."""
     pieces = _pieces(assignment)
     if assignment.folder is not None:
         if not assignment.resume:
             check_unused(assignment.folder, assignment.job.first, assignment.job.members)
         assignment = replace(assignment, resume=True)  # of what a worker saved that died
     parts: dict[int, Trained] = {}
-    counted = Progress(0, len(pieces), None, "ensemble", "parts")
+    counted = Progress(0, len(pieces), progress, "ensemble", "parts")
 
     def report(done: Done) -> None:
         parts.update(done.parts)
@@ -179,11 +179,16 @@ def train_in_pieces(assignment: Assignment) -> Trained:
     if assignment.folder is not None and not assignment.resume:
         check_unused(assignment.folder, job.first, job.members)
     shown: Iterable[Piece] = pieces
-    if assignment.progress:
+    progress, assignment = assignment.progress, replace(assignment, progress=False)
+    if progress is True:
         from rich.progress import track
 
-        shown, assignment = track(pieces, description=f"{job.members} members"), replace(assignment, progress=False)
-    return joined([train_alone(assignment.of(first, count)) for first, count in shown])
+        shown = track(pieces, description=f"{job.members} members")
+    counted, parts = Progress(0, len(pieces), told_by(progress), "ensemble", "parts"), []
+    for first, count in shown:
+        parts.append(train_alone(assignment.of(first, count)))
+        counted.add(1, 1)
+    return joined(parts)
 
 
 def _pieces(assignment: Assignment) -> list[Piece]:

@@ -20,12 +20,12 @@ import optax
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
-from equitangents.ensembles.training.settings import check_number
 from equitangents.errors import NetworkError
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn import Dense
 from equitangents.normals import standard_normal
+from equitangents.validation import check_number
 
 _TAG = 0x7661_7269  # folded into a member's initial key, so that what is drawn here is drawn nowhere else
 

@@ -24,6 +24,7 @@ from equitangents.kernels.program import (
     GroupFibres,
     Op,
     Pool,
+    Positions,
     Program,
     Table,
 )
@@ -65,7 +66,7 @@ def layer_rate(engine: Engine, dtype: str, kind: LayerKind) -> Rate:
 def product_rate(engine: Engine, dtype: str) -> Rate:
     """Seconds for one multiply-add of a first inner product."""
     inputs = _inputs(engine, 20)
-    program = Program((), (Affine(1.0, 0.0),))
+    program = Program(Positions(()), (Affine(1.0, 0.0),))
     x = np.random.default_rng(0).standard_normal((inputs, _CHANNELS)).astype(dtype)
     seconds, spread = timed(lambda: _run(program, x, engine))
     return Rate(seconds / (inputs**2 * _CHANNELS), spread)
@@ -102,7 +103,7 @@ def _program(kind: LayerKind) -> tuple[Program, float]:
     d = len(kind.window)
     if d == 0:
         layers: tuple[Op, ...] = (Affine(1.5, 0.1), *dual) * _DEPTH
-        return Program((), (*layers, Affine(1.0, 0.0))), 1.0
+        return Program(Positions(()), (*layers, Affine(1.0, 0.0))), 1.0
     side = (_PAIR_SIDES if kind.pairs else _SIDES).get(d, 2)
     window = tuple(min(w, side) for w in kind.window)
     scale = sum(kind.window) / sum(window)
@@ -111,7 +112,7 @@ def _program(kind: LayerKind) -> tuple[Program, float]:
     shape = (side,) * d
     box = Box(shape, shape, window, (1,) * d, low, high, wrap=True)
     ops = ((box, Affine(1.5, 0.1), *dual) * _DEPTH, (Flatten(), Affine(1.0, 0.0)))
-    return Program(shape, (*ops[0], *ops[1]), form="pairs" if kind.pairs else "auto"), scale
+    return Program(Positions(shape), (*ops[0], *ops[1]), form="pairs" if kind.pairs else "auto"), scale
 
 
 def _group_program(kind: LayerKind) -> tuple[Program, float]:
@@ -126,5 +127,5 @@ def _group_program(kind: LayerKind) -> tuple[Program, float]:
     ops = (table, Affine(1.5, 0.1), *dual) * _DEPTH
     everything = Pool(FrozenArray(np.zeros(order, np.int32)), 1)
     lift = GroupFibres(FrozenArray(addition), FrozenArray(addition))
-    program = Program((order,), (*ops, everything), lift, "pairs" if kind.pairs else "auto")
+    program = Program(Positions((order,), lift), (*ops, everything), "pairs" if kind.pairs else "auto")
     return program, wanted / size

@@ -37,9 +37,9 @@ class CostedKernel(Protocol):
     """A network, or an average of one, that says what its kernel will take before it is computed."""
 
     def kernel_cost(
-        self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
+        self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
     ) -> KernelCost:
-        """The cost of the kernel between n1 and n2 inputs of `shape`; n2 None: of n1 inputs with themselves."""
+        """The cost of the kernel between n1 and n2 inputs of `input_shape`; n2 None: of n1 inputs with themselves."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ K' = A K A'ᵀ, are counted as multiply-adds, of K and of Θ. Steerable: product
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,14 +18,14 @@ from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.plans.counting import LayerKind
-from equitangents.kernels.program import Affine, flat
+from equitangents.kernels.program import Affine, Parallel, flat
 from equitangents.kernels.runs.steerable import WHY, outputs
 from equitangents.kernels.runs.steerable import working_bytes as bytes_of_pairs
 from equitangents.kernels.runs.structured import choice_of, positions, working_bytes
 from equitangents.kernels.steerable.linear import filter_kernels
 from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
-from equitangents.kernels.structured.program import Split, StructuredProgram
-from equitangents.steerable import samples
+from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.steerable.harmonics import samples
 
 _UNSURE = 3.0  # operations differ in what they take, and are all taken for one kind of layer
 
@@ -45,7 +46,7 @@ def structured_cost(
     chosen, notes = choice_of(program, engine, part=part)
     chosen = chosen if part is None else REFERENCE
     wanted = asked(n1, n2, dtype)
-    layers = sum(not isinstance(op, Affine | Split) for op in flat(program.ops))
+    layers = sum(map(_is_layer, flat(program.ops)))
     field = positions(program)
     elements = wanted.pairs * layers * field**2
     products = wanted.pairs * (int(np.prod(program.shape, dtype=np.int64)) ** 2 * channels + _mixing(program))
@@ -67,6 +68,10 @@ def structured_cost(
         dtype=wanted.dtype,
         notes=notes,
     )
+
+
+def _is_layer(op: Any) -> bool:
+    return not isinstance(op, Affine) and not (isinstance(op, Parallel) and not op.joins)
 
 
 def _mixing(program: StructuredProgram) -> int:
@@ -97,13 +102,13 @@ def steerable_cost(
     runs = wanted.pairs + alone
     ops = tuple(flat(program.ops))
     nonlinear = [op for op in ops if isinstance(op, Nonlinear)]
-    products = sum(_filter_products(op, program.points) for op in ops if isinstance(op, Filter))
+    products = sum(_filter_products(op, program.space.count) for op in ops if isinstance(op, Filter))
     values = sum(_values(op, program) for op in nonlinear)
     of_pairs = outputs(program) ** 2 if part is None else part.layout.numbers
     rate = product_rate(REFERENCE, "float64")
     return KernelCost(
-        fibres=program.points,
-        field_size=program.points,
+        fibres=program.space.count,
+        field_size=program.space.count,
         layers=len(nonlinear),
         pairs=wanted.pairs,
         element_layers=runs * values,
@@ -111,7 +116,7 @@ def steerable_cost(
         seconds=runs * (products + _PRODUCTS * values) * rate.seconds,
         uncertainty=_UNSURE_OF_DUALS * uncertainty([rate.spread]),
         output_bytes=of_pairs * wanted.result_bytes,
-        working_bytes=bytes_of_pairs(program, program.points),
+        working_bytes=bytes_of_pairs(program, program.space.count),
         engine=REFERENCE.name,
         form="pairs",
         dtype=wanted.dtype,
@@ -132,7 +137,7 @@ def _values(op: Nonlinear, program: SteerableProgram) -> int:
     """Values of duals for one pair of inputs."""
     each = 2
     if isinstance(op, Sampled):
-        each = len(samples(program.features.space, op.resolution, 0).points) ** 2
+        each = len(samples(program.space.features.space, op.resolution, 0).points) ** 2
     elif isinstance(op, Norm):
         each = len(op.rates) ** 2
-    return each * program.points**2
+    return each * program.space.count**2

@@ -20,7 +20,7 @@ from equitangents.kernels.cost.forecast import KernelCost, asked
 from equitangents.kernels.engines.protocol import RotationRules
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.program import Dual
-from equitangents.kernels.rotations.program import RotationProgram, Zonal, field_points, nodes
+from equitangents.kernels.rotations.program import RotationSections, Zonal, field_points, nodes
 from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
 from equitangents.kernels.runs.rotations import choose_engine, find_resolution, rules_of
 from equitangents.kernels.threads import threads
@@ -30,7 +30,7 @@ _LEAST_SECONDS, _MOST_PIECES = 0.03, 64  # that are timed
 
 
 def kernel_cost(
-    program: RotationProgram,
+    program: RotationSections,
     channels: int,
     n1: int,
     n2: int | None = None,
@@ -78,7 +78,7 @@ def kernel_cost(
     )
 
 
-def _assumption(program: RotationProgram, found: Resolution) -> str:
+def _assumption(program: RotationSections, found: Resolution) -> str:
     if program.accuracy.resolution is not None:
         return f"sampled at resolution {found.value}, as asked for"
     return (
@@ -88,7 +88,7 @@ def _assumption(program: RotationProgram, found: Resolution) -> str:
     )
 
 
-def _of_next_resolution(program: RotationProgram, resolution: int) -> float:
+def _of_next_resolution(program: RotationSections, resolution: int) -> float:
     """By what the work grows if signals need the next finer resolution."""
     if not program.is_sampled or program.accuracy.resolution is not None:
         return 1.0
@@ -110,7 +110,7 @@ def _layers(ops: tuple[Any, ...]) -> int:
     return found + window
 
 
-def _products(program: RotationProgram, resolution: int, channels: int, rules: RotationRules) -> int:
+def _products(program: RotationSections, resolution: int, channels: int, rules: RotationRules) -> int:
     """Multiply-adds of the inner products of one pair at all rotations, and of windows, as they are computed."""
     B = program.bandlimit
     products = sum((2 * l + 1) ** 2 for l in range(1, B))
@@ -126,7 +126,7 @@ def _products(program: RotationProgram, resolution: int, channels: int, rules: R
 
 @lru_cache(maxsize=64)
 def _rate(
-    program: RotationProgram, resolution: int, rules: RotationRules, channels: int, rows: int, columns: int, dtype: str
+    program: RotationSections, resolution: int, rules: RotationRules, channels: int, rows: int, columns: int, dtype: str
 ) -> Rate:
     """Seconds of one such piece on every thread; of several, where one is too short to time."""
     rng = np.random.default_rng(0)
@@ -144,14 +144,14 @@ def _rate(
 
 
 @lru_cache(maxsize=64)
-def _resolution(program: RotationProgram, count: int, channels: int, dtype: str, rules: RotationRules) -> Resolution:
+def _resolution(program: RotationSections, count: int, channels: int, dtype: str, rules: RotationRules) -> Resolution:
     """The resolution for random signals, which stand in for signals that are not known yet."""
     x = _signals(np.random.default_rng(0), count, program.bandlimit, channels, dtype)
     return find_resolution(program, x, None, rules)
 
 
 @lru_cache(maxsize=64)
-def _search_seconds(program: RotationProgram, count: int, channels: int, dtype: str, rules: RotationRules) -> float:
+def _search_seconds(program: RotationSections, count: int, channels: int, dtype: str, rules: RotationRules) -> float:
     """Seconds for finding the resolution, with which every kernel starts; what that takes is compiled by now."""
     start = time.perf_counter()
     _resolution.__wrapped__(program, count, channels, dtype, rules)

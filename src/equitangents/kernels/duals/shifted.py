@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.duals.traits import Traits, traits_of
-from equitangents.kernels.program import DualActivation
+from equitangents.kernels.operation import DualActivation
 
 
 @dataclass(frozen=True)

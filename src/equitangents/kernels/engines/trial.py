@@ -25,6 +25,7 @@ from equitangents.kernels.program import (
     FrozenArray,
     GroupFibres,
     Pool,
+    Positions,
     Program,
     Table,
     residual,
@@ -61,9 +62,9 @@ def cases() -> dict[str, Program]:
     moved = FrozenArray(((np.arange(4)[:, None] + np.arange(4)) % 4).astype(np.int32))
     group = (_cyclic(4, (0, 1)), bias, relu, _cyclic(4, (0, 3)), bias, Dual(duals.Cos()), _mean(4), dense)
     return {
-        "windows on a torus, ReLU, mean over positions": Program(_SHAPE, torus),
-        "zero padding, stride 2, Erf, a residual branch with GELU": Program(_SHAPE, padded),
-        "windows on a group, ReLU and Cos": Program((4,), group, GroupFibres(moved, moved)),
+        "windows on a torus, ReLU, mean over positions": Program(Positions(_SHAPE), torus),
+        "zero padding, stride 2, Erf, a residual branch with GELU": Program(Positions(_SHAPE), padded),
+        "windows on a group, ReLU and Cos": Program(Positions((4,), GroupFibres(moved, moved)), group),
     }
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from equitangents import precision
 from equitangents.errors import NetworkError
 from equitangents.kernels import duals
-from equitangents.kernels.program import DualActivation
+from equitangents.kernels.operation import DualActivation
 
 _PARALLEL = 1e-8  # of sin²: below, u and v are taken as multiples of one another
 

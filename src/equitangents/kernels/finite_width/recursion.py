@@ -37,7 +37,7 @@ class Statistics:
 
 
 @dataclass
-class _State:
+class State:
     """`kernel`, `tangent`: (B, 2, 2, P, P); corrections (B, 4Q); tensors (B, 4Q, 4Q)."""
 
     kernel: np.ndarray
@@ -81,6 +81,14 @@ class _Pairs:
 
 def statistics(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> Statistics:
     """The statistics of pairs of inputs whose features are (B, 2, P, C)."""
+    state = propagated(blocks, features, draws, seed)
+    last = 1  # inputs 0 and 1: the second of (0, 0), (0, 1), (1, 0), (1, 1)
+    own = (state.b[:, 0, 3] + state.b[:, 1, 2]) / blocks.outputs
+    return Statistics(state.nngp[:, last], state.ntk[:, last], state.v[:, last, last], state.a[:, last, last] + own)
+
+
+def propagated(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> State:
+    """All tensors of the outputs of pairs of inputs whose features are (B, 2, P, C)."""
     initial = np.einsum("bipc,bjqc->bijpq", features, features, optimize=True) / features.shape[-1]
     pairs = [_Pairs.of(p) for p in blocks.pairs]
     state = _after_first(blocks.linear[0], initial, blocks.pairs[1])
@@ -88,23 +96,21 @@ def statistics(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> S
         block = blocks.linear[i + 1]
         onward = block.on_pairs(blocks.pairs[i + 2], blocks.pairs[i + 1])
         state = _next(state, Law(layer), block, onward, pairs[i + 1], draws, seed + i)
-    last = 1  # inputs 0 and 1: the second of (0, 0), (0, 1), (1, 0), (1, 1)
-    own = (state.b[:, 0, 3] + state.b[:, 1, 2]) / blocks.outputs
-    return Statistics(state.nngp[:, last], state.ntk[:, last], state.v[:, last, last], state.a[:, last, last] + own)
+    return state
 
 
-def _after_first(block: LinearBlock, initial: np.ndarray, pairs: np.ndarray) -> _State:
+def _after_first(block: LinearBlock, initial: np.ndarray, pairs: np.ndarray) -> State:
     """After a linear map of given inputs nothing is random but the preactivations themselves."""
     kernel = block(initial, with_bias=True)
     size = 4 * len(pairs)
     tensor = lambda: np.zeros((len(initial), size, size))
     vector = lambda: np.zeros((len(initial), size))
-    return _State(kernel, kernel, vector(), vector(), tensor(), tensor(), tensor(), tensor(), tensor())
+    return State(kernel, kernel, vector(), vector(), tensor(), tensor(), tensor(), tensor(), tensor())
 
 
 def _next(
-    state: _State, law: Law, block: LinearBlock, onward: sparse.csr_matrix, pairs: _Pairs, draws: int, seed: int
-) -> _State:
+    state: State, law: Law, block: LinearBlock, onward: sparse.csr_matrix, pairs: _Pairs, draws: int, seed: int
+) -> State:
     """Through a nonlinearity and the linear block after it."""
     k, t = pairs.entries(state.kernel), pairs.entries(state.tangent)
     q1, q2 = k[:, pairs.first], k[:, pairs.second]
@@ -133,7 +139,7 @@ def _next(
     f_all, g_all = _everywhere(law, state.kernel)
     kernel = block(f_all, with_bias=True)
     tangent = kernel + block(g_all * state.tangent)
-    return _State(kernel, tangent, nngp, ntk, v, v + d_only, f, v + d_only + d_only.mT + out(a_inner), b)
+    return State(kernel, tangent, nngp, ntk, v, v + d_only, f, v + d_only + d_only.mT + out(a_inner), b)
 
 
 def _everywhere(law: Law, kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import numpy as np
 
-from equitangents.kernels.program import FrozenArray, GroupFibres, NoFibresError, Op, Operation, Parallel
+from equitangents.kernels.operation import NoFibresError, Operation
+from equitangents.kernels.program import FrozenArray, GroupFibres, Op, Parallel
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class GridLevel:
         for side in self.shape:
             count *= side
         return count
+
+    @property
+    def grid(self) -> GridLevel:
+        """Itself, which levels of a group are not."""
+        return self
 
     def after(self, op: Operation) -> GridLevel:
         """The level after an operation; raises NoFibresError where that mixes fibres."""
@@ -58,6 +64,11 @@ class TableLevel:
     def positions(self) -> int:
         """How many positions there are."""
         return int(self.table.array.shape[1])
+
+    @property
+    def grid(self) -> NoReturn:
+        """None, where a group moves the positions."""
+        raise TypeError("a level whose positions a group moves is no grid")
 
 
 Level = GridLevel | TableLevel
@@ -99,46 +110,29 @@ def _forward_each(op: Op, level: GridLevel) -> tuple[Levels, GridLevel]:
     found: list[Levels] = []
     for branch in op.held:
         found.append(_forward(branch, level))
-        last = _last_grid(found[-1])
-        if _last_grid(found[0]).shape != last.shape:
+        last = found[-1].levels[-1].grid
+        if found[0].levels[-1].grid.shape != last.shape:
             raise NoFibresError("branches that end on different grids mix fibres")
         level = replace(level, wrap=level.wrap and last.wrap)
     return Levels((), tuple(found)), replace(last, wrap=level.wrap)
 
 
-def _last_grid(levels: Levels) -> GridLevel:
-    level = levels.levels[-1]
-    assert isinstance(level, GridLevel)
-    return level
-
-
-def _first_grid(levels: Levels) -> GridLevel:
-    level = levels.levels[0]
-    assert isinstance(level, GridLevel)
-    return level
-
-
 def _with_steps(ops: tuple[Op, ...], levels: Levels, step: tuple[int, ...]) -> Levels:
     """Fill in the steps, from the readout backwards: a stride of s multiplies the offsets below it by s."""
-    found = [_set_step(levels.levels[-1], step)]
+    found = [replace(levels.levels[-1].grid, step=step)]
     branches: list[Levels | None] = []
     for op, level, inner in zip(reversed(ops), reversed(levels.levels[:-1]), reversed(levels.branches), strict=True):
         step = op.offset_before(step)
         if isinstance(op, Parallel) and inner is not None:
             each = [_with_steps(b, held, step) for b, held in zip(op.branches, inner.branches, strict=True) if held]
-            firsts = {_first_grid(held).step for held in each}
+            firsts = {held.levels[0].grid.step for held in each}
             if len(firsts) != 1:
                 which = "branches of different strides mix" if op.residual is None else "a strided branch mixes"
                 raise NoFibresError(f"{which} fibres")
             inner, step = Levels((), tuple(each)), firsts.pop()
-        found.append(_set_step(level, step))
+        found.append(replace(level.grid, step=step))
         branches.append(inner)
     return Levels(tuple(reversed(found)), tuple(reversed(branches)))
-
-
-def _set_step(level: Level, step: tuple[int, ...]) -> GridLevel:
-    assert isinstance(level, GridLevel)
-    return replace(level, step=step)
 
 
 def lifted_levels(ops: tuple[Op, ...], lift: GroupFibres) -> Levels:

@@ -14,21 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from equitangents.kernels.operation import HashedOnce, NoFibresError, Operation
 from equitangents.kernels.plans.levels import GridLevel, Level, Levels, grid_levels, lifted_levels
 from equitangents.kernels.plans.shorten import collapse_total_windows, merge_cosets
-from equitangents.kernels.program import (
-    Affine,
-    Flatten,
-    FrozenArray,
-    HashedOnce,
-    NoFibresError,
-    Op,
-    Operation,
-    Pool,
-    Program,
-    arrays_of,
-    flat,
-)
+from equitangents.kernels.program import Affine, Flatten, FrozenArray, Op, Pool, Program, arrays_of, flat
 
 
 @dataclass(frozen=True)

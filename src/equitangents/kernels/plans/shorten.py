@@ -16,8 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from equitangents.kernels.operation import Pointwise
 from equitangents.kernels.plans.levels import Level, Levels, TableLevel, still
-from equitangents.kernels.program import Affine, Box, Dual, FrozenArray, Op, Pointwise, Table
+from equitangents.kernels.program import Affine, Box, Dual, FrozenArray, Op, Table
 
 _AT_ONCE = 1 << 22  # entries of a table that are looked at together
 _ROUNDING = 1e-14  # of weights that sum to 1

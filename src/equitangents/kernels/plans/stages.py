@@ -18,19 +18,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from equitangents.kernels.operation import HashedOnce, NoFibresError
 from equitangents.kernels.plans.levels import GridLevel, Level, TableLevel, grid_levels, lifted_levels
 from equitangents.kernels.plans.plan import FibrePlan, compose_readout, needed_fibres, split
 from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, unrolled
-from equitangents.kernels.program import (
-    Box,
-    FrozenArray,
-    HashedOnce,
-    NoFibresError,
-    Op,
-    Pool,
-    Program,
-    WindowPool,
-)
+from equitangents.kernels.program import Box, FrozenArray, Op, Pool, Program, WindowPool
 
 AnyPool = Pool | WindowPool
 _BAND = 8  # fibres of the first stage along the last axis but one
@@ -55,8 +47,7 @@ class Stage:
     @property
     def pairs_of_positions(self) -> int:
         """How many numbers a field over the pairs of positions holds with which the stage begins."""
-        start = self.levels[0]
-        assert isinstance(start, GridLevel)
+        start = self.levels[0].grid
         offsets = self.fibres.array.astype(np.int64) * np.array(start.step, np.int64)
         shape = np.array(start.shape, np.int64)
         if begins_on_torus(self.steps):
@@ -146,7 +137,7 @@ def _stages(parts: list[_Part], last: np.ndarray) -> tuple[Stage, ...]:
     for k, part in enumerate(parts):
         own: tuple[FrozenArray, ...] = ()
         if k:
-            diagonal = np.zeros((1, len(_grid(part.levels[0]).shape)), np.int32)
+            diagonal = np.zeros((1, len(part.levels[0].grid.shape)), np.int32)
             own = tuple(map(FrozenArray, _fibres(parts[: k + 1], diagonal)[:-1]))
         stages.append(Stage(part.steps, part.levels, FrozenArray(fibres[k]), part.pool, own, part.carried))
     return tuple(stages)
@@ -157,7 +148,7 @@ def _fibres(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
     found = [last]
     for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
         assert part.pool is not None
-        apart = differences(part.steps, _grid(part.levels[0]), found[0])
+        apart = differences(part.steps, part.levels[0].grid, found[0])
         found.insert(0, finer(part.pool, before.levels[-1], apart))
     return [*(in_bands(each, n) for each, n in zip(found[:-1], _strides(parts), strict=False)), last]
 
@@ -166,11 +157,6 @@ def _strides(parts: list[_Part]) -> list[int]:
     """The product of the strides of all pools before each part, along the last axis but one."""
     each = [1 if part.pool is None or part.pool.box is None else part.pool.box.stride[-2:][0] for part in parts]
     return [prod(each[: k + 1]) for k in range(len(each))]
-
-
-def _grid(level: Level) -> GridLevel:
-    assert isinstance(level, GridLevel)
-    return level
 
 
 def _lifted(field: tuple[Op, ...], program: Program) -> list[_Part]:

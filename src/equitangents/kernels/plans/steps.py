@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from equitangents.kernels.operation import Operation
 from equitangents.kernels.plans.levels import Level, Levels
-from equitangents.kernels.program import Box, Op, Operation, Parallel
+from equitangents.kernels.program import Box, Op, Parallel
 
 
 class Kept(Operation):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -22,9 +23,17 @@ from equitangents._types import ArrayLike
 from equitangents.groups import MatrixGroup, so3
 from equitangents.kernels.cost.forecast import KernelCost, repeated
 from equitangents.kernels.fields.size import check_result
-from equitangents.kernels.projected import sums
-from equitangents.kernels.projected.program import PositionMoves, ProjectedProgram, RotationMoves
-from equitangents.kernels.projected.sums import Nodes, all_pairs, position_nodes, rotation_nodes
+from equitangents.kernels.program import Program
+from equitangents.kernels.projected.program import (
+    KernelOf,
+    Nodes,
+    PositionMoves,
+    RotationMoves,
+    Sums,
+    Turning,
+    all_pairs,
+    diagonal,
+)
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.resolution import LADDER, Resolution, sample, surrogates
 from equitangents.memory import check_fits
@@ -54,7 +63,7 @@ def resolve(
 
     def at(r: int) -> np.ndarray:
         if r not in known:
-            found = all_pairs(kernel, rotation_nodes(moves, r), signals, both)
+            found = all_pairs(kernel, moves.nodes(r), signals, both)
             known[r] = np.stack([found.nngp, found.ntk])
         return known[r]
 
@@ -89,19 +98,19 @@ _TYPICAL = 8  # the resolution that costs are given for where signals are not kn
 Base = Callable[..., Kernels]
 
 
-def compute(base: Base, program: ProjectedProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+def compute(base: Base, program: Program[Turning], x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
     """NNGP and NTK between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2, d, d)."""
-    return _compute(base, program, x1, x2, engine, lambda kernel, nodes: sums.all_pairs(kernel, nodes, x1, x2))
+    return _compute(base, program, x1, x2, engine, lambda kernel, nodes: all_pairs(kernel, nodes, x1, x2))
 
 
-def compute_diagonal(base: Base, program: ProjectedProgram, x: Any, engine: str | None = None) -> Kernels:
+def compute_diagonal(base: Base, program: Program[Turning], x: Any, engine: str | None = None) -> Kernels:
     """NNGP and NTK of each input with itself, each (N, d, d)."""
-    return _compute(base, program, x, None, engine, lambda kernel, nodes: sums.diagonal(kernel, nodes, x))
+    return _compute(base, program, x, None, engine, lambda kernel, nodes: diagonal(kernel, nodes, x))
 
 
 def kernel_cost(
     base_cost: Callable[..., KernelCost],
-    program: ProjectedProgram,
+    program: Program[Turning],
     channels: int,
     n1: int,
     n2: int | None = None,
@@ -109,29 +118,28 @@ def kernel_cost(
     engine: str | None = None,
 ) -> KernelCost:
     """The cost of the kernels of numbers for every element, or for a quadrature of SO(3) at a typical resolution."""
-    if isinstance(program.moves, PositionMoves):
-        count = len(program.moves.matrices.array)
-    else:
-        count = len(rotation_nodes(program.moves, program.moves.accuracy.resolution or _TYPICAL))
-    one = base_cost(program.flat, channels, n1, n2, dtype, engine)
-    whole = repeated([(one, count)], 0)
-    return replace(whole, output_bytes=whole.output_bytes * program.dimension**2)
+    moves = program.space.moves
+    typical = moves.accuracy.resolution if isinstance(moves, RotationMoves) else None
+    one = base_cost(numbers(program), channels, n1, n2, dtype, engine)
+    whole = repeated([(one, len(moves.nodes(typical or _TYPICAL)))], 0)
+    return replace(whole, output_bytes=whole.output_bytes * program.space.dimension**2)
 
 
 def _compute(
     base: Base,
-    program: ProjectedProgram,
+    program: Program[Turning],
     x1: Any,
     x2: Any,
     engine: str | None,
-    run: Callable[[sums.KernelOf, Nodes], sums.Sums],
+    run: Callable[[KernelOf, Nodes], Sums],
 ) -> Kernels:
-    kernel = lambda a, b: base(program.flat, a, b, engine)
+    flat = numbers(program)
+    kernel = lambda a, b: base(flat, a, b, engine)
     dtype = precision.working_dtype(x1, x2)
     _check_memory(program, x1, x2)
     nodes, found = _nodes(program, kernel, x1, x2)
     result = run(kernel, nodes)
-    nngp, ntk = (k + program.constant.array for k in (result.nngp, result.ntk))
+    nngp, ntk = (k + program.space.constant.array for k in (result.nngp, result.ntk))
     if any(precision.is_traced(x) for x in (x1, x2)):
         with precision.scope(dtype):
             nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
@@ -152,15 +160,22 @@ def _compute(
     )
 
 
-def _nodes(program: ProjectedProgram, kernel: sums.KernelOf, x1: Any, x2: Any) -> tuple[Nodes, Resolution | None]:
-    if isinstance(program.moves, PositionMoves):
-        return position_nodes(program.moves), None
-    found = resolve(program.moves, kernel, x1, x2)
-    return rotation_nodes(program.moves, found.value), found
+@lru_cache(maxsize=64)
+def numbers(program: Program[Turning]) -> Program[Any]:
+    """The program of the kernels of numbers."""
+    return Program(program.space.flat, program.ops)
 
 
-def _check_memory(program: ProjectedProgram, x1: Any, x2: Any) -> None:
-    n1, n2, d = len(x1), len(x1 if x2 is None else x2), program.dimension
+def _nodes(program: Program[Turning], kernel: KernelOf, x1: Any, x2: Any) -> tuple[Nodes, Resolution | None]:
+    moves = program.space.moves
+    if isinstance(moves, PositionMoves):
+        return moves.nodes(0), None
+    found = resolve(moves, kernel, x1, x2)
+    return moves.nodes(found.value), found
+
+
+def _check_memory(program: Program[Turning], x1: Any, x2: Any) -> None:
+    n1, n2, d = len(x1), len(x1 if x2 is None else x2), program.space.dimension
     check_result(x1, x2, precision.working_dtype(x1, x2), 0)
     check_fits(
         f"a kernel of {n1} × {n2} inputs and {d} × {d} outputs",

@@ -1,21 +1,60 @@
-"""What a readout in a representation ρ does to kernels, as data.
+"""What a readout in a representation ρ does to kernels, as data, and the sums over group elements that it takes.
 
 y(f) = ∫ ρ(g) v N(f)(g) dg with v ~ N(0, 1), independent for every feature. As N(f)(g) = N(ρ_reg(g⁻¹)f)(e), the
 kernels of y are those of the network that ends in Flatten, moved and weighed by ρ:
 
     K(f, f') = ∫ ρ(q) k(f, ρ_reg(q) f') dq,   Θ likewise.
+
+Sums Σ_q w(q) ρ(q) k(x, q x') are over elements q, for all pairs of two sets of inputs or each with itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.groups import MatrixGroup
 from equitangents.groups.representations import Representation
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.program import FrozenArray, Program
-from equitangents.kernels.rotations.program import Accuracy, RotationProgram
-from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.kernels.program import FrozenArray, Positions
+from equitangents.kernels.result import Kernels
+from equitangents.kernels.rotations.program import Accuracy, Sphere
+from equitangents.kernels.rotations.rings import closed_nodes
+from equitangents.kernels.structured.program import StructuredPositions
+from equitangents.sphere import rotate
+
+Move = Callable[[np.ndarray, Any], Any]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """`weighted` w(q) ρ(q), and `move(chosen, x)`, the moved inputs (chosen, N, …).
+
+    `inverses`: the number of each q⁻¹; None where the nodes are not closed under inversion.
+    """
+
+    weighted: Float[np.ndarray, "nodes d d"]
+    inverses: Int[np.ndarray, " nodes"] | None
+    move: Move
+
+    def __len__(self) -> int:
+        return len(self.weighted)
+
+    def half(self) -> tuple[np.ndarray, np.ndarray]:
+        """(one of each pair q, q⁻¹, its weight: 2, or 1 where they are one): enough for a symmetric problem."""
+        everything = np.arange(len(self))
+        if self.inverses is None:
+            return everything, np.ones(len(self))
+        chosen = np.flatnonzero(everything <= self.inverses)
+        return chosen, np.where(self.inverses[chosen] == chosen, 1.0, 2.0)
 
 
 @dataclass(frozen=True)
@@ -25,6 +64,17 @@ class PositionMoves:
     sources: FrozenArray  # int32 (|G|, P)
     matrices: FrozenArray  # float64 (|G|, d, d)
     inverses: FrozenArray  # int32 (|G|,)
+
+    def nodes(self, resolution: int) -> Nodes:
+        """All elements, whatever the resolution."""
+        sources, matrices = self.sources.array, self.matrices.array
+
+        def move(chosen: np.ndarray, x: ArrayLike) -> ArrayLike:
+            flat = x.reshape((len(x), sources.shape[1], x.shape[-1]))
+            moved = flat[:, sources[chosen]]  # (N, chosen, P, C)
+            return moved.swapaxes(0, 1).reshape((len(chosen), *x.shape))
+
+        return Nodes(matrices / len(matrices), self.inverses.array, move)
 
 
 @dataclass(frozen=True)
@@ -36,16 +86,23 @@ class RotationMoves:
     representation: Representation
     accuracy: Accuracy
 
+    def nodes(self, resolution: int) -> Nodes:
+        """All elements of a finite group of rotations, or the nodes of a quadrature at a resolution."""
+        turns, _, inverses = closed_nodes(self.group, resolution)
+        return Nodes(
+            _representation(self, resolution), inverses, lambda chosen, x: rotate(x, turns[chosen].astype(x.dtype))
+        )
+
 
 @dataclass(frozen=True)
-class ProjectedProgram:
-    """Kernels K(x, x') of d outputs that turn by a representation, between all pairs: (N1, N2, d, d).
+class Turning:
+    """The space of d outputs that turn by a representation: kernels K(x, x') between all pairs are (N1, N2, d, d).
 
-    `flat` gives the kernels k of numbers; `constant` (d, d) is what the bias adds, the projection onto what no element
-    moves.
+    The operations, on the space `flat`, give the kernels k of numbers; `constant` (d, d) is what the bias adds, the
+    projection onto what no element moves.
     """
 
-    flat: Program | RotationProgram | StructuredProgram
+    flat: Positions | Sphere | StructuredPositions
     moves: PositionMoves | RotationMoves
     constant: FrozenArray
 
@@ -53,3 +110,69 @@ class ProjectedProgram:
     def dimension(self) -> int:
         """d, the number of outputs."""
         return self.constant.array.shape[0]
+
+
+@lru_cache(maxsize=8)
+def _representation(moves: RotationMoves, resolution: int) -> np.ndarray:
+    turns, weights, _ = closed_nodes(moves.group, resolution)
+    reflections = bool((np.linalg.det(turns) < 0).any())
+    if hasattr(moves.group, "table"):
+        return moves.representation.at(moves.group) * weights[:, None, None]
+    return moves.representation.at_matrices(turns, reflections=reflections) * weights[:, None, None]
+
+
+_NUMBERS = 1 << 22  # of one kernel, or of moved inputs, at a time
+
+KernelOf = Callable[[Any, Any], Kernels]
+
+
+class Sums(NamedTuple):
+    """NNGP and NTK of d outputs, and one of the kernels that they were summed from."""
+
+    nngp: Any
+    ntk: Any
+    term: Kernels
+
+
+def all_pairs(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any = None) -> Sums:
+    """(N1, N2, d, d); x2 None: x1 with itself, at half the cost, exactly symmetric."""
+    chosen, factor = nodes.half() if x2 is None else (np.arange(len(nodes)), np.ones(len(nodes)))
+    second = x1 if x2 is None else x2
+    total, term = None, None
+    for part in _chunks(len(chosen), len(x1) * len(second), second.size):
+        here = chosen[part]
+        moved = nodes.move(here, second)
+        term = kernel(x1, moved.reshape((-1, *second.shape[1:])))
+        shape = (len(x1), len(here), len(second))
+        weights = nodes.weighted[here] * factor[part, None, None]
+        added = [_weighted(k.reshape(shape), weights) for k in (term.nngp, term.ntk)]
+        total = added if total is None else [a + b for a, b in zip(total, added, strict=True)]
+    assert total is not None
+    assert term is not None
+    if x2 is None:
+        total = [(k + k.transpose(1, 0, 3, 2)) / 2 for k in total]
+    return Sums(total[0], total[1], term)
+
+
+def diagonal(kernel: KernelOf, nodes: Nodes, x: Any) -> Sums:
+    """(N, d, d): each input with itself, one after another."""
+    found = []
+    for i in range(len(x)):
+        k = all_pairs(kernel, nodes, x[i : i + 1])
+        found.append(k)
+    join = jnp.concatenate if precision.is_traced(found[0].ntk) else np.concatenate
+    return Sums(join([k.nngp[0] for k in found]), join([k.ntk[0] for k in found]), found[-1].term)
+
+
+def _weighted(k: Any, weights: np.ndarray) -> Any:
+    """Σ_q w(q) k[i, q, j] as (N1, N2, d, d), in float64 unless traced."""
+    if precision.is_traced(k):
+        return jnp.einsum("nqm,qab->nmab", k, weights.astype(k.dtype), precision="highest")
+    d = weights.shape[1]
+    k = np.asarray(k, np.float64)
+    return np.tensordot(k, weights.reshape(len(weights), d * d), axes=(1, 0)).reshape(len(k), k.shape[2], d, d)
+
+
+def _chunks(count: int, pairs: int, numbers: int) -> list[slice]:
+    step = max(1, _NUMBERS // max(pairs, numbers, 1))
+    return [slice(i, min(i + step, count)) for i in range(0, count, step)]

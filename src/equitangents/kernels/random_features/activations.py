@@ -1,4 +1,4 @@
-"""The function φ behind a dual activation: random features need its values, not its expectations.
+"""The function φ behind a dual activation: random networks need its values, not its expectations.
 
 Where φ depends on the field's own variance, as a normalisation does, that variance q is given beside the values.
 """
@@ -33,7 +33,7 @@ from equitangents.kernels.duals import (
     Sin,
     Wave,
 )
-from equitangents.kernels.program import DualActivation
+from equitangents.kernels.operation import DualActivation
 
 Function = Callable[[jax.Array, jax.Array], jax.Array]  # (values, their variance) to values
 
@@ -90,9 +90,3 @@ def function_of(dual: DualActivation) -> Function:
             "nn.Elementwise(function), or kernel(x1, x2) for the exact kernel"
         )
     return make(dual)
-
-
-def value_and_slope(dual: DualActivation, u: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """φ and φ' of every entry."""
-    function = function_of(dual)
-    return jax.jvp(lambda v: function(v, q), (u,), (jnp.ones_like(u),))

@@ -24,6 +24,7 @@ from equitangents.kernels.program import (
     Standardise,
     Table,
     WindowPool,
+    flat,
 )
 
 _KNOWN = (Pool, WindowPool, Dual, Standardise)
@@ -33,6 +34,13 @@ def draws(program: Program, channels: int, width: int, seed: int) -> tuple[np.nd
     """(the input's embedding (channels, width), what each operation needs), for a network of `width` channels."""
     rng = np.random.default_rng(seed)
     return _embedding(rng, channels, width), _of_ops(program.ops, int(np.prod(program.shape)), width, rng)[0]
+
+
+def sketch_draws(program: Program, width: int, block: int, seed: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(signs of the outputs, signs of the derivatives by each affine map): `block` + 1 numbers a channel."""
+    rng = np.random.default_rng([seed, 1])
+    affine = [op for op in flat(program.ops) if isinstance(op, Affine)]
+    return _signs(rng, width), [_signs(rng, width * (block + 1)) for _ in affine]
 
 
 def _embedding(rng: np.random.Generator, channels: int, width: int) -> np.ndarray:
@@ -53,26 +61,19 @@ def _of_ops(ops: tuple[Op, ...], positions: int, width: int, rng: np.random.Gene
     for op in ops:
         drawn: Any = None
         if isinstance(op, Affine):
-            drawn = {
-                "signs": _signs(rng, width),
-                "bias": rng.standard_normal(width),
-                "through": _signs(rng, width),
-                "tangent": _signs(rng, width),
-                "rate": _signs(rng, width),
-                "shift": rng.integers(1, width),
-            }
+            drawn = {"signs": _signs(rng, width), "bias": rng.standard_normal(width)}
         elif isinstance(op, Box):
             # signs of rows times signs of columns are still uncorrelated, and windows go one dimension at a time
-            drawn = [(_signs(rng, w, width), _signs(rng, w, width)) for w in op.window]
+            drawn = [_signs(rng, w, width) for w in op.window]
         elif isinstance(op, Table):
-            drawn = [_signs(rng, op.span, width) for _ in range(2)]
+            drawn = _signs(rng, op.span, width)
         elif isinstance(op, Flatten | Decouple):
-            drawn = [_signs(rng, positions, width) for _ in range(2)]
+            drawn = _signs(rng, positions, width)
         elif op.held:
             each = [_of_ops(branch, positions, width, rng) for branch in op.held]
             drawn, positions = [made for made, _ in each], each[-1][1]
             if isinstance(op, Parallel) and op.shares is not None:
-                drawn = {"branches": drawn, "signs": [_signs(rng, 2, width) for _ in op.branches]}
+                drawn = {"branches": drawn, "signs": [_signs(rng, width) for _ in op.branches]}
         elif not isinstance(op, _KNOWN):
             raise NetworkError(f"random features do not know the operation {type(op).__name__}; use the exact kernel")
         positions = op.positions_after(positions)

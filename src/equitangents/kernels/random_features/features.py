@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -15,9 +16,10 @@ from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.orbit import OrbitAverage
-from equitangents.kernels.program import Dual, Op, Program, flat
-from equitangents.kernels.random_features.draws import draws
+from equitangents.kernels.program import Dual, Op, Positions, Program, flat
+from equitangents.kernels.random_features.draws import draws, sketch_draws
 from equitangents.kernels.random_features.forward import run, start
+from equitangents.kernels.random_features.jacobian import BLOCK, sketch
 from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels
 from equitangents.memory import check_fits
 from equitangents.structured import Inputs, is_structured
@@ -25,9 +27,11 @@ from equitangents.validation import check_array, check_whole
 
 Kind = Literal["ntk", "nngp"]
 _GRAIN = 64  # networks have a multiple of so many channels, so that their weights are products of two small matrices
-_BATCH_BYTES = 32 << 20  # of the features of all positions of a batch
+_BATCH_BYTES = 1 << 20  # of the channels of all positions of a batch: what caches hold
 _MOST = 32  # inputs of a batch
 _HELD = 10  # arrays of that size at the peak of a pass
+_SHARE = 8  # most features of the NTK for each channel of the network whose Jacobian they sketch
+VERSION = 2  # of what a seed draws: weights that were fitted to features of another one do not fit
 
 
 @runtime_checkable
@@ -51,13 +55,14 @@ class FeatureMap(Protocol):
 class RandomFeatures:
     """Features of the kernels of `net`: `transform`, and `kernel` and `kernel_diagonal` from them.
 
-    net: a network, or an orbit average of one. features: their number m, also the channels of the random network
-    that makes them. seed: of all that is random.
+    net: a network, or an orbit average of one. features: their number m. seed: of all that is random. version: of what
+    a seed draws, in saved models.
     """
 
     net: Any
     features: int = 8192
     seed: int = 0
+    version: int = field(default_factory=lambda: VERSION, init=False, repr=False)  # an attribute: saved
 
     @property
     def exact(self) -> KernelFunction:
@@ -75,7 +80,7 @@ class RandomFeatures:
             raise InvalidArgumentError(f"kernel is {kernel!r}; expected 'ntk' or 'nngp'")
         if kernel == "ntk" and (reason := self._no_ntk(x)) is not None:
             raise NetworkError(reason)
-        return self._both(x)[kernel == "ntk"]
+        return self._of(x, kernel)
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """NNGP and NTK from the features of x1 and x2 (None: x1 with itself), each (N1, N2), positive semi-definite."""
@@ -83,24 +88,23 @@ class RandomFeatures:
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         check_result(x1, x2, dtype, 2 * (n1 + n2) * self.features * dtype.itemsize)
         with precision.scope(dtype):
-            one = self._both(x1)
-            other = one if x2 is None else self._both(x2)
-            nngp, ntk = (_product(a, b) for a, b in zip(one, other, strict=True))
-        return self._found(x1, nngp, ntk)
+            return self._found(x1, lambda kind: self._product(x1, x2, kind))
 
     def kernel_diagonal(self, x: ArrayLike) -> Kernels:
         """NNGP and NTK of each input with itself, (N,): the squared norms of the features."""
-        nngp, ntk = ((f * f).sum(axis=1) for f in self._both(x))
-        return self._found(x, nngp, ntk)
+        return self._found(x, lambda kind: (self._of(x, kind) ** 2).sum(axis=1))
 
-    def _found(self, x: ArrayLike, nngp: ArrayLike, ntk: ArrayLike) -> Any:
-        kernels = Kernels(nngp, ntk, engine="random-features", form="features", notes=(self._note,))
+    def _found(self, x: ArrayLike, of: Callable[[Kind], ArrayLike]) -> Any:
+        note = f"products of {self.features} random features of seed {self.seed}"
+        said: dict[str, Any] = {"engine": "random-features", "form": "features", "notes": (note,)}
         reason = self._no_ntk(x)
-        return kernels if reason is None else NngpKernels.of(kernels, reason)
+        nngp = of("nngp")
+        return Kernels(nngp, of("ntk"), **said) if reason is None else NngpKernels(nngp, reason, **said)
 
-    @property
-    def _note(self) -> str:
-        return f"products of {self.features} random features of seed {self.seed}"
+    def _product(self, x1: ArrayLike, x2: ArrayLike | None, kind: Kind) -> ArrayLike:
+        one = self._of(x1, kind)
+        other = one if x2 is None else self._of(x2, kind)
+        return one @ other.T if isinstance(one, np.ndarray) else jnp.matmul(one, other.T, precision="highest")
 
     def _base(self) -> Any:
         return self.net.base if isinstance(self.net, OrbitAverage) else self.net
@@ -109,49 +113,47 @@ class RandomFeatures:
         _, program = _lowered(self._base(), x)
         return next((found for op in flat(program.ops) if (found := _without_slope(op)) is not None), None)
 
-    def _both(self, x: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Features of K and of Θ, both (N, features)."""
+    def _of(self, x: ArrayLike, kind: Kind) -> ArrayLike:
+        """Features of one kernel, (N, features)."""
         x = _checked(x)
         if not isinstance(self.net, OrbitAverage):
-            return self._of_network(self.net, x)
+            return self._of_network(self.net, x, kind)
         action = self.net.action
-        nngp, ntk = self._of_network(self.net.base, x)
+        found = self._of_network(self.net.base, x, kind)
         for g in range(action.group.order):
             if g != action.group.identity:
-                other = self._of_network(self.net.base, action(g, x))
-                nngp, ntk = nngp + other[0], ntk + other[1]
-        return nngp / action.group.order, ntk / action.group.order
+                found = found + self._of_network(self.net.base, action(g, x), kind)
+        return found / action.group.order
 
-    def _of_network(self, net: Any, x: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+    def _of_network(self, net: Any, x: ArrayLike, kind: Kind) -> ArrayLike:
         given, program = _lowered(net, x)
         dtype = precision.working_dtype(x)
         channels = given.shape[-1]
-        width = _GRAIN * -(-self.features // _GRAIN)
-        most = _most_positions(program) * width * dtype.itemsize
+        positions = _most_positions(program)
+        width = _width(self.features, kind, positions)
+        most = positions * width * dtype.itemsize
         batch = max(1, min(_MOST, 2 ** int(np.log2(max(1, _BATCH_BYTES // most)))))
+        held = _HELD + (2 * sum(1 for _ in flat(program.ops)) if kind == "ntk" else 0)
         check_fits(
             f"{self.features} random features of {len(x)} inputs",
-            2 * len(x) * self.features * dtype.itemsize + _HELD * batch * most,
+            len(x) * self.features * dtype.itemsize + held * batch * most,
             "transform fewer inputs at a time, or take fewer features",
         )
         turns = _turns(program)
-        embedding, drawn = _draws(program, channels, width, self.seed)
+        drawn = _draws(program, channels, width, self.seed, kind)
         with precision.scope(dtype):
             rows = given.reshape((len(x), -1, channels))
             if precision.is_traced(x):
-                return _features(program, self.features, rows.astype(dtype), turns, embedding, drawn)
-            found = [np.empty((len(x), self.features), dtype) for _ in range(2)]
+                return _features(program, self.features, rows.astype(dtype), turns, *drawn)
+            found = np.empty((len(x), self.features), dtype)
             # batches are always of one size: what is computed of an input does not depend on those beside it
             for begin in range(0, len(x), batch):
                 part = np.asarray(rows[begin : begin + batch], dtype)
                 whole = np.zeros((batch, *part.shape[1:]), dtype)
                 whole[: len(part)] = part
-                made = _features(program, self.features, whole, turns, embedding, drawn)
-                for out, values in zip(found, made, strict=True):
-                    out[begin : begin + batch] = np.asarray(values)[: len(part)]
-            if isinstance(x, jax.Array):
-                return jnp.asarray(found[0]), jnp.asarray(found[1])
-            return found[0], found[1]
+                made = _features(program, self.features, whole, turns, *drawn)
+                found[begin : begin + batch] = np.asarray(made)[: len(part)]
+            return jnp.asarray(found) if isinstance(x, jax.Array) else found
 
 
 def random_features(net: KernelFunction, features: int = 8192, seed: int = 0) -> RandomFeatures:
@@ -163,9 +165,10 @@ def random_features(net: KernelFunction, features: int = 8192, seed: int = 0) ->
     model.approximation_                                          # how far predictions are from the exact ones
     ```
     net: a network without masks, graphs, rotations or steerable features, or `orbit_average` of one. The features are
-    those of one random network of `features` channels whose weights are signs and cosine transforms; kernels from
-    them are positive semi-definite, and consistent: their mean is off by about 1/features. seed: a whole number; the
-    same in every process.
+    those of random networks whose weights are signs and cosine transforms: of the NNGP the outputs of `features`
+    channels, of the NTK sketches of the Jacobian of a network of as many (of an eighth, where it has positions).
+    Kernels from them are positive semi-definite, and consistent: their mean is off by about one over the channels.
+    seed: a whole number; the same in every process.
     Raises InvalidTypeError for what is no network, InvalidArgumentError for less than one feature.
     Source: arXiv 2106.07880 for features of the NTK by its recursion.
 
@@ -182,10 +185,13 @@ def random_features(net: KernelFunction, features: int = 8192, seed: int = 0) ->
     return RandomFeatures(net, int(features), int(seed))
 
 
-def _product(a: ArrayLike, b: ArrayLike) -> ArrayLike:
-    if isinstance(a, np.ndarray):
-        return a @ b.T
-    return jnp.matmul(a, b.T, precision="highest")
+def _width(features: int, kind: Kind, positions: int) -> int:
+    """Channels of the random network: errors of both kernels fall as one over the root of the number of features.
+
+    A channel of a field of many positions costs more than a feature, and of a vector it does not.
+    """
+    share = 1 if kind == "nngp" else min(_SHARE, positions)
+    return _GRAIN * -(-features // (share * _GRAIN))
 
 
 def _checked(x: Inputs) -> ArrayLike:
@@ -197,7 +203,7 @@ def _checked(x: Inputs) -> ArrayLike:
 def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
     """(x after the layers without weights, the program of the rest)."""
     given, program = net.lowered(_checked(x))
-    if not isinstance(program, Program):
+    if not isinstance(program.space, Positions):
         count = net.lower(x.shape[1:])[0]
         raise NetworkError(
             f"layer {count}, {net.layers[count]!r}: random features do not cover rotations, steerable features and "
@@ -207,8 +213,10 @@ def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
 
 
 @lru_cache(maxsize=4)
-def _draws(program: Program, channels: int, width: int, seed: int) -> tuple[np.ndarray, list[Any]]:
-    return draws(program, channels, width, seed)
+def _draws(program: Program, channels: int, width: int, seed: int, kind: Kind) -> tuple[Any, ...]:
+    """(the embedding, what operations need, the sketch's signs or None)."""
+    signs = sketch_draws(program, width, BLOCK, seed) if kind == "ntk" else None
+    return *draws(program, channels, width, seed), signs
 
 
 def _turns(program: Program) -> np.ndarray:
@@ -227,15 +235,23 @@ def _turns(program: Program) -> np.ndarray:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _features(
-    program: Program, count: int, x: jax.Array, turns: jax.Array, embedding: jax.Array, drawn: list[Any]
-) -> tuple[Any, Any]:
-    nngp: jax.Array | float = 0.0
-    ntk: jax.Array | float = 0.0
+    program: Program,
+    count: int,
+    x: jax.Array,
+    turns: jax.Array,
+    embedding: jax.Array,
+    drawn: list[Any],
+    signs: tuple[ArrayLike, list[ArrayLike]] | None,
+) -> jax.Array:
+    """(B, count): the outputs of the network, or where there are signs the sketch of its Jacobian."""
+    found = jnp.zeros((len(x), count), x.dtype)
     for positions in turns:
-        field = run(program.ops, start(x if len(turns) == 1 else x[:, positions], embedding), drawn)
-        nngp, ntk = nngp + field.f[:, 0, :count], ntk + field.t[:, 0, :count]
-    scale = len(turns) * count**0.5
-    return nngp / scale, ntk / scale
+        begin = start(x if len(turns) == 1 else x[:, positions], embedding)
+        if signs is None:
+            found = found + run(program.ops, begin, drawn).f[:, 0, :count] / count**0.5
+        else:
+            found = found + sketch(program, begin, drawn, signs, count)
+    return found / len(turns)
 
 
 def _without_slope(op: Op) -> str | None:

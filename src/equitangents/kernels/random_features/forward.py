@@ -1,11 +1,8 @@
-"""One pass of a random network that carries its kernel and its tangent kernel as features of every position.
+"""A random network of m channels, one pass over an input: what it computes are features of its kernel.
 
-f(p), (m,), with mean_j f_j(p) f'_j(p') → K(p, p'), is what a network of m channels computes. t(p) has mean_j t_j t'_j →
-Θ(p, p') by the recursion of Θ: Θ·E[φ'φ'] are products t_j φ'(f_j), since channels are independent; K + W²Θ is
-W t_j ± f_π(j), windows are sums with random signs, pools means. No pair of inputs or of positions is ever formed.
-Sources: Zandieh et al. 2021 (arXiv 2106.07880: features of the NTK by its recursion); there with sketches of tensor
-products, here with products of independent channels.
-Up to the first pool the diagonals K(p, p) and Θ(p, p) are known exactly, and features are scaled to them.
+f(p), (m,), of every position has mean_j f_j(p) f'_j(p') → K(p, p'): windows are sums with random signs, pools means. No
+pair of inputs or of positions is ever formed. Up to the first pool the diagonal K(p, p) is known exactly, and features
+are scaled to it.
 
 Weights cost little: y = (A ⊗ B) D x with random signs D and cosine transforms A, B stands in for a dense matrix. It is
 orthogonal, so that |y| = |x|, each entry of y a sum of all entries of x with random signs, nearly Gaussian; 2(a + b)
@@ -43,7 +40,7 @@ from equitangents.kernels.program import (
     Table,
     WindowPool,
 )
-from equitangents.kernels.random_features.activations import value_and_slope
+from equitangents.kernels.random_features.activations import function_of
 
 
 @lru_cache
@@ -116,122 +113,102 @@ def block_means(x: jax.Array, labels: np.ndarray, blocks: int) -> jax.Array:
 
 
 class Field(NamedTuple):
-    """Features f and t, (B, P, m), and the exact K(p, p), Θ(p, p) and E f(p), each (B, P)."""
+    """Features f, (B, P, m), and the exact K(p, p) and E f(p), each (B, P)."""
 
     f: jax.Array
-    t: jax.Array
     q: jax.Array
-    theta: jax.Array
     mean: jax.Array
+
+
+Shift = Callable[[jax.Array], jax.Array]  # what an affine map takes -> what is added to its result
 
 
 def start(x: jax.Array, embedding: ArrayLike) -> Field:
     """The field of inputs x (B, P, C)."""
     f = jnp.matmul(x, embedding.astype(x.dtype), precision="highest")
     q = jnp.mean(x * x, axis=-1)
-    return Field(f, jnp.zeros_like(f), q, jnp.zeros_like(q), jnp.zeros_like(q))
+    return Field(f, q, jnp.zeros_like(q))
 
 
-def run(ops: tuple[Op, ...], field: Field, drawn: list[Any]) -> Field:
-    """The field after `ops`."""
+def run(ops: tuple[Op, ...], field: Field, drawn: list[Any], shift: Shift = jnp.zeros_like) -> Field:
+    """The field after `ops`; `shift` is asked by every affine map, in the order of `flat`."""
     for op, own in zip(ops, drawn, strict=True):
-        field = _RULES[type(op)](op, field, own)
+        field = _RULES[type(op)](op, field, own, shift)
     return field
 
 
-def _affine(op: Affine, x: Field, own: dict[str, ArrayLike]) -> Field:
-    """K ← W²K + b², Θ ← K + W²Θ, or in another parametrisation w K + b + W²Θ with the old K."""
-    dtype = x.f.dtype
-    gain, bias = op.W_var**0.5, op.b_var**0.5
-    f = gain * mix(x.f, own["signs"])
-    if op.b_var:
-        f = f + bias * own["bias"].astype(dtype)
+def _affine(op: Affine, x: Field, own: dict[str, ArrayLike], shift: Shift) -> Field:
+    """K ← W²K + b²."""
+    before = _scaled(x.f, x.q)
     q = op.W_var * x.q + op.b_var
-    f = _scaled(f, q)
-    turned = own["tangent"].astype(dtype)
-    if op.rates is None:
-        added, theta = turned * jnp.roll(f, own["shift"], axis=-1), q
-    else:
-        w, b = op.rates
-        added = w**0.5 * turned * jnp.roll(x.f, own["shift"], axis=-1) + b**0.5 * own["rate"].astype(dtype)
-        theta = w * x.q + b
-    theta = theta + op.W_var * x.theta
-    t = gain * own["through"].astype(dtype) * x.t + added
-    return Field(f, _scaled(t, theta), q, theta, jnp.zeros_like(q))
+    f = op.W_var**0.5 * mix(before, own["signs"])
+    if op.b_var:
+        f = _scaled(f + op.b_var**0.5 * own["bias"].astype(f.dtype), q)
+    return Field(f + shift(before), q, jnp.zeros_like(q))
 
 
 def _scaled(f: jax.Array, q: jax.Array) -> jax.Array:
-    """Features with the mean square that is known."""
+    """Features with the mean square that is known: by a factor that is none of the network's own."""
     found = jnp.mean(f * f, axis=-1)
     factor = jnp.sqrt(jnp.where(found > 0, q, 0) / jnp.where(found > 0, found, 1))
-    return f * factor[..., None]
+    return f * lax.stop_gradient(factor)[..., None]
 
 
-def _dual(op: Dual, x: Field, own: None) -> Field:
-    value, slope = value_and_slope(op.activation, x.f, x.q[..., None])
+def _dual(op: Dual, x: Field, own: None, shift: Shift) -> Field:
     q, mean = op.activation.moments(x.q)
-    steep = op.activation.pair(jnp.zeros_like(x.q), x.q, x.q)[1]
-    return Field(value, x.t * slope, q, x.theta * steep, mean + jnp.zeros_like(q))
+    return Field(function_of(op.activation)(x.f, x.q[..., None]), q, mean + jnp.zeros_like(q))
 
 
-def _box(op: Box, x: Field, own: list[tuple[ArrayLike, ArrayLike]]) -> Field:
-    f, t = (box_sum(v, op, [pair[i] for pair in own]) for i, v in enumerate((x.f, x.t)))
-    q, theta = (box_sum(v[..., None], op)[..., 0] for v in (x.q, x.theta))
-    return Field(f, t, q, theta, jnp.zeros_like(q))
+def _box(op: Box, x: Field, own: list[ArrayLike], shift: Shift) -> Field:
+    q = box_sum(x.q[..., None], op)[..., 0]
+    return Field(box_sum(x.f, op, own), q, jnp.zeros_like(q))
 
 
-def _table(op: Table, x: Field, own: list[ArrayLike]) -> Field:
-    f, t = (table_sum(v, op, signs) for v, signs in zip((x.f, x.t), own, strict=True))
-    q, theta = table_mean(x.q, op), table_mean(x.theta, op)
-    return Field(f, t, q, theta, jnp.zeros_like(q))
+def _table(op: Table, x: Field, own: ArrayLike, shift: Shift) -> Field:
+    q = table_mean(x.q, op)
+    return Field(table_sum(x.f, op, own), q, jnp.zeros_like(q))
 
 
-def _measured(f: jax.Array, t: jax.Array, mean: jax.Array) -> Field:
+def _measured(f: jax.Array, mean: jax.Array) -> Field:
     """Behind a pool no diagonal is known: it is that of the features."""
-    return Field(f, t, jnp.mean(f * f, axis=-1), jnp.mean(t * t, axis=-1), mean)
+    return Field(f, lax.stop_gradient(jnp.mean(f * f, axis=-1)), mean)
 
 
-def _pool(op: Pool, x: Field, own: None) -> Field:
-    means = (block_means(v, op.labels.array, op.blocks) for v in (x.f, x.t, x.mean[..., None]))
-    f, t, mean = means
-    return _measured(f, t, mean[..., 0])
+def _pool(op: Pool, x: Field, own: None, shift: Shift) -> Field:
+    f, mean = (block_means(v, op.labels.array, op.blocks) for v in (x.f, x.mean[..., None]))
+    return _measured(f, mean[..., 0])
 
 
-def _window_pool(op: WindowPool, x: Field, own: None) -> Field:
-    f, t, mean = (box_sum(v, op.box) for v in (x.f, x.t, x.mean[..., None]))
-    return _measured(f, t, mean[..., 0])
+def _window_pool(op: WindowPool, x: Field, own: None, shift: Shift) -> Field:
+    f, mean = (box_sum(v, op.box) for v in (x.f, x.mean[..., None]))
+    return _measured(f, mean[..., 0])
 
 
-def _flatten(op: Flatten, x: Field, own: list[ArrayLike]) -> Field:
-    root = x.f.shape[1] ** 0.5
-    f, t = (jnp.sum(v * d.astype(v.dtype), axis=1, keepdims=True) / root for v, d in zip((x.f, x.t), own, strict=True))
-    q, theta = (v.mean(axis=1, keepdims=True) for v in (x.q, x.theta))
-    return Field(f, t, q, theta, jnp.zeros_like(q))
+def _flatten(op: Flatten, x: Field, own: ArrayLike, shift: Shift) -> Field:
+    f = jnp.sum(x.f * own.astype(x.f.dtype), axis=1, keepdims=True) / x.f.shape[1] ** 0.5
+    q = x.q.mean(axis=1, keepdims=True)
+    return Field(f, q, jnp.zeros_like(q))
 
 
-def _decouple(op: Decouple, x: Field, own: list[ArrayLike]) -> Field:
-    f, t = (v * d.astype(v.dtype) for v, d in zip((x.f, x.t), own, strict=True))
-    return x._replace(f=f, t=t)
+def _decouple(op: Decouple, x: Field, own: ArrayLike, shift: Shift) -> Field:
+    return x._replace(f=x.f * own.astype(x.f.dtype))
 
 
-def _parallel(op: Parallel, x: Field, own: Any) -> Field:
+def _parallel(op: Parallel, x: Field, own: Any, shift: Shift) -> Field:
+    branches = own if op.shares is None else own["branches"]
+    each = [run(branch, x, drawn, shift) for branch, drawn in zip(op.branches, branches, strict=True)]
     if op.shares is None:
-        each = [run(branch, x, drawn) for branch, drawn in zip(op.branches, own, strict=True)]
-        f, t, theta, mean = (sum(getattr(y, name) for y in each) for name in ("f", "t", "theta", "mean"))
-        q = sum(y.q - y.mean**2 for y in each) + mean**2
-        return Field(f, t, q, theta, mean)
-    each = [run(branch, x, drawn) for branch, drawn in zip(op.branches, own["branches"], strict=True)]
+        f, mean = (sum(getattr(y, name) for y in each) for name in ("f", "mean"))
+        return Field(f, sum(y.q - y.mean**2 for y in each) + mean**2, mean)
     weighed = list(zip(op.shares, each, own["signs"], strict=True))
-    f = sum(w**0.5 * d[0].astype(y.f.dtype) * y.f for w, y, d in weighed)
-    t = sum(w**0.5 * d[1].astype(y.t.dtype) * y.t for w, y, d in weighed)
-    q, theta, mean = (sum(w * getattr(y, name) for w, y, _ in weighed) for name in ("q", "theta", "mean"))
-    return Field(f, t, q, theta, mean)
+    f = sum(w**0.5 * d.astype(y.f.dtype) * y.f for w, y, d in weighed)
+    q, mean = (sum(w * getattr(y, name) for w, y, _ in weighed) for name in ("q", "mean"))
+    return Field(f, q, mean)
 
 
-def _standardise(op: Standardise, x: Field, own: None) -> Field:
+def _standardise(op: Standardise, x: Field, own: None, shift: Shift) -> Field:
     factor = 1 / deviation(op, x.q.T).T
-    f, t = (v * factor[..., None] for v in (x.f, x.t))
-    return Field(f, t, x.q * factor**2, x.theta * factor**2, jnp.zeros_like(x.q))
+    return Field(x.f * factor[..., None], x.q * factor**2, jnp.zeros_like(x.q))
 
 
 _RULES: dict[type, Callable[..., Field]] = {

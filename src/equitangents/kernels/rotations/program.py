@@ -8,6 +8,7 @@ Averages over windows keep Q, nonlinearities act at each (Q, y), pooling average
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy as np
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.program import Affine, Dual, Flatten, FrozenArray, Op, Operation, Parallel, Pool
+from equitangents.kernels.operation import HashedOnce, Operation
+from equitangents.kernels.program import Affine, Dual, Flatten, FrozenArray, Op, Parallel, Pool, Program
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,56 @@ class Accuracy:
     resolution: int | None = None
 
 
+SphereOp = Zonal | Affine | Dual
+RotationOp = Op | Zonal | HaarMean
+
+
 @dataclass(frozen=True)
-class RotationProgram:
-    """`sphere` runs on fields over the sphere, for each Q; `field` at each Q alone; `vector` after the readout.
+class Sphere:
+    """The space of signals of `bandlimit` on the sphere, lifted to a group of rotations, and the accuracy wanted.
+
+    Its programs begin with operations on the sphere, up to a mean over it if there is one; then come those on
+    rotations, one `HaarMean` or `Flatten`, and those on vectors.
+    """
+
+    bandlimit: int
+    group: RotationGroup | MatrixGroup
+    accuracy: Accuracy
+
+    def program(self, shape: tuple[int, ...], ops: tuple[Any, ...]) -> Program[Sphere]:
+        """The program of the lowered layers `ops`; raises NetworkError for those without a rule on rotations."""
+        end = next((i for i, op in enumerate(ops) if op.is_pool), len(ops))
+        if end == len(ops):
+            raise NetworkError(
+                "the network ends on rotations, so its kernel is a field; end it with GroupPool or Flatten"
+            )
+        if any(op.has_rates for op in ops):
+            raise NetworkError("after a SphereLift layers have the NTK parametrisation alone")
+        before, readout, after = ops[:end], ops[end], ops[end + 1 :]
+        full = next(i for i, op in enumerate((*before, FULL)) if _is_mean(op))
+        sphere: tuple[Any, ...]
+        if full == 0:
+            sphere, field = (), before
+        elif full < end:
+            sphere, field = before[: full + 1], before[full + 1 :]
+        else:
+            sphere, field = before, ()
+        if isinstance(readout, Pool) and readout.blocks != 1:
+            raise NetworkError("pooling over a subgroup of the rotations has no kernel here; use GroupPool()")
+        # Behind a full window K depends on Q alone, which right translations keep: further windows change nothing.
+        found = (
+            *_checked(sphere, (Zonal, Affine, Dual)),
+            *_checked(_without_windows(field), (Affine, Dual, Parallel)),
+            Flatten() if isinstance(readout, Flatten) else HaarMean(),
+            *_checked(_without_windows(after), (Affine, Dual, Parallel)),
+        )
+        return Program(self, found)
+
+
+@dataclass(frozen=True)
+class RotationSections(HashedOnce):
+    """A program on the sphere as it runs: `sphere` on fields over the sphere, for each relative rotation Q; `field` at
+    each Q alone; `vector` after the readout.
 
     `sphere` is empty or ends with a mean over the sphere, unless the readout takes that mean.
     """
@@ -64,6 +113,8 @@ class RotationProgram:
     vector: tuple[Op, ...]
     accuracy: Accuracy
 
+    __hash__ = HashedOnce.__hash__
+
     @property
     def is_sampled(self) -> bool:
         """Whether anything is left to a quadrature that is not exact."""
@@ -71,48 +122,29 @@ class RotationProgram:
         return sampled or any(isinstance(op, Dual) for op in self.sphere)
 
 
-SphereOp = Zonal | Affine | Dual
-RotationOp = Op | Zonal | HaarMean
+RotationProgram = RotationSections
 
 
-@dataclass(frozen=True)
-class RotationFibres:
-    """What the layer that lifts to rotations says: signals of `bandlimit`, the group, the accuracy wanted."""
+@lru_cache(maxsize=256)
+def sections(program: Program[Sphere]) -> RotationSections:
+    """The three parts of a program on the sphere."""
+    space, ops = program.space, program.ops
+    end = next(i for i, op in enumerate(ops) if op.is_pool)
+    windows = [i for i, op in enumerate(ops[:end]) if isinstance(op, Zonal)]
+    start = next((i + 1 for i in windows if _is_mean(ops[i])), end if windows else 0)
+    return RotationSections(
+        bandlimit=space.bandlimit,
+        group=space.group,
+        sphere=ops[:start],
+        field=ops[start:end],
+        readout="flatten" if isinstance(ops[end], Flatten) else "pool",
+        vector=ops[end + 1 :],
+        accuracy=space.accuracy,
+    )
 
-    bandlimit: int
-    group: RotationGroup | MatrixGroup
-    accuracy: Accuracy
 
-    def program(self, shape: tuple[int, ...], ops: tuple[Any, ...]) -> RotationProgram:
-        """The program of the lowered layers `ops`."""
-        end = next((i for i, op in enumerate(ops) if op.is_pool), len(ops))
-        if end == len(ops):
-            raise NetworkError(
-                "the network ends on rotations, so its kernel is a field; end it with GroupPool or Flatten"
-            )
-        if any(op.has_rates for op in ops):
-            raise NetworkError("after a SphereLift layers have the NTK parametrisation alone")
-        before, readout, after = ops[:end], ops[end], ops[end + 1 :]
-        full = next(i for i, op in enumerate((*before, FULL)) if isinstance(op, Zonal) and op.is_full)
-        sphere: tuple[Any, ...]
-        if full == 0:
-            sphere, field = (), before
-        elif full < end:
-            sphere, field = before[: full + 1], before[full + 1 :]
-        else:
-            sphere, field = before, ()
-        if isinstance(readout, Pool) and readout.blocks != 1:
-            raise NetworkError("pooling over a subgroup of the rotations has no kernel here; use GroupPool()")
-        # Behind a full window K depends on Q alone, which right translations keep: further windows change nothing.
-        return RotationProgram(
-            bandlimit=self.bandlimit,
-            group=self.group,
-            sphere=_checked(sphere, (Zonal, Affine, Dual)),
-            field=_checked(_without_windows(field), (Affine, Dual, Parallel)),
-            readout="flatten" if isinstance(readout, Flatten) else "pool",
-            vector=_checked(_without_windows(after), (Affine, Dual, Parallel)),
-            accuracy=self.accuracy,
-        )
+def _is_mean(op: Any) -> bool:
+    return isinstance(op, Zonal) and op.is_full
 
 
 def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -126,7 +158,7 @@ def _checked(ops: tuple[Any, ...], known: tuple[type, ...]) -> tuple[Any, ...]:
     return ops
 
 
-def nodes(program: RotationProgram, resolution: int) -> int:
+def nodes(program: RotationSections, resolution: int) -> int:
     """Relative rotations at which the recursion runs."""
     if program.readout == "flatten":
         return 1
@@ -135,7 +167,7 @@ def nodes(program: RotationProgram, resolution: int) -> int:
     return resolution * (2 * resolution - 1) ** 2 * (2 if getattr(program.group, "reflections", False) else 1)
 
 
-def field_points(program: RotationProgram, resolution: int) -> int:
+def field_points(program: RotationSections, resolution: int) -> int:
     """Points of the sphere that a field has at each of them."""
     if not program.sphere:
         return 1

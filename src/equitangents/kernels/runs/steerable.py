@@ -30,8 +30,7 @@ from equitangents.kernels.steerable.execute import pair
 from equitangents.kernels.steerable.fields import Fields, Variances
 from equitangents.kernels.steerable.linear import filter_kernels
 from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
-from equitangents.kernels.structured.program import Split
-from equitangents.steerable import samples
+from equitangents.steerable.harmonics import samples
 from equitangents.steerable.irrep import trivial
 from equitangents.structured import Inputs
 
@@ -116,7 +115,7 @@ def _check_memory(
 
 def _on_points(program: SteerableProgram, x: Any) -> Any:
     """Inputs (N, P, channels); features of whole inputs, (N, channels), as those of one point."""
-    return x[:, None] if program.whole and x is not None else x
+    return x[:, None] if program.space.whole and x is not None else x
 
 
 def _transposed(blocks: np.ndarray) -> np.ndarray:
@@ -134,7 +133,8 @@ def _picked(part: Part | None, blocks: ArrayLike) -> ArrayLike:
 
 def outputs(program: SteerableProgram) -> int:
     """The size D of the kernel's matrices; 1 where outputs are numbers that do not move."""
-    return 1 if set(program.outputs.irreps) == {trivial(program.outputs.group)} else program.outputs.dimension
+    found = program.space.outputs
+    return 1 if set(found.irreps) == {trivial(found.group)} else found.dimension
 
 
 def working_bytes(program: SteerableProgram, points: int) -> int:
@@ -149,18 +149,19 @@ def working_bytes(program: SteerableProgram, points: int) -> int:
 
 
 def _pair_bytes(program: SteerableProgram, points: int) -> int:
-    widest = max(kind.dimension for kind in program.features.irreps)
+    widest = max(kind.dimension for kind in program.space.features.irreps)
     kernels, branches = 1, 0
     for op in flat(program.ops):
-        branches += len(op.branches) if isinstance(op, Split) else isinstance(op, Parallel)
+        if isinstance(op, Parallel) and op.branches:
+            branches += 1 if op.joins else len(op.branches)
         if isinstance(op, Filter):
             widest = max([widest, *(kind.dimension for kind in op.out.irreps)])
             found = filter_kernels(op.into, op.out, op.max_frequency)
             kernels = max(kernels, max(len(k) for k in found.values()) * len(op.radii))
         elif isinstance(op, Sampled):
-            space = program.features.space
+            space = program.space.features.space
             widest = max(widest, len(samples(space, op.resolution, 0).points))
-    ends = 4 * (outputs(program) * points) ** 2 if program.field else 0
+    ends = 4 * (outputs(program) * points) ** 2 if program.space.field else 0
     return 8 * ((points * widest) ** 2 * (3 * kernels + 2 * branches + 6) + ends)
 
 
@@ -265,14 +266,14 @@ def _block(program: SteerableProgram, fields: Fields) -> jax.Array:
 
     Of a field (2, P, P) or (2, P D, P D), point by point.
     """
-    if program.field:
+    if program.space.field:
         return jnp.stack([_at_points(program, fields, part) for part in range(2)])
     if outputs(program) == 1:
-        k, theta = fields[trivial(program.outputs.group)]
+        k, theta = fields[trivial(program.space.outputs.group)]
         return jnp.stack([k[0, 0, 0, 0], theta[0, 0, 0, 0]])
     sides = []
     for part in range(2):
-        blocks = [fields[kind][part][0, :, 0, :] for n, kind in program.outputs.entries for _ in range(n)]
+        blocks = [fields[kind][part][0, :, 0, :] for n, kind in program.space.outputs.entries for _ in range(n)]
         sides.append(jax.scipy.linalg.block_diag(*blocks))
     return jnp.stack(sides)
 
@@ -280,11 +281,11 @@ def _block(program: SteerableProgram, fields: Fields) -> jax.Array:
 def _at_points(program: SteerableProgram, fields: Fields, part: int) -> jax.Array:
     """K or Θ between all points and components."""
     if outputs(program) == 1:
-        return fields[trivial(program.outputs.group)][part][:, 0, :, 0]
-    first = fields[program.outputs.irreps[0]][part]
-    size = program.outputs.dimension
+        return fields[trivial(program.space.outputs.group)][part][:, 0, :, 0]
+    first = fields[program.space.outputs.irreps[0]][part]
+    size = program.space.outputs.dimension
     found = jnp.zeros((first.shape[0], size, first.shape[2], size), first.dtype)
-    for kind, _, at in program.outputs.parts():
+    for kind, _, at in program.space.outputs.parts():
         for start in range(at.start, at.stop, kind.dimension):
             here = slice(start, start + kind.dimension)
             found = found.at[:, here, :, here].set(fields[kind][part])

@@ -28,7 +28,7 @@ from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.runs.results import Values, any_traced, cast, result
 from equitangents.kernels.scales import norms
 from equitangents.kernels.structured.batch import Batch, batch_of, check_alike, typed
-from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.kernels.structured.program import StructuredProgram, why_structured
 from equitangents.structured import Inputs
 
 logger = logging.getLogger("equitangents")
@@ -145,7 +145,7 @@ def obstacle(program: StructuredProgram, engine: Engine, traced: bool = False) -
 
 
 def _not_along(program: StructuredProgram) -> str:
-    return f"and this network runs over all pairs of positions, since {program.why}"
+    return f"and this network runs over all pairs of positions, since {why_structured(program.ops)}"
 
 
 def choice_of(
@@ -161,7 +161,7 @@ def choice_of(
         return None if candidate.over_all_pairs else fields
 
     choice = choose_where((lambda e: obstacle(program, e, traced)) if part is None else of_field, engine)
-    return choice.engine, choice.notes or (f"all pairs of positions: {program.why}",)
+    return choice.engine, choice.notes or (f"all pairs of positions: {why_structured(program.ops)}",)
 
 
 def working_bytes(program: StructuredProgram, engine: Engine, channels: int, n1: int, n2: int, itemsize: int) -> int:
@@ -189,7 +189,8 @@ def _side(program: StructuredProgram) -> int:
     if needed > _MEMORY_LIMIT:
         raise MemoryLimitError(
             f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {positions(program)}² pairs of positions, "
-            f"more than {_MEMORY_LIMIT / 2**30:.0f} GiB; {program.why}: use smaller inputs, or pool before"
+            f"more than {_MEMORY_LIMIT / 2**30:.0f} GiB; {why_structured(program.ops)}: use "
+            "smaller inputs, or pool before"
         )
     return max(1, int((TILE_ELEMENTS // field) ** 0.5))
 
@@ -314,7 +315,7 @@ def _field_tile(program: StructuredProgram, one: Batch, other: Batch, same: jax.
     """(NNGP, NTK) of a tile at all pairs of positions, (P, P', N1, N2); zero where a mask leaves no position."""
     x1, x2 = (_by_position(b.x) for b in (one, other))
     state = state_of_inputs(x1, x2, one.mask, other.mask, carry)
-    context = Context(tables_of(program.ops), (_graph(one), _graph(other)), same, carry, program.masks)
+    context = Context(tables_of(program.ops), (_graph(one), _graph(other)), same, carry, program.space.masks)
     end = execute(program.ops, (state,), context)[0]
     assert end.cross is not None
     q1, q2 = end.one.q[:, None, :, None], end.other.q[None, :, None, :]
@@ -333,7 +334,7 @@ def _own_field(program: StructuredProgram, batch: Batch) -> Values:
     other, its = (jax.tree.map(lambda v: v[..., :1], part) for part in (side, own))
     graphs = _graph(batch)
     few = None if graphs is None else graphs[..., :1]
-    context = Context(tables_of(program.ops), (graphs, few), None, DISTANCE, program.masks)
+    context = Context(tables_of(program.ops), (graphs, few), None, DISTANCE, program.space.masks)
     end = execute(program.ops, (State(side, other, own, its, None),), context)[0]
     nngp = DISTANCE.covariance(end.own1.d, end.one.q[:, None], end.one.q[None])
     if end.one.mask is None:

@@ -21,7 +21,6 @@ from equitangents.kernels.steerable.program import (
     Sampled,
     SteerableProgram,
 )
-from equitangents.kernels.structured.program import Add, Split
 
 _Here = tuple[Fields, Side, Side]
 _Dual = Callable[[Nonlinear, Fields], Fields]
@@ -29,14 +28,14 @@ _Dual = Callable[[Nonlinear, Fields], Fields]
 
 def own(program: SteerableProgram, x: jax.Array, there: jax.Array) -> tuple[tuple[Variances, ...], Fields]:
     """(variances before every nonlinearity, final kernels) of one input with itself; x (P, channels), there (P,)."""
-    side = Side(x[:, : program.coordinates], there)
+    side = Side(x[:, : program.space.coordinates], there)
     found: list[Variances] = []
 
     def dual(op: Nonlinear, fields: Fields) -> Fields:
         found.append(variances(fields))
         return _nonlinear(op, fields, found[-1], found[-1])
 
-    fields = restricted(start(program.features, program.coordinates, x, x), side, side)
+    fields = restricted(start(program.space.features, program.space.coordinates, x, x), side, side)
     fields = _run(program.ops, (fields, side, side), dual)[0]
     return tuple(found), fields
 
@@ -49,9 +48,9 @@ def pair(
     v2: tuple[Variances, ...],
 ) -> Fields:
     """Final kernels of two inputs (x, there), with their variances before every nonlinearity."""
-    a, b = (Side(x[:, : program.coordinates], there) for x, there in (one, other))
+    a, b = (Side(x[:, : program.space.coordinates], there) for x, there in (one, other))
     known = iter(zip(v1, v2, strict=True))
-    fields = restricted(start(program.features, program.coordinates, one[0], other[0]), a, b)
+    fields = restricted(start(program.space.features, program.space.coordinates, one[0], other[0]), a, b)
     return _run(program.ops, (fields, a, b), lambda op, fields: _nonlinear(op, fields, *next(known)))[0]
 
 
@@ -59,23 +58,16 @@ def _run(ops: tuple[Any, ...], here: _Here, dual: _Dual) -> _Here:
     """Operations in order, those of branches one branch after another."""
     several: tuple[_Here, ...] = (here,)
     for op in ops:
-        branching = _BRANCHING.get(type(op))
-        several = (_step(op, *several[0], dual),) if branching is None else branching(op, several, dual)
+        several = _parallel(op, several, dual) if isinstance(op, Parallel) else (_step(op, *several[0], dual),)
     (last,) = several
     return last
 
 
 def _parallel(op: Parallel, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
-    return (reduce(_sum, (_run(branch, several[0], dual) for branch in op.branches)),)
-
-
-def _split(op: Split, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
-    each = several * len(op.branches) if len(several) == 1 else several
-    return tuple(_run(branch, one, dual) for branch, one in zip(op.branches, each, strict=True))
-
-
-def _add(op: Add, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
-    return tuple(reduce(_sum, (several[i] for i in group)) for group in op.groups)
+    if op.branches:
+        each = several * len(op.branches) if len(several) == 1 else several
+        several = tuple(_run(branch, one, dual) for branch, one in zip(op.branches, each, strict=True))
+    return tuple(reduce(_sum, (several[i] for i in join.fields)) for join in op.joins) or several
 
 
 def _sum(a: _Here, b: _Here) -> _Here:
@@ -94,7 +86,6 @@ def _step(op: Any, fields: Fields, one: Side, other: Side, dual: _Dual) -> _Here
     return restricted(after, one, other), one, other
 
 
-_BRANCHING: dict[type, Any] = {Parallel: _parallel, Split: _split, Add: _add}
 _NONLINEAR: dict[type, Callable[..., Fields]] = {Gate: gated, Sampled: sampled, Norm: normed}
 
 

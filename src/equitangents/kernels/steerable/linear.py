@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from equitangents._types import ArrayLike
 from equitangents.kernels.steerable.fields import Field, Fields, Side
 from equitangents.kernels.steerable.program import Filter, PointMap
-from equitangents.steerable import Features, angular_kernels
-from equitangents.steerable.angular import AngularKernel, all_coefficients
+from equitangents.steerable import Features
+from equitangents.steerable.angular import AngularKernel, all_coefficients, angular_kernels
 from equitangents.steerable.harmonics import direction_harmonics, directions_and_lengths, rings
 from equitangents.steerable.irrep import Irrep
 

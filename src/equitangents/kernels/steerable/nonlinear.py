@@ -21,7 +21,7 @@ import numpy as np
 from equitangents._types import ArrayLike
 from equitangents.kernels.steerable.fields import Field, Fields, Variances
 from equitangents.kernels.steerable.program import Gate, Norm, Sampled
-from equitangents.steerable import samples
+from equitangents.steerable.harmonics import samples
 from equitangents.steerable.irrep import SPACES, trivial
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from equitangents.kernels.program import DualActivation, Operation, Parallel
-from equitangents.kernels.structured.program import Add, Split
+from equitangents.kernels.operation import DualActivation, Operation
+from equitangents.kernels.program import Program
 from equitangents.steerable import Features
 from equitangents.steerable.irrep import Irrep
 
@@ -76,7 +76,6 @@ class PointMean(Operation):
 
 Nonlinear = Gate | Sampled | Norm
 Op = Filter | PointMap | Nonlinear | PointMean
-Branching = Parallel | Split | Add  # sums of branches: K = Σ K_i, Θ = Σ Θ_i
 
 
 def is_steerable(ops: tuple[Any, ...]) -> bool:
@@ -85,15 +84,14 @@ def is_steerable(ops: tuple[Any, ...]) -> bool:
 
 
 @dataclass(frozen=True)
-class SteerableProgram:
-    """Operations on the kernels of `features`, in order; `outputs` come out, of a whole input or, a `field`, on points.
+class Points:
+    """The space of `features` on so many points, or of a `whole` input (N, channels), which then counts as one point.
 
-    They are features on `points`, or of a whole input (N, channels), which then counts as one point.
+    `outputs` come out, of a whole input or, a `field`, on points.
     """
 
-    points: int
+    count: int
     features: Features
-    ops: tuple[Op | Branching, ...]
     outputs: Features
     whole: bool = False
     field: bool = False
@@ -102,3 +100,6 @@ class SteerableProgram:
     def coordinates(self) -> int:
         """How many of the first channels are coordinates."""
         return 0 if self.whole else self.features.space
+
+
+SteerableProgram = Program[Points]

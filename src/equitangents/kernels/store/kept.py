@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -17,28 +17,22 @@ from equitangents.kernels.engines import engine_name
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelFunction, Kernels
-from equitangents.kernels.rotations.program import RotationProgram
-from equitangents.kernels.steerable.program import SteerableProgram
 from equitangents.kernels.store.folder import KernelStore
 from equitangents.kernels.store.key import kernel_key
-from equitangents.kernels.structured.program import StructuredProgram
 from equitangents.precision import is_traced, working_dtype
 from equitangents.tiles.grid import Grid
 
 logger = logging.getLogger("equitangents")
 
 
-AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
-
-
 @runtime_checkable
 class LoweredNetwork(KernelFunction, Protocol):
     """A network of equitangents.nn: it lowers to a program."""
 
-    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
+    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program[Any]]:
         """How many leading layers come before the program, and the program."""
 
-    def lowered(self, x: ArrayLike) -> tuple[ArrayLike, AnyProgram]:
+    def lowered(self, x: ArrayLike) -> tuple[ArrayLike, Program[Any]]:
         """The inputs that the program reads, and the program."""
 
     def kernel_diagonal(self, x: ArrayLike) -> Kernels:

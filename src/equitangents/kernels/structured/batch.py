@@ -12,7 +12,7 @@ from equitangents._types import DType
 from equitangents.errors import NetworkError
 from equitangents.kernels.program import flat
 from equitangents.kernels.structured.masks import check_boxes
-from equitangents.kernels.structured.program import Mix, StructuredProgram
+from equitangents.kernels.structured.program import StructuredProgram
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ def check_alike(program: StructuredProgram, one: Batch, other: Batch) -> None:
 
 def reads_graphs(program: StructuredProgram) -> bool:
     """Whether a graph comes with each input."""
-    return any(isinstance(op, Mix) and op.matrix is None for op in flat(program.ops))
+    return any(op.reads_graphs for op in flat(program.ops))
 
 
 def typed(batch: Batch, dtype: DType) -> Batch:

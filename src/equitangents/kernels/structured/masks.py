@@ -18,8 +18,8 @@ import numpy as np
 
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import Box, Pool, WindowPool, flat
-from equitangents.kernels.structured.program import BlockSums, Fitted, StructuredProgram
+from equitangents.kernels.program import Box, flat
+from equitangents.kernels.structured.program import Fitted, StructuredProgram
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
 
 
@@ -34,14 +34,9 @@ def centres(box: Box) -> np.ndarray:
 
 def deciding(box: Box, convention: str) -> np.ndarray:
     """The position in whose place each window is there or not, (positions_out,)."""
-    if convention == NEURAL_TANGENTS or is_padded(box):
+    if convention == NEURAL_TANGENTS or box.is_padded:
         return centres(box)
     return _numbers([np.arange(out) * s + w - 1 for out, w, s in _windows(box)], box.in_shape)
-
-
-def is_padded(box: Box) -> bool:
-    """Whether windows reach beyond the grid."""
-    return box.wrap or any(box.low) or any(box.high)
 
 
 def keeps_windows(box: Box, padding: str) -> bool:
@@ -96,7 +91,7 @@ def averages(op: Fitted, mask: jax.Array, dtype: DType) -> tuple[jax.Array, jax.
 
 def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -> None:
     """Raise NetworkError where the network has windows and a mask leaves more or less than the first positions."""
-    if mask is None or program.masks != SMALLER or not any(map(_reads_sizes, flat(program.ops))):
+    if mask is None or program.space.masks != SMALLER or not any(op.reads_sizes for op in flat(program.ops)):
         return
     grid = np.asarray(mask).reshape((len(mask), *program.shape))
     sizes = []
@@ -117,10 +112,3 @@ def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -
 
 def _place(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return tuple(n if i in (0, axis) else 1 for i, n in enumerate(shape))
-
-
-def _reads_sizes(op: Any) -> bool:
-    """Whether the operation's outputs depend on how large the input is."""
-    if isinstance(op, Box):
-        return not is_padded(op) and any(w > 1 or s > 1 for _, w, s in _windows(op))
-    return isinstance(op, Fitted | WindowPool) or (isinstance(op, Pool | BlockSums) and op.box is not None)

@@ -11,43 +11,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equitangents.kernels.program import Box, FrozenArray, Op, Operation, flat
+from equitangents.kernels.operation import Operation
+from equitangents.kernels.program import Blocks, Box, FrozenArray, Program, flat
 
-Groups = tuple[tuple[int, ...], ...]
 
+class Structured(Operation):
+    """An operation of structured programs alone."""
 
-@dataclass(frozen=True)
-class Split(Operation):
-    """Branches: one field goes into each of them, or of as many fields each into its own."""
-
-    said: ClassVar[str] = "parallel branches"
-    branches: tuple[tuple[Any, ...], ...]
-
-    @property
-    def held(self) -> tuple[tuple[Any, ...], ...]:
-        """The branches, each with a field of its own or the one that goes into all."""
-        return self.branches
+    is_structured: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class Add(Operation):
-    """Sums of fields, one for each group of their numbers: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i."""
-
-    said: ClassVar[str] = "sums"
-    groups: Groups
-
-
-@dataclass(frozen=True)
-class Concatenate(Operation):
-    """Channels side by side, one field for each group: K = Σ w_i K_i, Θ = Σ w_i Θ_i, w_i the share of channels."""
-
-    said: ClassVar[str] = "concatenation"
-    groups: Groups
-    shares: tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class Times(Operation):
+class Times(Structured):
     """Multiplication by a number: K ← c² K, Θ ← c² Θ."""
 
     said: ClassVar[str] = "scaling"
@@ -55,30 +30,14 @@ class Times(Operation):
 
 
 @dataclass(frozen=True)
-class BlockSums(Operation):
+class BlockSums(Structured, Blocks):
     """Sums over blocks of positions, where `Pool` takes means."""
 
     said: ClassVar[str] = "sums over positions"
-    labels: FrozenArray  # int32 (positions,), block number or -1
-    blocks: int
-    box: Box | None = None
-
-    @property
-    def tables(self) -> dict[str, np.ndarray]:
-        """Which block each position is in, by key."""
-        return {self.labels.key: self.labels.array}
-
-    def positions_after(self, positions: int) -> int:
-        """One for each block."""
-        return self.blocks
-
-    def products(self, positions: int) -> int:
-        """A position is in one block at most."""
-        return 2 * positions * (positions + self.blocks)
 
 
 @dataclass(frozen=True)
-class Normalise(Operation):
+class Normalise(Structured):
     """Subtracts the mean and divides by √(variance + eps), both over channels, or over channels and positions.
 
     A `centred` field has the mean 0 anyway. With `groups` each group of positions is taken by itself.
@@ -92,7 +51,7 @@ class Normalise(Operation):
 
 
 @dataclass(frozen=True)
-class Attend(Operation):
+class Attend(Structured):
     """Self-attention: K' = s² A K A'ᵀ + b², A a function of c K(f, f) (see `nn.Attention`)."""
 
     said: ClassVar[str] = "attention"
@@ -108,11 +67,16 @@ class Attend(Operation):
 
 
 @dataclass(frozen=True)
-class Mix(Operation):
+class Mix(Structured):
     """Sums over positions: K' = A K A'ᵀ, Θ' = A Θ A'ᵀ, of a given matrix A, or of each input's own graph."""
 
     said: ClassVar[str] = "aggregation"
     matrix: FrozenArray | None  # float64 (positions_out, positions), or None: the graphs that come with the inputs
+
+    @property
+    def reads_graphs(self) -> bool:  # type: ignore[override]
+        """Whether there is no matrix for all inputs."""
+        return self.matrix is None
 
     def positions_after(self, positions: int) -> int:
         """One for each row of the matrix."""
@@ -126,7 +90,7 @@ class Mix(Operation):
 
 
 @dataclass(frozen=True)
-class Drop(Operation):
+class Drop(Structured):
     """Dropout: entries are kept with this probability, so that a draw's variance is K/keep, another's covariance K."""
 
     said: ClassVar[str] = "dropout"
@@ -134,10 +98,11 @@ class Drop(Operation):
 
 
 @dataclass(frozen=True)
-class Fitted(Operation):
+class Fitted(Structured):
     """Windows that differ from input to input, each those of the smaller input that its mask leaves (see `masks`)."""
 
     said: ClassVar[str] = "windows that fit each input's mask"
+    reads_sizes: ClassVar[bool] = True
     box: Box  # of an input without missing positions
     padding: str  # "zero", "circular", "valid"
     pools: bool  # K over all pairs of a window's positions; or one mean, K(p + u, p' + u), as before weights
@@ -152,26 +117,24 @@ class Fitted(Operation):
         return self.box.positions_after(positions)
 
 
-StructuredOp = Split | Add | Concatenate | Times | BlockSums | Normalise | Attend | Mix | Drop | Fitted
-AnyOp = Op | StructuredOp
-
-
 @dataclass(frozen=True)
-class StructuredProgram:
-    """Operations in order, on fields over the grid `shape` of the input."""
+class StructuredPositions:
+    """The space of fields on a grid of `shape` whose inputs are read by themselves: their masks, graphs and kernels."""
 
     shape: tuple[int, ...]
-    ops: tuple[Any, ...]
     masks: str = "smaller"  # what windows make of missing positions, if any are: see `masks`
 
-    @property
-    def why(self) -> str:
-        """What keeps it from running along fibres."""
-        names = dict.fromkeys(op.said for op in flat(self.ops) if isinstance(op, StructuredOp))
-        held = ", ".join(names) or "masks"
-        return f"it holds {held}"
+
+StructuredProgram = Program[StructuredPositions]
+
+
+def why_structured(ops: tuple[Any, ...]) -> str:
+    """What keeps a structured program from running along fibres."""
+    names = dict.fromkeys(op.said for op in flat(ops) if op.is_structured)
+    held = ", ".join(names) or "masks"
+    return f"it holds {held}"
 
 
 def is_structured(ops: tuple[Any, ...]) -> bool:
     """Whether any operation is one of structured programs."""
-    return any(isinstance(op, StructuredOp) for op in flat(ops))
+    return any(op.is_structured for op in flat(ops))

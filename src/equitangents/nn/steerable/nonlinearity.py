@@ -16,7 +16,8 @@ from equitangents.nn.layer import ParameterFree
 from equitangents.nn.nonlinearities import Erf, Nonlinearity, Relu
 from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.signal import gaussian_features, joined, parted, steerable, with_features
-from equitangents.steerable import Features, samples
+from equitangents.steerable import Features
+from equitangents.steerable.harmonics import samples
 from equitangents.steerable.irrep import Irrep, trivial
 from equitangents.validation import check_whole
 

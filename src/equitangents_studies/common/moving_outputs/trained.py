@@ -27,7 +27,7 @@ from equitangents_studies.common.moving_outputs.kernels import (
     moved_kernels,
     moved_targets,
 )
-from equitangents_studies.common.training import train_stage
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.study import Arrays, RunFolder
 
 MODELS = ("augmented", "equivariant", "plain")
@@ -156,10 +156,9 @@ def train(
     K = moved_kernels(kernel, {"": symmetry}, x, x, positions)[""]
     largest = 2 * len(x) / float(np.linalg.eigvalsh((K + K.T) / 2)[-1])
     record = {key: moved_copies(symmetry, z) for key, z in sets.items()}
-    arrays = train_stage(
-        folder,
-        f"{name}-trained",
-        f"{name}: {t.members} networks",
+    compute = partial(
+        train_to_last,
+        folder.checkpoints(f"{name}-trained"),
         t.net,
         x,
         y,
@@ -173,6 +172,7 @@ def train(
         dtype="float64",
         seed=t.seed,
     )
+    arrays = folder.stage(f"{name}-trained", f"{name}: {t.members} networks", compute)
     return Trained(
         training,
         {key: arrays[f"off_{i}"] for i, key in enumerate(sets)},

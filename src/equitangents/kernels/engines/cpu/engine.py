@@ -14,9 +14,10 @@ from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.plan import FieldPlan, field_plan, staged_field_plan
+from equitangents.kernels.operation import NoFibresError
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.plans.stages import AlongFibres, staged
-from equitangents.kernels.program import Affine, NoFibresError, Program
+from equitangents.kernels.program import Affine, Program
 
 
 class CpuEngine(Engine):

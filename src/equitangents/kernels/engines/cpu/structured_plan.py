@@ -21,6 +21,7 @@ from equitangents.kernels.program import (
     Decouple,
     Dual,
     Flatten,
+    Join,
     Parallel,
     Pool,
     RatedAffine,
@@ -31,14 +32,11 @@ from equitangents.kernels.program import (
 from equitangents.kernels.structured.batch import reads_graphs
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
-    Add,
     Attend,
     BlockSums,
-    Concatenate,
     Drop,
     Mix,
     Normalise,
-    Split,
     StructuredProgram,
     Times,
 )
@@ -70,9 +68,7 @@ def why_not(program: StructuredProgram) -> str | None:
             return "it has no weights of variance 0 but in the NTK parametrisation"
         if isinstance(op, Normalise) and op.groups is not None:
             return "it has no normalisation over some dimensions of a grid"
-        if isinstance(op, Parallel) and op.residual is None:
-            return "it has no parallel branches that are joined at once"
-        if type(op) not in _STEPS and type(op) not in _BRANCHING:
+        if type(op) not in _STEPS and not isinstance(op, Parallel):
             return f"it has no {type(op).__name__} over all pairs of positions"
     return None
 
@@ -82,7 +78,7 @@ def describe(program: StructuredProgram, channels: int, masked: bool) -> Describ
     """The steps of a program that has all of them; raises NetworkError where masks meet windows they do not fit."""
     positions = int(np.prod(program.shape, dtype=np.int64))
     registers = Registers([positions] if masked else [])
-    writer = _Writer(registers, program.masks)
+    writer = _Writer(registers, program.space.masks)
     found = writer.run(program.ops, [registers.take(positions, 0 if masked else -1)])
     assert len(found) == 1
     end = found[0]
@@ -104,36 +100,35 @@ class _Writer:
 
     def run(self, ops: tuple[Any, ...], fields: list[Field]) -> list[Field]:
         for op in ops:
-            several = _BRANCHING.get(type(op))
-            fields = [_STEPS[type(op)](self, op, fields[0])] if several is None else several(self, op, fields)
+            fields = self.parallel(op, fields) if isinstance(op, Parallel) else [_STEPS[type(op)](self, op, fields[0])]
         return fields
 
-    def split(self, op: Split, fields: list[Field]) -> list[Field]:
-        if len(fields) == 1:
+    def parallel(self, op: Parallel, fields: list[Field]) -> list[Field]:
+        if op.residual is not None:
+            branch = self.run(op.residual, [self.copied(fields[0])])[0]
+            self.added(fields[0], branch, _ONES, means=True)
+            self.to.give_back(branch)
+            return fields
+        if op.branches and len(fields) == 1:
             fields = [self.copied(fields[0]) for _ in op.branches[1:]] + fields
-        return [found for branch, field in zip(op.branches, fields, strict=True) for found in self.run(branch, [field])]
+        if op.branches:
+            each = zip(op.branches, fields, strict=True)
+            fields = [found for branch, field in each for found in self.run(branch, [field])]
+        return self.joined(op.joins, fields) if op.joins else fields
 
-    def residual(self, op: Parallel, fields: list[Field]) -> list[Field]:
-        assert op.residual is not None  # see `why_not`
-        field = fields[0]
-        branch = self.run(op.residual, [self.copied(field)])[0]
-        self.added(field, branch, _ONES, means=True)
-        self.to.give_back(branch)
-        return [field]
-
-    def joined(self, groups: Any, shares: Any, fields: list[Field]) -> list[Field]:
+    def joined(self, joins: tuple[Join, ...], fields: list[Field]) -> list[Field]:
         """Sums, or with shares channels side by side; a field may be in several."""
-        uses = Counter(i for group in groups for i in group)
+        uses = Counter(i for join in joins for i in join.fields)
         for i, field in enumerate(fields):
             if not uses[i]:
                 self.to.give_back(field)
         found = []
-        for group, weights in zip(groups, shares, strict=True):
-            first = group[0]
+        for join in joins:
+            first, weights = join.fields[0], join.shares
             uses[first] -= 1
             base = self.copied(fields[first]) if uses[first] else fields[first]
             own = 1.0 if weights is None else weights[0]
-            for n, i in enumerate(group[1:], 1):
+            for n, i in enumerate(join.fields[1:], 1):
                 other = 1.0 if weights is None else weights[n]
                 self.added(base, fields[i], (own, other, own, other), means=weights is None)
                 own = 1.0
@@ -308,12 +303,6 @@ class _Writer:
         return self.masks[key]
 
 
-_BRANCHING: dict[type, Callable[[_Writer, Any, list[Field]], list[Field]]] = {
-    Split: _Writer.split,
-    Parallel: _Writer.residual,
-    Add: lambda to, op, fields: to.joined(op.groups, [None] * len(op.groups), fields),
-    Concatenate: lambda to, op, fields: to.joined(op.groups, op.shares, fields),
-}
 _STEPS: dict[type, Callable[[_Writer, Any, Field], Field]] = {
     Affine: _Writer.affine, RatedAffine: _Writer.affine, Dual: _Writer.dual, Decouple: _Writer.decouple,
     Times: _Writer.times, Normalise: _Writer.normalise, Drop: _Writer.drop, Box: _Writer.box, Table: _Writer.table,

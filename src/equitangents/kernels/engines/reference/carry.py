@@ -15,7 +15,8 @@ from equitangents._types import ArrayLike
 from equitangents.kernels.duals import Normalised, PiecewiseLinear
 from equitangents.kernels.duals.geometry import rescaled
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.program import Affine, Dual, DualActivation, Op
+from equitangents.kernels.operation import DualActivation
+from equitangents.kernels.program import Affine, Dual, Op
 from equitangents.kernels.units import leaves_units
 
 

@@ -25,18 +25,15 @@ from equitangents.kernels.engines.reference.structured.fields import (
     right,
     thetas,
 )
-from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool, flat
+from equitangents.kernels.program import Box, Flatten, Join, Op, Parallel, Pool, Table, WindowPool, flat
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
-    Add,
     Attend,
     BlockSums,
-    Concatenate,
     Drop,
     Fitted,
     Mix,
     Normalise,
-    Split,
     Times,
 )
 from equitangents.structured import SMALLER
@@ -59,35 +56,25 @@ def tables_of(ops: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def execute(ops: tuple[Any, ...], states: tuple[State, ...], context: Context) -> tuple[State, ...]:
-    """The fields after `ops`; there are several between a `Split` and what joins its branches."""
+    """The fields after `ops`; there are several between branches and what joins them."""
     for op in ops:
-        several = _BRANCHING.get(type(op))
-        if several is None:
-            states = (_RULES.get(type(op), _plain)(op, states[0], context),)
+        if isinstance(op, Parallel):
+            states = _parallel(op, states, context)
         else:
-            states = several(op, states, context)
+            states = (_RULES.get(type(op), _plain)(op, states[0], context),)
     return states
 
 
-def _split(op: Split, states: tuple[State, ...], context: Context) -> tuple[State, ...]:
-    inputs = states * len(op.branches) if len(states) == 1 else states
-    return tuple(
-        found for branch, state in zip(op.branches, inputs, strict=True) for found in execute(branch, (state,), context)
-    )
-
-
-def _add(op: Add, states: tuple[State, ...], context: Context) -> tuple[State, ...]:
-    return tuple(_sum([states[i] for i in group], context.carry) for group in op.groups)
-
-
-def _concatenate(op: Concatenate, states: tuple[State, ...], context: Context) -> tuple[State, ...]:
-    groups = zip(op.groups, op.shares, strict=True)
-    return tuple(_joined([states[i] for i in group], shares, context.carry) for group, shares in groups)
-
-
 def _parallel(op: Parallel, states: tuple[State, ...], context: Context) -> tuple[State, ...]:
-    each = [execute(branch, states, context)[0] for branch in op.branches]
-    return (_sum(each, context.carry) if op.shares is None else _joined(each, op.shares, context.carry),)
+    if op.branches:
+        each = zip(op.branches, states * len(op.branches) if len(states) == 1 else states, strict=True)
+        states = tuple(found for branch, state in each for found in execute(branch, (state,), context))
+    return tuple(_join(join, states, context.carry) for join in op.joins) or states
+
+
+def _join(join: Join, states: tuple[State, ...], carry: Carry) -> State:
+    parts = [states[i] for i in join.fields]
+    return _sum(parts, carry) if join.shares is None else _joined(parts, join.shares, carry)
 
 
 def _plain(op: Op, state: State, context: Context) -> State:
@@ -257,7 +244,6 @@ def _fitted(op: Fitted, state: State, context: Context) -> State:
     return (mixing.fitted_pools if op.pools else mixing.fitted_means)(op, state, context.carry)
 
 
-_BRANCHING: dict[type, Any] = {Split: _split, Add: _add, Concatenate: _concatenate, Parallel: _parallel}
 _RULES: dict[type, Any] = {
     Times: _times,
     Normalise: _normalised,

@@ -1,0 +1,136 @@
+"""What operations of programs have in common: what they say of themselves.
+
+Planners, costs and engines walk over programs by what operations say; only their rules ask which operation it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+
+class HashedOnce:
+    """Frozen dataclasses that know their hash from the beginning: they are keys of many caches, asked in every call.
+
+    They name `__hash__` themselves, since dataclasses make one otherwise. A copy in another process hashes anew.
+    """
+
+    def __post_init__(self) -> None:
+        try:
+            found = hash(self._values())
+        except TypeError:  # it holds numbers of a JAX program that is traced, and is no key
+            return
+        object.__setattr__(self, "_hash", found)
+
+    def __hash__(self) -> int:
+        found = self.__dict__.get("_hash")
+        return hash(self._values()) if found is None else int(found)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._values()
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, part.name) for part in fields(self))  # type: ignore[arg-type]
+
+
+class DualActivation(Protocol):
+    """How a nonlinearity φ acts on a pair of jointly Gaussian fields (u, v); see `equitangents.kernels.duals`."""
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """(E[(φ(u) - φ(v))²], E[φ'(u) φ'(v)]) for d = E[(u - v)²], q1 = E[u²], q2 = E[v²]."""
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """(E[φ(u) φ(v)], E[φ'(u) φ'(v)]) for k = E[u v]: for variances so different that d does not resolve k."""
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """(E[φ(u)²], E[φ(u)]) for q = E[u²]."""
+
+
+class NoFibresError(Exception):
+    """The program mixes fibres: only all pairs of positions will do."""
+
+
+class Operation:
+    """What an operation says of itself, for planners, costs and engines that walk over programs.
+
+    One that says nothing mixes fibres, reads one position at a time, and holds no other operations.
+    """
+
+    said: ClassVar[str]  # how messages name it, where that is not its class
+
+    is_positional: ClassVar[bool] = False  # it reads several positions, or tells them apart, without pooling them
+    needs_variances: ClassVar[bool] = False  # K alone does not say what it does
+    stays: ClassVar[bool] = False  # it moves no position and reads no other, so that K(p, p') stays at p and p'
+    is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
+    has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
+    is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
+    is_structured: ClassVar[bool] = False  # structured programs alone have it
+    reads_graphs: ClassVar[bool] = False  # it reads the graph that comes with each input
+    reads_sizes: ClassVar[bool] = False  # what comes out of a smaller input depends on how large that is
+
+    @property
+    def name(self) -> str:
+        """How messages name it."""
+        return getattr(self, "said", type(self).__name__)
+
+    @property
+    def span(self) -> int:
+        """How many positions each position reads."""
+        return 1
+
+    @property
+    def held(self) -> tuple[tuple[Any, ...], ...]:
+        """The lists of operations that it holds, one for each branch."""
+        return ()
+
+    def with_held(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
+        """The operation with every list that it holds changed."""
+        return replace(self, branches=tuple(map(change, self.held))) if self.held else self  # type: ignore[type-var]
+
+    @property
+    def moves_no_weight(self) -> bool:
+        """Whether it has rates of its own, and weights of variance 0, which they cannot be set against."""
+        return False
+
+    @property
+    def tables(self) -> dict[str, np.ndarray]:
+        """The tables of indices that it reads, by key."""
+        return {}
+
+    def positions_after(self, positions: int) -> int:
+        """How many positions it leaves of so many."""
+        return positions
+
+    def products(self, positions: int) -> int:
+        """Multiply-adds of a pair of inputs in its sums over positions, of K and of Θ."""
+        return 0
+
+    def grid_after(self, shape: tuple[int, ...], torus: bool) -> tuple[tuple[int, ...], bool]:
+        """(the grid after it, whether that is a torus) along a fibre; raises NoFibresError where it mixes fibres."""
+        if not self.stays:
+            raise NoFibresError("pooling before a later layer mixes fibres")
+        return shape, torus
+
+    def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
+        """The offset before it that a fibre's partners have whose offset after it is `step`."""
+        return step
+
+    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+        """Where a group has moved positions after it: on `level` as before, or on the elements, `lifted`.
+
+        `folded`: these stand on the grid. Raises NoFibresError where it mixes fibres.
+        """
+        raise NoFibresError("a convolution before the lift, or pooling before a later layer, mixes fibres")
+
+
+class Pointwise(Operation):
+    """An operation that does the same at each position."""
+
+    stays: ClassVar[bool] = True
+
+    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+        """Where they were, since it acts at each position alone."""
+        return level

@@ -1,0 +1,248 @@
+"""Networks of the net's own width as gradient descent leaves them, in a few long steps and not epoch by epoch.
+
+Full-batch descent moves a network by δ' = −(η/N) J(θ)ᵀ(f(θ) − Y). With frozen J this has the closed form
+δ = Jᵀ φ_s(JJᵀ)(Y − f), φ_s the response of a time s. Training is cut into stages, each an exponential midpoint step:
+    a = φ_s(Θ̄) r,  r = Y − f(θ),   θ̄ = θ + ½ J(θ)ᵀ a,   Θ̂ = J(θ̄) J(θ̄)ᵀ,   θ → θ + J(θ̄)ᵀ φ_s(Θ̂) r
+with Θ̄ the tangent kernel of the stage before, at first the limit's. One stage at θ̄ = θ would be the linearised network;
+the midpoints hold the movement of the tangent kernel. Its error falls with the square of the number of stages.
+
+Control variate: the same initial network f_0 trained with the kernel of the limit, g = f_0 + Θ(·,X) φ_t(Θ)(Y − f_0(X)).
+It is linear in f_0, so that its law is known from many more initial networks than are followed; what is left to be
+seen in these is the difference of f and g, which falls as one over the square root of the width.
+"""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.stats
+
+from equitangents import precision
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import AnyModel, Params
+from equitangents.errors import InvalidArgumentError
+from equitangents.inference.dynamics import Dynamics, Flow
+from equitangents.kernels.empirical import check_finite_network, empirical_matrix
+from equitangents.memory import check_memory
+from equitangents.planning.pilot import Followed, Ratio, along_orbits, check_descent, deep_like
+
+NETWORKS = 64  # that are followed, unless the caller says how many
+STAGES = 8
+_INITIAL = 8  # times as many initial networks give the law of the control variate
+_TIMES = 400  # from which stages are chosen
+_NULL = 1e-11  # of the largest eigenvalue: below, a direction is taken as one in which nothing can be learnt
+_AT_ONCE = 8  # initial networks in one call
+
+
+@dataclass(frozen=True, eq=False)
+class NetWidth:
+    """Networks followed to a time; `predict_members` gives their outputs, `controlled` corrects these.
+
+    theory: the fitted infinite regression whose data, network and dynamics they have. x, y: its training set with all
+    augmented copies, (rows, …) and (rows, outputs).
+    """
+
+    theory: AnyModel
+    time: float
+    x: np.ndarray
+    y: np.ndarray
+    params: Sequence[Params]
+    key: jax.Array
+    training: Followed
+    _limit: _Spectrum = field(repr=False, kw_only=True)
+
+    def predict_members(self, x: np.ndarray) -> np.ndarray:
+        """Outputs of all followed networks, (networks, N, outputs)."""
+        inputs = self.theory._as_trained(np.asarray(x, np.float64))
+        return np.stack([_outputs(self.theory.net, p, inputs) for p in self.params])
+
+    def controlled(self, outputs: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, Ratio]:
+        """Outputs f (m, n, |G|, K) at `batch` (n·|G|, …) with the mean and spread that the control variate says.
+
+        f̄ − β(ḡ − E g) and, along orbits, S_f − β'(S_g − E S_g) with S the members' mean squares of what is left of
+        deviations when the orbit's mean is taken away. Also that S, with its interval of 95 %.
+        """
+        m = len(outputs)
+        own = self._frozen(jax.random.split(self.key, m), batch).reshape(outputs.shape)
+        others = jax.random.split(jax.random.fold_in(self.key, m), _INITIAL * m)
+        many = self._frozen(others, batch).reshape((-1, *outputs.shape[1:]))
+        centre = many.mean(axis=0)
+        f, g = outputs - outputs.mean(axis=0), own - own.mean(axis=0)
+        slope = float((f * g).sum() / (g * g).sum()) if np.any(g) else 0.0
+        mean = outputs.mean(axis=0) - slope * (own.mean(axis=0) - centre)
+        along = along_orbits(f)
+        squares = _squares(along) * m / (m - 1)
+        of_own, of_many = (_squares(along_orbits(v - centre)) for v in (own, many))
+        turn = float(np.cov(squares, of_own)[0, 1] / of_own.var(ddof=1)) if of_own.std() > 0 else 0.0
+        seen = float(squares.mean())
+        known = seen - turn * float(of_own.mean() - of_many.mean())
+        left = (squares - turn * of_own).var(ddof=2) / m + turn**2 * of_many.var(ddof=1) / len(many)
+        known = max(known, seen / 4)  # a control variate of few networks must not turn a spread into none
+        ratio = known / seen if seen > 0 else 1.0
+        width = float(scipy.stats.t.ppf(0.975, m - 2)) * float(np.sqrt(left))
+        spread = np.sqrt(ratio) * along + (f - along)
+        return mean + spread, Ratio(known, max(known - width, 0.0), known + width)
+
+    def _frozen(self, keys: jax.Array, batch: np.ndarray) -> np.ndarray:
+        """Initial networks trained with the kernel of the limit, at `batch`: (networks, points, outputs)."""
+        points = self.theory._as_trained(np.asarray(batch, np.float64))
+        kernel = np.asarray(self.theory.net.kernel(points, self.x).ntk, np.float64)
+        start = _initial(self.theory.net, keys, np.concatenate([points, self.x]))
+        there, here = start[:, : len(points)], start[:, len(points) :]
+        return there + np.einsum("pn,mnk->mpk", kernel, self._limit.learnt(self.y - here, self.time))
+
+
+def _squares(f: np.ndarray) -> np.ndarray:
+    return np.asarray((f**2).sum(axis=(1, 2, 3)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Spectrum:
+    """A tangent kernel's eigenvalues and eigenvectors, and the dynamics on it."""
+
+    values: np.ndarray
+    vectors: np.ndarray
+    dynamics: Dynamics
+
+    @classmethod
+    def of(cls, kernel: np.ndarray, dynamics: Dynamics) -> _Spectrum:
+        values, vectors = np.linalg.eigh(kernel)
+        return cls(np.maximum(values, 0.0), vectors, dynamics)
+
+    def response(self, time: float) -> np.ndarray:
+        """φ_t of each eigenvalue; of one too large for its steps 1/λ: trained networks move to where it is not."""
+        seen = self.values > _NULL * self.values.max(initial=0.0)
+        largest = np.inf if isinstance(self.dynamics, Flow) else self.dynamics.max_learning_rate(1.0)
+        rate = self.dynamics.learning_rate
+        values = np.where(seen, self.values, 1.0)
+        stable = rate * values < largest
+        found = np.where(stable, self.dynamics.response(np.where(stable, values, largest / rate / 2), time), 1 / values)
+        null = 0.0 if np.isinf(time) else float(self.dynamics.response(np.zeros(1), time)[0])
+        return np.where(seen, found, null)
+
+    def learnt(self, residuals: np.ndarray, time: float) -> np.ndarray:
+        """φ_t(Θ) r for residuals (…, rows, outputs), or (rows·outputs,) of a kernel between outputs."""
+        if residuals.ndim == 1:
+            return np.asarray(self.vectors @ (self.response(time) * (self.vectors.T @ residuals)))
+        turned = np.einsum("nj,...nk->...jk", self.vectors, residuals)
+        return np.einsum("nj,...jk->...nk", self.vectors, self.response(time)[:, None] * turned)
+
+
+def follow(theory: AnyModel, time: float, networks: int, seed: int, stages: int = STAGES) -> NetWidth:
+    """Random networks of the theory's net, each trained to `time` on the theory's data in `stages` steps."""
+    begin = clock.perf_counter()
+    check_descent(theory)
+    check_finite_network(theory.net)
+    given = theory._training.given
+    if theory.positions_ or given.turning:
+        raise InvalidArgumentError('width="net" follows outputs that are plain vectors; plan from a pilot, data=(X, y)')
+    x, y = _rows(given)
+    check_memory(
+        f"the tangent kernel of a network on {len(x)} training rows and {y.shape[1]} outputs",
+        4 * 8 * y.size**2,
+        theory.memory_limit,
+        "plan from a pilot, data=(X, y)",
+    )
+    dynamics = theory._training.settings.dynamics(theory.learning_rate, len(x))
+    kernel = theory.net.kernel(x)
+    limit = _Spectrum.of(np.asarray(kernel.ntk, np.float64), dynamics)
+    times = _stage_times(limit, np.asarray(kernel.nngp, np.float64), y, time, stages)
+    key = jax.random.key(seed)
+    params = [_follow(theory.net, k, x, y, limit, times) for k in jax.random.split(key, networks)]
+    epochs = None if np.isinf(time) else deep_like(theory, time, seed).epochs
+    training = Followed(len(times) - 1, epochs, clock.perf_counter() - begin)
+    return NetWidth(theory, time, x, y, params, key, training, _limit=limit)
+
+
+def _rows(given: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Training inputs and targets with all augmented copies."""
+    x = np.asarray(given.x, np.float64)
+    if given.augmentation is None:
+        return x, np.asarray(given.y, np.float64)
+    if np.ptp(given.weights) != 0:
+        raise InvalidArgumentError(
+            'width="net" follows training in which all copies count alike; plan from a pilot, data=(X, y)'
+        )
+    moved = np.asarray(given.augmentation.orbit(x), np.float64)
+    rows = moved.reshape(-1, *x.shape[1:])
+    return rows, np.asarray(given.copies(), np.float64).reshape(len(rows), -1)
+
+
+def _stage_times(limit: _Spectrum, nngp: np.ndarray, y: np.ndarray, time: float, stages: int) -> list[float]:
+    """Where stages end, with 0 before: at equal parts of how far weights of infinitely wide networks move.
+
+    That is E|δ_t|² = Σ_j λ_j φ_t(λ_j)² E r_j², with residuals r of covariance YYᵀ + K.
+    """
+    if time == 0:
+        return [0.0]
+    v, outputs = limit.vectors, y.shape[1]
+    residuals = ((v.T @ y) ** 2).sum(axis=1) + outputs * np.maximum(np.einsum("nj,nm,mj->j", v, nngp, v), 0)
+    seen = limit.values[limit.values > _NULL * limit.values.max()]
+    ends = 1e-3 / (limit.dynamics.rate * seen.max()), 30 / (limit.dynamics.rate * seen.min())
+    grid = np.geomspace(*ends, _TIMES)
+    if not isinstance(limit.dynamics, Flow):
+        grid = np.unique(np.ceil(grid))
+    grid = np.append(grid[grid < time], time)
+    moved = np.sqrt([(limit.values * limit.response(float(t)) ** 2 * residuals).sum() for t in grid])
+    at = np.searchsorted(moved, moved[-1] * np.arange(1, stages) / stages)
+    return [0.0, *sorted({float(grid[i]) for i in at if grid[i] < time}), float(time)]
+
+
+def _follow(
+    net: FiniteNetwork, key: jax.Array, x: np.ndarray, y: np.ndarray, limit: _Spectrum, times: Sequence[float]
+) -> Params:
+    with precision.scope(np.float64):
+        params = net.init(key, x.shape[1:], dtype="float64")
+        known: Callable[[np.ndarray, float], np.ndarray] = limit.learnt
+        for begin, end in pairwise(times):
+            residual = y - _outputs(net, params, x)
+            middle = _moved(net, params, params, x, 0.5 * known(residual, end - begin))
+            found = np.asarray(empirical_matrix(net, middle, x), np.float64)
+            kernel = found.transpose(0, 2, 1, 3).reshape((y.size, y.size))
+            known = partial(_between_outputs, _Spectrum.of(kernel, limit.dynamics))
+            params = _moved(net, params, middle, x, known(residual, end - begin))
+        return params
+
+
+def _between_outputs(spectrum: _Spectrum, residual: np.ndarray, time: float) -> np.ndarray:
+    return spectrum.learnt(residual.ravel(), time).reshape(residual.shape)
+
+
+@partial(jax.jit, static_argnums=0)
+def _moved_by(net: FiniteNetwork, params: Params, at: Params, x: jax.Array, a: jax.Array) -> Params:
+    step = jax.vjp(lambda p: net.apply(p, x), at)[1](a)[0]
+    return jax.tree.map(jnp.add, params, step)
+
+
+@partial(jax.jit, static_argnums=0)
+def _applied(net: FiniteNetwork, params: Params, x: jax.Array) -> jax.Array:
+    return net.apply(params, x)
+
+
+@partial(jax.jit, static_argnums=0)
+def _initial_outputs(net: FiniteNetwork, keys: jax.Array, x: jax.Array) -> jax.Array:
+    one = lambda key: net.apply(net.init(key, x.shape[1:], dtype="float64"), x)
+    return jax.lax.map(one, keys, batch_size=_AT_ONCE)
+
+
+def _moved(net: FiniteNetwork, params: Params, at: Params, x: np.ndarray, a: np.ndarray) -> Params:
+    """θ + J(at)ᵀ a."""
+    return _moved_by(net, params, at, jnp.asarray(x), jnp.asarray(a))
+
+
+def _outputs(net: FiniteNetwork, params: Params, x: np.ndarray) -> np.ndarray:
+    with precision.scope(np.float64):
+        return np.asarray(_applied(net, params, jnp.asarray(x)))
+
+
+def _initial(net: FiniteNetwork, keys: jax.Array, x: np.ndarray) -> np.ndarray:
+    with precision.scope(np.float64):
+        return np.asarray(_initial_outputs(net, keys, jnp.asarray(x)))

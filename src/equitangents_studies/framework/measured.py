@@ -1,0 +1,254 @@
+"""What a study measures, declared once: stages over named coordinates, and results with named axes, read off them.
+
+A `Part` is a family of stages, one for each combination of the coordinates that its name mentions. A `Measured` says by
+which coordinates each of its arrays is asked for, and which axes it then has: the stages' arrays are cut and stacked
+accordingly, and its tables list every number at its coordinates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar, cast, dataclass_transform
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError
+from equitangents_studies.framework.folder import Columns
+from equitangents_studies.framework.stages import Arrays, Stage, Stages
+
+T = TypeVar("T")
+MeasuredT = TypeVar("MeasuredT", bound="Measured")
+Levels = Mapping[str, Sequence[Any]]
+"""The values of every coordinate."""
+Point = dict[str, Any]
+"""Coordinates by name."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Stages `compute(*coordinates, task)`; their names follow from `name`, such as "accuracy-{law}-{group#}".
+
+    There {law} is a value and {group#} the place of one among all. `title` is what readers see, text of the same
+    coordinates or a function of them; `ensemble` as of a `Stage`.
+    """
+
+    name: str
+    title: str | Callable[..., str]
+    compute: Callable[..., Arrays]
+    ensemble: bool = False
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """Those that the name mentions."""
+        return _mentioned(self.name)
+
+    @property
+    def label(self) -> str:
+        """The name up to the first coordinate."""
+        return self.name.split("{")[0].rstrip("-")
+
+    def at(self, point: Point, levels: Levels) -> Stage:
+        """The stage at a point."""
+        values = [point[name] for name in self.coordinates]
+        places = {f"{name}#": levels[name].index(x) for name, x in point.items() if name in levels}
+        title = self.title.format(**point) if isinstance(self.title, str) else self.title(*values)
+        return Stage(self.name.format(**point, **places), title, partial(self.compute, *values), self.ensemble)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Points and arrays of all stages of every part, by the part's label, and the values that coordinates have."""
+
+    parts: Mapping[str, Sequence[tuple[Point, Arrays]]]
+    levels: Levels
+
+    def __or__(self, other: Found) -> Found:
+        return Found({**self.parts, **other.parts}, {**self.levels, **other.levels})
+
+    def stage(self, label: str) -> Arrays:
+        """The arrays of a part of one stage."""
+        ((_, arrays),) = self.parts[label]
+        return arrays
+
+    def arrays(self, name: str) -> list[tuple[Point, np.ndarray]]:
+        """The array `name` of every stage that has it, or "label.name" of a part, at every point of its coordinates.
+
+        Raises InvalidArgumentError where there is none.
+        """
+        label, _, stored = name.rpartition(".")
+        found = []
+        for p in _points(_mentioned(label), self.levels):
+            for stages in [self.parts.get(label.format(**p), [])] if label else self.parts.values():
+                points = _points([c for c in _mentioned(stored) if not stages or c not in stages[0][0]], self.levels)
+                every = [(p | at | q, arrays) for at, arrays in stages for q in points]
+                if every and stored.format(**every[0][0]) in every[0][1]:
+                    found += [(point, arrays[stored.format(**point)]) for point, arrays in every]
+                    break
+        if not found and all(self.parts.values()):  # else it is of a part that no level asks for
+            raise InvalidArgumentError(f"no stage holds {name!r}")
+        return found
+
+    def by(self, names: str, of: str) -> Keyed[Any]:
+        """The numbers `of` by coordinates."""
+        return cast("Keyed[Any]", _read(self, of, _By(tuple(names.split()), (), of)))
+
+
+def measured(folder: Stages, *parts: Part, levels: Mapping[str, Iterable[Any]]) -> Found:
+    """All stages of all parts, which depend on none of each other.
+
+    `levels` are the values of every coordinate: {"law": LAWS, "width": (8, 16)}; where not all combinations are wanted,
+    those of several: {"data model": [("digits", "MLP"), ("letters", "CNN")]}.
+    """
+    every = {name: list(values) for name, values in levels.items()}
+    alone = {name: values for name, values in every.items() if " " not in name}
+    points = {part.label: _points(part.coordinates, every) for part in parts}
+    work = {(p.label, i): p.at(point, alone) for p in parts for i, point in enumerate(points[p.label])}
+    found = folder.stages(work)
+    return Found({k: [(p, found[k, i]) for i, p in enumerate(at)] for k, at in points.items()}, alone)
+
+
+class Keyed(dict[Any, T]):
+    """Values by their coordinates `names`: by the one itself, or by a tuple of several; arrays have the named `axes`.
+
+    >>> scores = Keyed(("law",), ("member",), {}, {"normal": np.array([1, 2]), "uniform": np.array([3, 4])})
+    >>> scores["uniform"]
+    array([3, 4])
+    >>> scores.table("score")
+    {'law': ['normal', 'normal', 'uniform', 'uniform'], 'member': [0, 1, 0, 1], 'score': [1, 2, 3, 4]}
+    """
+
+    def __init__(self, names: Sequence[str], axes: Sequence[str], levels: Levels, values: Mapping[Any, T]) -> None:
+        super().__init__(values)
+        self.names, self.axes, self.levels = tuple(names), tuple(axes), levels
+
+    def along(self, name: str) -> list[Any]:
+        """The values of a coordinate, each once."""
+        k = self.names.index(name)
+        return list(dict.fromkeys(key[k] if len(self.names) > 1 else key for key in self))
+
+    def alike(self, values: Mapping[Any, T]) -> Keyed[T]:
+        """Other values by the same coordinates and with the same axes."""
+        return Keyed(self.names, self.axes, self.levels, values)
+
+    def table(self, value: str = "value", order: str = "", **others: Keyed[T]) -> Columns:
+        """A row for every number: its coordinates, places along axes or what is there, the number as `value`.
+
+        `order` names all coordinates and axes, the one that changes fastest last; without it they are as declared.
+        `others` have the same coordinates, and give columns of their own.
+        """
+        rows: list[tuple[Any, ...]] = []
+        for key, whole in self.items():
+            at, array = key if len(self.names) > 1 else (key,), np.asarray(whole)
+            labels = [self.levels.get(axis, range(n)) for axis, n in zip(self.axes, array.shape, strict=True)]
+            numbers = [np.ravel(np.asarray(of)).tolist() for of in (array, *(other[key] for other in others.values()))]
+            rows += [(*at, *place, *x) for place, *x in zip(itertools.product(*labels), *numbers, strict=True)]
+        names = (*self.names, *self.axes, value, *others)
+        wanted = order.split() or names[: len(names) - 1 - len(others)]
+        kept = next((i for i, name in enumerate(wanted) if name != names[i]), len(wanted))
+        sortable = lambda row: (row[:kept], *(row[names.index(name)] for name in wanted[kept:]))
+        seen = [{x: i for i, x in enumerate(dict.fromkeys(of))} for of in zip(*map(sortable, rows), strict=True)]
+        rows.sort(key=lambda row: [ranks[x] for ranks, x in zip(seen, sortable(row), strict=True)])
+        return {name: [row[names.index(name)] for row in rows] for name in (*wanted, value, *others)}
+
+
+@dataclass(frozen=True)
+class _By:
+    names: tuple[str, ...]
+    axes: tuple[str, ...]
+    of: str
+
+
+def by(names: str, axes: str = "", *, of: str = "") -> Any:
+    """A field of `Measured`: arrays of the given `axes`, asked for by the coordinates `names`; both words in a text.
+
+    `of` is the name of the array in the stages, "{kind}_error", where it is not the field's; one that several parts
+    have is asked for with the label, the part's name up to its coordinates: "accuracy.{kind}_error". Without `names` it
+    is one array, without `axes` values are plain numbers.
+    """
+    return field(metadata={"by": _By(tuple(names.split()), tuple(axes.split()), of)})
+
+
+@dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(by, field))
+class Measured:
+    """Base of a study's results: a frozen dataclass, whose fields declared with `by` are read off the stages.
+
+    >>> class Results(Measured):
+    ...     source: str
+    ...     scores: Keyed[np.ndarray] = by("law group", "member")
+    >>> stages = [({"law": law}, {"scores": np.arange(6).reshape(2, 3) + n}) for law, n in (("one", 0), ("other", 9))]
+    >>> results = Results.read(Found({"": stages}, {"group": ("C2", "C4")}), source="digits")
+    >>> results.scores["other", "C4"]
+    array([12, 13, 14])
+    """
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, eq=False)(cls)
+
+    def __post_init__(self) -> None:
+        for name, declared in _declared(type(self)).items():
+            value = getattr(self, name)
+            if declared.names and not isinstance(value, Keyed):
+                object.__setattr__(self, name, Keyed(declared.names, declared.axes, {}, value))
+
+    @classmethod
+    def read(cls: type[MeasuredT], found: Found, **others: object) -> MeasuredT:
+        """The results, all declared arrays read off `found`; `others` are the fields that are not declared.
+
+        Raises InvalidArgumentError for an array that no stage holds, or that has other axes.
+        """
+        declared = {name: d for name, d in _declared(cls).items() if name not in others}
+        return cls(**{name: _read(found, name, d) for name, d in declared.items()}, **others)
+
+
+def _declared(cls: type) -> dict[str, _By]:
+    fields = dataclasses.fields(cls)
+    return {f.name: f.metadata["by"] for f in fields if "by" in f.metadata}
+
+
+def _read(found: Found, name: str, declared: _By) -> Any:
+    """The value of a field: arrays cut along axes that are coordinates, stacked along coordinates that are axes."""
+    names, axes = declared.names, declared.axes
+    cells: dict[tuple[Any, ...], list[np.ndarray]] = {}
+    stacked: list[str] = []
+    for point, array in found.arrays(declared.of or name):
+        inner = [d for d in (*names, *axes) if d not in point]
+        stacked = [name for name in point if name in axes]
+        lengths = [len(found.levels[d]) if d in found.levels else n for d, n in zip(inner, array.shape, strict=False)]
+        if array.shape != tuple(lengths) or len(inner) != array.ndim:
+            raise InvalidArgumentError(f"{name} is {array.shape}; it must have the axes {', '.join(inner)}")
+        cut = [d for d in inner if d in names]
+        for places in itertools.product(*(range(len(found.levels[d])) for d in cut)):
+            at = point | {d: found.levels[d][i] for d, i in zip(cut, places, strict=True)}
+            cells.setdefault(tuple(at[n] for n in names), []).append(array[places])
+
+    def whole(parts: list[np.ndarray]) -> Any:
+        lengths = [len(found.levels[a]) for a in stacked]
+        array = np.stack(parts).reshape((*lengths, *parts[0].shape))
+        if stacked:
+            array = np.moveaxis(array, range(len(stacked)), [axes.index(a) for a in stacked])
+        return array if axes else array.item()
+
+    values = {key if len(key) > 1 else key[0] if key else None: whole(parts) for key, parts in cells.items()}
+    return Keyed(names, axes, found.levels, values) if names else values[None]
+
+
+def _mentioned(text: str) -> tuple[str, ...]:
+    """The names in the braces of a text, each once."""
+    return tuple(dict.fromkeys(name.rstrip("#") for _, name, _, _ in string.Formatter().parse(text) if name))
+
+
+def _points(names: Sequence[str], levels: Levels) -> list[Point]:
+    """Every combination of the coordinates `names`, the last fastest; of those given together, the given ones."""
+    together = {name: words for words in levels for name in words.split()}
+    missing = [name for name in names if name not in together]
+    if missing:
+        raise InvalidArgumentError(f"levels has no values of {', '.join(missing)}")
+    groups = list(dict.fromkeys(together[name] for name in names))
+    values = [levels[words] if " " in words else [(value,) for value in levels[words]] for words in groups]
+    wanted = [name for words in groups for name in words.split()]
+    return [dict(zip(wanted, itertools.chain(*each), strict=True)) for each in itertools.product(*values)]

@@ -1,0 +1,73 @@
+"""What a shell is offered, and that it is taken by the command, and comes without JAX."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from equitangents.cli import completion
+from equitangents.cli.main import app, main
+from equitangents.groups.names import parse_group_name
+from equitangents.planning.violations import MEASURES
+from equitangents.solvers.choosing import as_method
+from equitangents_studies import registry, systems
+
+COMMANDS = typer.main.get_command(app).commands
+
+
+def offered(line, shell="bash"):
+    """What is offered for the last word of a line, as a shell asks for it."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_TYPER_COMPLETE_ARGS": line}
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys\nfrom equitangents.cli.main import main\ntry:\n    main()\nfinally:\n"
+         "    assert 'jax' not in sys.modules"],
+        env=os.environ | words | {"_EQUITANGENTS_COMPLETE": f"complete_{shell}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "Error" not in done.stderr, done.stderr
+    return done.stdout.split("\n") if shell == "bash" else done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("equitangents re", ["reproduce"]),
+        ("equitangents reproduce comparison", ["comparison", "comparison-sizes"]),
+        ("equitangents reproduce comparison --preset desk-", ["desk-c8", "desk-c16"]),
+        ("equitangents reproduce --preset qu", ["quick"]),
+        ("equitangents fit --stand", ["--standardise"]),
+        ("equitangents gram --net LAP", ["LAP4", "LAP8"]),
+        ("equitangents audit m.onnx --group SO", ["SO2", "SO3"]),
+        ("equitangents fit --kernel ", ["ntk", "nngp"]),
+        ("equitangents fit --kernel x", []),
+    ],
+)
+def test_a_shell_is_offered_commands_options_and_values(line, expected):
+    assert [word for word in offered(line) if word] == expected
+
+
+def test_studies_come_with_their_titles_where_a_shell_shows_them():
+    assert registry["toy"].title in offered("equitangents reproduce toy", "zsh")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_a_shell_names_the_command(shell, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--show-completion", shell])
+    assert (stop.value.code or 0) == 0
+    assert "_EQUITANGENTS_COMPLETE" in capsys.readouterr().out
+
+
+def test_what_is_offered_is_there():
+    for name in completion.NETS(""):
+        assert name in ("mlp", "cnn") or systems.architecture(name, 1)
+    for name in completion.SOLVERS(""):
+        as_method(name)
+    measure = next(p for p in COMMANDS["plan"].params if p.name == "measure")
+    assert {item.value for item in measure.shell_complete(None, "")} == set(MEASURES)
+    for name in completion.GROUPS(""):
+        parse_group_name("group", name)

@@ -1,0 +1,159 @@
+"""Plans at the net's own widths: networks followed in few steps are those of gradient descent, and are planned with."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from equitangents import (
+    DeepEnsemble,
+    InfiniteEnsemble,
+    InfiniteEnsembleClassifier,
+    actions,
+    nn,
+    plan_ensemble,
+    precision,
+)
+from equitangents.ensembles import BaggedInfiniteEnsemble
+from equitangents.ensembles.orbits.law import orbit_batch, orbit_law
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
+from equitangents.planning.net_width import follow
+
+ROT = actions.image_rotations(4)
+RNG = np.random.default_rng(0)
+X, Y, NEW = RNG.normal(size=(3, 2, 2, 1)), np.array([1.0, -0.5, 0.4]), RNG.normal(size=(4, 2, 2, 1))
+LINEAR = nn.Sequential(nn.Flatten(), nn.Dense(1, b_std=0.5))
+NARROW = nn.Sequential(nn.Flatten(), nn.Dense(8, W_std=1.4, b_std=0.3), nn.Erf(), nn.Dense(1))
+
+
+def infinite(net=NARROW, **settings):
+    return InfiniteEnsemble(net, **{"augmentation": ROT, "time": 6.0, "learning_rate": 1.0, **settings}).fit(X, Y)
+
+
+def descended(net, key, rate, steps):
+    """A network after full-batch gradient descent on all turned copies, step by step, at NEW."""
+    x = np.concatenate([np.asarray(ROT(g, X)) for g in range(4)])
+    y = np.tile(Y, 4)
+    with precision.scope(np.float64):
+        params = net.init(key, x.shape[1:], dtype="float64")
+        loss = lambda p: ((net.apply(p, x)[:, 0] - y) ** 2).mean() / 2
+        step = jax.jit(lambda p: jax.tree.map(lambda a, g: a - rate * g, p, jax.grad(loss)(p)))
+        for _ in range(steps):
+            params = step(params)
+        return np.asarray(net.apply(params, NEW))
+
+
+def test_networks_end_where_gradient_flow_ends_with_the_square_of_the_stages():
+    key = jax.random.split(jax.random.key(5), 1)[0]
+    end = descended(NARROW, key, 0.0025, 2400)
+    errors = [np.abs(follow(infinite(), 6.0, 1, 5, s).predict_members(NEW)[0] - end).max() for s in (1, 2, 4)]
+    assert errors[1] < errors[0] / 4
+    assert errors[2] < errors[1] / 4
+
+
+@pytest.mark.parametrize("dynamics", ["flow", "discrete"])
+def test_a_network_whose_kernel_cannot_move_is_exact_in_any_number_of_stages(dynamics):
+    model = infinite(LINEAR, dynamics=dynamics, learning_rate=0.2, time=20)
+    key = jax.random.split(jax.random.key(3), 1)[0]
+    rate, steps = (0.2, 20) if dynamics == "discrete" else (0.0005, 8000)
+    end = descended(LINEAR, key, rate, steps)
+    for stages in (1, 4):
+        found = follow(model, 20.0, 1, 3, stages).predict_members(NEW)[0]
+        np.testing.assert_allclose(found, end, rtol=1e-9 if dynamics == "discrete" else 1e-3, atol=1e-12)
+
+
+def test_steps_too_large_for_a_network_end_where_smaller_ones_would():
+    """In the limit the rate is stable; a network with a larger kernel settles, and does not run away."""
+    model = infinite(dynamics="discrete", time=40)
+    model = infinite(dynamics="discrete", time=40, learning_rate=0.99 * model.max_learning_rate_)
+    outputs = follow(model, 40.0, 8, 0).predict_members(NEW)
+    assert np.abs(outputs).max() < 20
+
+
+def test_the_control_variate_is_the_network_itself_where_the_kernel_is_that_of_the_limit():
+    """Then mean and spread are those of all initial networks: eight times as many, here within their chance of Σ."""
+    model = infinite(LINEAR, time=2.0)
+    net = follow(model, 2.0, 40, 1)
+    batch = orbit_batch(ROT, NEW)
+    raw = net.predict_members(batch).reshape(40, 4, 4, 1)
+    outputs, spread = net.controlled(raw, batch)
+    law = orbit_law(model, ROT, NEW, draws=4000, key=0)
+    expected = lambda f: ((f - f.mean(axis=2, keepdims=True)) ** 2).sum(axis=(1, 2, 3)).mean()
+    assert expected(outputs - outputs.mean(axis=0)) * 40 / 39 == pytest.approx(spread.value, rel=1e-9)
+    assert spread.value == pytest.approx(expected(law.fluctuations), rel=0.12)
+    assert spread.low < spread.value < spread.high
+    assert spread.high - spread.low < 0.4 * spread.value
+    off = lambda f: np.abs(f.mean(axis=0) - law.mean).max()
+    assert off(outputs) < off(raw)
+
+
+def test_training_without_end_fits_the_data():
+    model = infinite(time=float("inf"), augmentation=None)
+    np.testing.assert_allclose(follow(model, np.inf, 2, 0).predict_members(X)[..., 0], [Y, Y], atol=0.02)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    settings = {"measure": "spread_over_error", "y": np.ones(4), "draws": 200, "seed": 3}
+    return plan_ensemble(infinite(), ROT, NEW, 0.3, width="net", pilot=16, **settings)
+
+
+def test_a_plan_says_what_it_is_made_from(plan):
+    assert plan.members >= 1
+    assert plan.theory_members >= 1
+    assert plan.equivariant
+    assert plan.trained is None
+    assert plan.pilot.followed
+    assert plan.pilot.members == 16
+    assert plan.network == "Flatten, Dense 8, Erf, Dense 1"
+    assert plan.pilot.variance.low < plan.pilot.variance.value < plan.pilot.variance.high
+    text = str(plan)
+    for words in (
+        "ensembles of that size of networks of these widths",
+        "the chance of 16 followed networks and of 200 draws",
+        "In place of a pilot: 16 networks, followed in 8 steps in place of",
+        "drawn from the mean and covariance of the followed networks' outputs",
+        "within 25 % of the members that trained ensembles needed",
+    ):
+        assert words in text
+    assert json.loads(json.dumps(plan.to_dict()))["pilot"]["training"]["stages"] == 8
+
+
+def test_a_pilot_of_trained_networks_has_the_same_spread(plan):
+    """The same quantity from 200 networks trained epoch by epoch."""
+    pilot = DeepEnsemble(NARROW, 200, augmentation=ROT, optimizer="gd", learning_rate=0.05, epochs=120)
+    other = plan_ensemble(infinite(), ROT, NEW, 0.3, pilot=pilot.fit(X, Y), draws=100)
+    assert not other.pilot.followed
+    error = np.hypot(*((p.pilot.variance.high - p.pilot.variance.low) / 4 for p in (plan, other)))
+    assert abs(plan.pilot.variance.value - other.pilot.variance.value) < 3 * error
+
+
+@pytest.mark.slow
+def test_classifiers_are_followed_with_all_their_outputs():
+    model = InfiniteEnsembleClassifier(NARROW, augmentation=ROT, time=3.0).fit(X, ["a", "b", "a"])
+    net = nn.Sequential(*NARROW.layers[:-1], nn.Dense(2))
+    model = InfiniteEnsembleClassifier(net, augmentation=ROT, time=3.0).fit(X, ["a", "b", "a"])
+    plan = plan_ensemble(model, ROT, NEW, 0.2, "osp", width="net", pilot=8, draws=100)
+    assert plan.pilot.members == 8
+
+
+def test_what_cannot_be_followed_is_refused():
+    ask = lambda model, **settings: plan_ensemble(model, ROT, NEW, width="net", draws=10, **settings)
+    model = infinite()
+    with pytest.raises(InvalidArgumentError, match="width is 'wide'; expected"):
+        plan_ensemble(model, ROT, NEW, width="wide")
+    with pytest.raises(InvalidArgumentError, match="which stands for a pilot; leave out data"):
+        ask(model, data=(X, Y))
+    with pytest.raises(InvalidArgumentError, match="pilot is 2"):
+        ask(model, pilot=2)
+    with pytest.raises(InvalidTypeError, match="needs a fitted InfiniteEnsemble"):
+        ask(DeepEnsemble(NARROW))
+    with pytest.raises(InvalidTypeError, match="BaggedInfiniteEnsemble; width"):
+        ask(BaggedInfiniteEnsemble(InfiniteEnsemble(NARROW)))
+    with pytest.raises(InvalidArgumentError, match=r"ridge is 0\.1"):
+        ask(infinite(ridge=0.1))
+    with pytest.raises(InvalidArgumentError, match="all copies count alike"):
+        ask(infinite(augmentation=actions.subset(ROT, [0, 1], weights=[1, 2])))
+    with pytest.raises(MemoryLimitError, match="plan from a pilot"):
+        follow(model.set_params(memory_limit=100), 6.0, 4, 0)

@@ -1,0 +1,165 @@
+"""Results that are read off stages: every number stays at its coordinates, whatever is cut, stacked or renamed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equitangents.errors import InvalidArgumentError
+from equitangents_studies.framework.measured import Found, Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.progress import Progress
+
+LAWS, GROUPS, WIDTHS = ("normal", "uniform"), ("I", "C2", "C4"), (8, 16)
+LEVELS = {"law": LAWS, "group": GROUPS, "width": WIDTHS, "kind": ("ntk", "nngp")}
+
+
+class Folder:
+    """Stages that are computed at once; their names and titles in order."""
+
+    def __init__(self):
+        self.data_dir = None
+        self.seen = []
+
+    def stages(self, work):
+        self.seen += [(one.name, one.title, one.ensemble) for one in work.values()]
+        with Progress(shown=False).task("") as task:
+            return {key: one.compute(task) for key, one in work.items()}
+
+
+def number(law, group, width):
+    """One that tells where it belongs."""
+    return 100 * LAWS.index(law) + 10 * GROUPS.index(group) + WIDTHS.index(width)
+
+
+class Results(Measured):
+    source: str
+    scores: Keyed[np.ndarray] = by("group law", "member width")
+    first: Keyed[float] = by("law width", of="first_{law}")
+
+
+def compute(offset, law, width, task):
+    by_group = np.array([number(law, group, width) for group in GROUPS])
+    return {"scores": by_group[:, None] + np.array([0.25, 0.5]) + offset, f"first_{law}": np.array(width / 2)}
+
+
+def found(folder, offset=0):
+    part = Part("{law}-{width}", "{law} of {width}", lambda *at: compute(offset, *at))
+    return measured(folder, part, levels=LEVELS)
+
+
+def test_stages_are_named_and_titled_by_their_coordinates():
+    folder = Folder()
+    found(folder)
+    wanted = [(f"{law}-{width}", f"{law} of {width}", False) for law in LAWS for width in WIDTHS]
+    assert folder.seen == wanted
+    title = lambda law: law.upper()
+    measured(folder, Part("a-{law}", title, lambda law, task: {}, ensemble=True), levels=LEVELS)
+    assert folder.seen[4:] == [("a-normal", "NORMAL", True), ("a-uniform", "UNIFORM", True)]
+
+
+def test_axes_that_are_coordinates_are_cut_and_coordinates_that_are_axes_are_stacked():
+    results = Results.read(found(Folder()), source="here")
+    assert results.source == "here"
+    assert set(results.scores) == {(group, law) for group in GROUPS for law in LAWS}
+    for (group, law), scores in results.scores.items():
+        assert scores.shape == (2, 2)
+        for j, width in enumerate(WIDTHS):
+            assert np.array_equal(scores[:, j], number(law, group, width) + np.array([0.25, 0.5]))
+    assert results.first == {(law, width): width / 2 for law in LAWS for width in WIDTHS}
+    assert all(type(value) is float for value in results.first.values())
+
+
+def test_one_coordinate_is_its_own_key_and_without_any_there_is_one_array():
+    class Plain(Measured):
+        mean: Keyed[np.ndarray] = by("kind", "n", of="{kind}")
+        total: np.ndarray = by("", "n kind", of="{kind}")
+
+    arrays = {"ntk": np.arange(3), "nngp": 5 + np.arange(3)}
+    plain = Plain.read(measured(Folder(), Part("only", "Only", lambda task: arrays), levels=LEVELS))
+    assert {kind: value.tolist() for kind, value in plain.mean.items()} == {"ntk": [0, 1, 2], "nngp": [5, 6, 7]}
+    assert plain.total.tolist() == [[0, 5], [1, 6], [2, 7]]
+
+
+def test_coordinates_may_be_given_together():
+    class Some(Measured):
+        scores: Keyed[np.ndarray] = by("data model", "draw")
+
+    cases = [("digits", "MLP"), ("letters", "CNN"), ("letters", "MLP")]
+    part = Part("{data}-{model}", "", lambda name, model, task: {"scores": np.array([len(name), ord(model[0])])})
+    some = Some.read(measured(Folder(), part, levels={"data model": cases}))
+    assert list(some.scores) == cases
+    assert some.scores["letters", "CNN"].tolist() == [7, ord("C")]
+
+
+def test_tables_list_every_number_at_its_coordinates():
+    results = Results.read(found(Folder()), source="here")
+    table = results.scores.table("score")
+    assert list(table) == ["group", "law", "member", "width", "score"]
+    for group, law, member, width, score in zip(*table.values(), strict=True):
+        assert score == number(law, group, width) + (0.25, 0.5)[member]
+    other = results.scores.table("score", "group width law member")
+    assert list(other) == ["group", "width", "law", "member", "score"]
+    assert other["group"] == [group for group in GROUPS for _ in range(8)]
+    assert other["width"][:4] == [8] * 4
+    assert other["law"][:4] == ["normal", "normal", "uniform", "uniform"]
+    assert sorted(zip(*(other[name] for name in table), strict=True)) == sorted(zip(*table.values(), strict=True))
+
+
+def test_a_table_may_have_further_columns_of_the_same_coordinates():
+    scores = Results.read(found(Folder()), source="here").scores
+    twice = Keyed(scores.names, scores.axes, scores.levels, {key: 2 * scores[key] for key in reversed(scores)})
+    table = scores.table("score", "width member law group", twice=twice)
+    assert list(table) == ["width", "member", "law", "group", "score", "twice"]
+    assert table["twice"] == [2 * x for x in table["score"]]
+
+
+def test_keys_that_are_no_product_keep_their_order_in_a_table():
+    cases = {("a", 1): np.array([1, 2]), ("b", 1): np.array([3, 4]), ("a", 2): np.array([5, 6])}
+    assert Keyed(("name", "n"), ("draw",), {}, cases).table("x", "name n draw")["x"] == [1, 2, 3, 4, 5, 6]
+
+
+def test_results_made_by_hand_have_tables_too():
+    results = Results("here", {("I", "normal"): np.array([[1.0, 2.0]])}, {})
+    assert results.scores.table("score")["score"] == [1.0, 2.0]
+    with pytest.raises(AttributeError):
+        results.source = "there"
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (4, 2), (3,), (3, 2, 1)])
+def test_arrays_of_other_axes_are_refused(shape):
+    stages = [({"law": law, "width": width}, {"scores": np.zeros(shape)}) for law in LAWS for width in WIDTHS]
+    with pytest.raises(InvalidArgumentError, match=r"scores is \(.*\); it must have the axes group, member"):
+        Results.read(Found({"": stages}, LEVELS), source="here")
+
+
+def test_what_no_stage_holds_is_named():
+    part = Part("{law}-{width}", "", lambda law, width, task: {"scores": np.zeros((3, 2))})
+    with pytest.raises(InvalidArgumentError, match=r"no stage holds 'first_\{law\}'"):
+        Results.read(measured(Folder(), part, levels=LEVELS), source="here")
+    with pytest.raises(InvalidArgumentError, match="levels has no values of step"):
+        measured(Folder(), Part("{step}", "", lambda step, task: {}), levels=LEVELS)
+
+
+def test_a_part_that_no_level_asks_for_leaves_its_arrays_empty():
+    part = Part("{law}-{width}", "", lambda law, width, task: {})
+    assert Results.read(measured(Folder(), part, levels={**LEVELS, "law": ()}), source="here").scores == {}
+
+
+def test_arrays_of_the_same_name_are_told_apart_by_their_part():
+    class Both(Measured):
+        small: Keyed[float] = by("width", of="small.scores")
+        large: Keyed[float] = by("law", of="large.scores")
+
+    parts = [
+        Part("small-{width}", "", lambda width, task: {"scores": np.array(width)}),
+        Part("large-{law}", "", lambda law, task: {"scores": np.array(len(law))}),
+    ]
+    both = Both.read(measured(Folder(), parts[0], levels=LEVELS) | measured(Folder(), parts[1], levels=LEVELS))
+    assert both.small == {8: 8, 16: 16}
+    assert both.large == {"normal": 6, "uniform": 7}
+
+
+def test_a_place_stands_for_a_value_that_is_no_name_of_a_file():
+    folder = Folder()
+    measured(folder, Part("x-{group#}", "{group}", lambda group, task: {}), levels={"group": ("O(3)^d", "a/b")})
+    assert [(name, title) for name, title, _ in folder.seen] == [("x-0", "O(3)^d"), ("x-1", "a/b")]
