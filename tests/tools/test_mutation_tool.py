@@ -195,4 +195,4 @@ print(outcome.kind, outcome.seconds)
     )
     found, seconds = done.stdout.split()[:-1], float(done.stdout.split()[-1])
     assert " ".join(found) == kind
-    assert (seconds > 0.9) == (way == "works")
+    assert (seconds > 0.5) == (way == "works")  # a kernel may count by its clock
