@@ -79,6 +79,13 @@ def test_lists_of_edges_are_counted():
     np.testing.assert_array_equal(short, long)
 
 
+def test_without_a_pattern_aggregation_changes_nothing():
+    x = RNG.standard_normal((2, 4, 3))
+    before, after = (stax.Dense(3), stax.Relu()), (stax.Dense(2), stax.GlobalAvgPool())
+    with_it, without = stax.serial(*before, stax.Aggregate(), *after), stax.serial(*before, *after)
+    np.testing.assert_allclose(with_it.kernel_fn(x).ntk, without.kernel_fn(x).ntk, rtol=1e-6)
+
+
 def test_kernels_of_kernels_read_patterns_alike():
     x, pattern = RNG.standard_normal((2, 4, 3)), RNG.standard_normal((2, 4, 4))
     before, after = stax.serial(stax.Dense(3), stax.Relu()), stax.serial(stax.Aggregate(), stax.GlobalAvgPool())
