@@ -50,7 +50,7 @@ def plans(setting: Setting, at: int, outputs: np.ndarray) -> tuple[int | None, l
     wanted = Wanted(target, CONFIDENCE, 10**6)
     theory = setting.theory(epochs, setting.learning_rate)
     begin = time.perf_counter()
-    net = follow(theory, epochs, NETWORKS, seed=11)
+    net = follow(theory, epochs, NETWORKS, 11, batch)
     followed, _ = net.controlled(net.predict_members(batch).reshape(NETWORKS, *outputs.shape[1:]), batch)
     seconds = time.perf_counter() - begin
     pilots = [wanted.members(drawn(outputs[p * PILOT : (p + 1) * PILOT], p + 1)) for p in range(PILOTS)]

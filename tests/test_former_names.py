@@ -13,7 +13,7 @@ import equitangents as et
 from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.former import FORMER, former_homes
-from equitangents.keywords import named_also, renamed
+from equitangents.keywords import SAME_AS, named_also, renamed
 from equitangents.report import Verdict
 from equitangents.solvers.matrices import KernelMatrix
 
@@ -110,6 +110,8 @@ def what_is_called(place):
         ("inference.pull_over_time", "matrix", "kernel"),
         ("solvers.solve", "kernel", "field"),
         ("scale.estimate", "input_shape", "shape"),
+        ("systems.symmetry_table", "infinite", "kernel"),
+        ("systems.PowerLaw", "confidence", "level"),
         ("nn.Sequential.kernel_cost", "input_shape", "shape"),
         ("nn.Sequential.kernel_field_cost", "input_shape", "shape"),
         ("solvers.matrices.KernelMatrix", "kernel", "field"),
@@ -147,19 +149,7 @@ def test_no_public_function_calls_the_share_that_intervals_cover_a_level(room):
     assert found == (tests if room is systems else set())
 
 
-ONE_NAME = {  # what other libraries, and this one before, call an argument, and what it is called here
-    "workers": "executor",
-    "n_jobs": "executor",
-    "method": "solver",
-    "field": "kernel",
-    "network": "net",
-    "n_members": "members",
-    "random_state": "seed",
-    "batch": "batch_size",
-    "inputs": "x",
-    "xs": "x",
-    "samples_x": "x",
-}
+OTHER_NAMES = set(SAME_AS) - {"label_action", "output_action", "level", "shape", "model"}  # which mean something, too
 OTHERWISE = {  # where such a name means something else
     "systems.algorithmic_symmetry": "method",
     "torch.Ensemble": "method",
@@ -182,8 +172,19 @@ def test_arguments_have_one_name_in_every_room(room):
                 parameters = inspect.signature(called).parameters
             except ValueError:  # of a type alias
                 continue
-            other = {p for p in parameters if p in ONE_NAME} - set(OTHERWISE.get(f"{room}.{name}", "").split())
-            assert not other, f"{room}.{name}: {[ONE_NAME[p] for p in other]}"
+            other = OTHER_NAMES & set(parameters) - set(OTHERWISE.get(f"{room}.{name}", "").split())
+            assert not other, f"{room}.{name}: {[SAME_AS[p] for p in other]}"
+
+
+def test_what_an_argument_is_called_elsewhere_is_understood():
+    for call, said in (
+        (lambda: et.InfiniteEnsemble(NET, output_action=None), "label_action"),
+        (lambda: et.audit(lambda x: x, "C4", X, label_action=None), "output_action"),
+        (lambda: et.DeepEnsemble(NET, n_estimators=3), "members"),
+        (lambda: et.DeepEnsemble(NET, random_state=3), "seed"),
+    ):
+        with pytest.raises(InvalidTypeError, match=f"did you mean '{said}'"):
+            call()
 
 
 class TestProgress:

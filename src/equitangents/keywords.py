@@ -8,12 +8,29 @@ import inspect
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
-P = ParamSpec("P")
-T = TypeVar("T")
+SAME_AS = {  # what arguments are called elsewhere, or were called, and what they are called here
+    "workers": "executor",
+    "n_jobs": "executor",
+    "method": "solver",
+    "field": "kernel",
+    "network": "net",
+    "n_members": "members",
+    "n_estimators": "members",
+    "random_state": "seed",
+    "inputs": "x",
+    "model": "f",
+    "output_action": "label_action",
+    "label_action": "output_action",
+    "level": "confidence",
+    "verbose": "progress",
+    "shape": "input_shape",
+}
+
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class CheckedKeywords:
@@ -48,13 +65,12 @@ def check_keywords(cls: type, keywords: Collection[str]) -> None:
             raise InvalidTypeError(f"{cls.__name__} has no argument {keyword!r}{meant(keyword, known)}; {takes}")
 
 
-def renamed(
-    where: Callable[[object], bool] | None = None, /, **former: str
-) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def renamed(where: Callable[[object], bool] | None = None, /, **former: str) -> Callable[[F], F]:
     """A decorator: a function's arguments by their former names, `former="now"`, which go on for one version and warn.
 
-    `where`: the values that are meant by the former name, where the name itself goes on and means something else. Both
-    at once, the one of now by its name or by its place: InvalidArgumentError.
+    Of a class its constructor's, and fields that are read. `where`: the values that are meant by the former name, where
+    the name itself goes on and means something else. Both at once, the one of now by its name or by its place:
+    InvalidArgumentError.
 
     >>> @renamed(level="confidence")
     ... def ends(confidence=0.95):
@@ -62,54 +78,46 @@ def renamed(
     >>> ends(0.9), ends(confidence=0.9)
     (0.9, 0.9)
     """
-    return _read_by(former, where, warn=True)
 
-
-def named_also(**others: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A decorator: a function's arguments by a second name, `other="name"`, which stays: scikit-learn's `X` for `x`."""
-    return _read_by(others, None, warn=False)
-
-
-def _read_by(
-    others: Mapping[str, str], where: Callable[[object], bool] | None, *, warn: bool
-) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    def decorated(function: Callable[P, T]) -> Callable[P, T]:
-        name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-        places = {parameter: place for place, parameter in enumerate(inspect.signature(function).parameters)}
-
-        @functools.wraps(function)
-        def by_either_name(*args: P.args, **keywords: P.kwargs) -> T:
-            for other in others.keys() & keywords.keys():
-                if where is not None and not where(keywords[other]):
-                    continue
-                now = others[other]
-                if now in keywords or places[now] < len(args):
-                    which = "its former name" if warn else "another name of it"
-                    raise InvalidArgumentError(f"{now} and {other}, {which}, are both given; give {now} alone")
-                if warn:
-                    warnings.warn(
-                        f"{other} of {name} is now {now}; the old name goes with the next version",
-                        DeprecationWarning,
-                        stacklevel=2,
-                    )
-                keywords[now] = keywords.pop(other)
-            return function(*args, **keywords)
-
-        return by_either_name
-
-    return decorated
-
-
-def renamed_fields(**former: str) -> Callable[[type[T]], type[T]]:
-    """A decorator: a record's fields by their former names, in its constructor and when they are read."""
-
-    def decorated(cls: type[T]) -> type[T]:
-        cls.__init__ = renamed(**former)(cls.__init__)  # type: ignore[method-assign]
+    def decorated(function: F) -> F:
+        if not isinstance(function, type):
+            return _read_by(function, former, where, warn=True)
+        function.__init__ = _read_by(function.__init__, former, where, warn=True)  # type: ignore[misc]
         for old, now in former.items():
-            setattr(cls, old, property(partial(_read_field, cls.__name__, old, now)))
-        return cls
+            setattr(function, old, property(partial(_read_field, function.__name__, old, now)))
+        return function
 
     return decorated
+
+
+def named_also(**others: str) -> Callable[[F], F]:
+    """A decorator: a function's arguments by a second name, `other="name"`, which stays: scikit-learn's `X` for `x`."""
+    return lambda function: _read_by(function, others, None, warn=False)
+
+
+def _read_by(function: F, others: Mapping[str, str], where: Callable[[object], bool] | None, *, warn: bool) -> F:
+    name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+    places = {parameter: place for place, parameter in enumerate(inspect.signature(function).parameters)}
+
+    @functools.wraps(function)
+    def by_either_name(*args: object, **keywords: object) -> object:
+        for other in others.keys() & keywords.keys():
+            if where is not None and not where(keywords[other]):
+                continue
+            now = others[other]
+            if now in keywords or places[now] < len(args):
+                which = "its former name" if warn else "another name of it"
+                raise InvalidArgumentError(f"{now} and {other}, {which}, are both given; give {now} alone")
+            if warn:
+                warnings.warn(
+                    f"{other} of {name} is now {now}; the old name goes with the next version",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+            keywords[now] = keywords.pop(other)
+        return function(*args, **keywords)
+
+    return cast(F, by_either_name)
 
 
 def _read_field(cls: str, old: str, now: str, record: object) -> object:
@@ -127,7 +135,8 @@ def given_twice(record: str, kind: type, entry: str, field: str, value: Any) -> 
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """ "; did you mean 'W_std'?" if a known name is near, else nothing."""
+    """ "; did you mean 'W_std'?" if a known name is near, or means the same elsewhere, else nothing."""
     lowered = {k.lower(): k for k in known}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
-    return f"; did you mean {lowered[near[0]]!r}?" if near else ""
+    found = SAME_AS[name] if SAME_AS.get(name) in known else lowered[near[0]] if near else None
+    return "" if found is None else f"; did you mean {found!r}?"

@@ -99,7 +99,11 @@ class _Held:
 
 def _held() -> _Held:
     try:
-        addresses, resident, _, _, _, data, *_ = (int(pages) for pages in _PAGES.read_text().split())
+        file = os.open(_PAGES, os.O_RDONLY)  # every small kernel asks: Python's own files take three times as long
+        try:
+            addresses, resident, _, _, _, data, *_ = (int(pages) for pages in os.read(file, 256).split())
+        finally:
+            os.close(file)
     except (OSError, ValueError):
         return _Held(resident=_peak())
     page = mmap.PAGESIZE

@@ -6,14 +6,15 @@ how the nodes of each input are joined. Both go wherever a network takes x.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, Self, TypeGuard
 
 import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Rows
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.validation import check_array, check_same_length
 
@@ -25,9 +26,52 @@ def _check_convention(value: object) -> None:
         raise InvalidArgumentError(f"convention is {value!r}; expected one of {', '.join(map(repr, CONVENTIONS))}")
 
 
+class _Inputs:
+    """Arrays that are indexed by inputs together, `x` the first of them, with one `convention`."""
+
+    __match_args__: ClassVar[tuple[str, ...]]  # of a dataclass: its fields in order
+
+    x: ArrayLike
+    convention: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of x."""
+        return tuple(self.x.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The precision of x."""
+        return self.x.dtype
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: Rows) -> Self:
+        made: Callable[..., Self] = type(self)
+        arrays, convention = self.tree_flatten()
+        return made(*(None if part is None else part[rows] for part in arrays), convention)
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], str]:
+        """All arrays, for JAX."""
+        return tuple(vars(self)[name] for name in self._arrays()), self.convention
+
+    @classmethod
+    def tree_unflatten(cls, convention: str, parts: tuple[Any, ...]) -> Self:
+        """From all arrays, without checks."""
+        found = object.__new__(cls)
+        for name, part in zip((*cls._arrays(), "convention"), (*parts, convention), strict=True):
+            object.__setattr__(found, name, part)
+        return found
+
+    @classmethod
+    def _arrays(cls) -> tuple[str, ...]:
+        return tuple(name for name in cls.__match_args__ if name != "convention")
+
+
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True, eq=False)
-class Masked:
+class Masked(_Inputs):
     """Inputs x, (N, *positions, C), and which of their positions exist: mask (N, *positions), True where one does.
 
     What stands at missing positions has no effect. A network on masked inputs does what it does on the smaller inputs
@@ -59,38 +103,10 @@ class Masked:
         """There are no graphs."""
         return
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of x."""
-        return tuple(self.x.shape)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The precision of x."""
-        return self.x.dtype
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, rows: Any) -> Masked:
-        return Masked(self.x[rows], self.mask[rows], self.convention)
-
-    def tree_flatten(self) -> tuple[tuple[Any, Any], str]:
-        """Both arrays, for JAX."""
-        return (self.x, self.mask), self.convention
-
-    @classmethod
-    def tree_unflatten(cls, convention: str, parts: tuple[Any, Any]) -> Masked:
-        """From both arrays, without checks."""
-        found = object.__new__(cls)
-        for name, part in zip(("x", "mask", "convention"), (*parts, convention), strict=True):
-            object.__setattr__(found, name, part)
-        return found
-
 
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True, eq=False)
-class Graphs:
+class Graphs(_Inputs):
     """Nodes x, (N, P, C), the graph of each input, adjacency (N, P, P), and which nodes exist, mask (N, P) or None.
 
     adjacency[n, p, r] is what node p receives of node r: 0 or 1, or a weight. Entries of missing nodes have no effect.
@@ -118,35 +134,6 @@ class Graphs:
             )
         if self.mask is not None and hasattr(self.mask, "shape") and tuple(self.mask.shape) != shape[:2]:
             raise ShapeError(f"mask has shape {tuple(self.mask.shape)}; expected (N, nodes) = {shape[:2]}")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of x."""
-        return tuple(self.x.shape)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The precision of x."""
-        return self.x.dtype
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, rows: Any) -> Graphs:
-        mask = None if self.mask is None else self.mask[rows]
-        return Graphs(self.x[rows], self.adjacency[rows], mask, self.convention)
-
-    def tree_flatten(self) -> tuple[tuple[Any, Any, Any], str]:
-        """All arrays, for JAX."""
-        return (self.x, self.adjacency, self.mask), self.convention
-
-    @classmethod
-    def tree_unflatten(cls, convention: str, parts: tuple[Any, Any, Any]) -> Graphs:
-        """From all arrays, without checks."""
-        found = object.__new__(cls)
-        for name, part in zip(("x", "adjacency", "mask", "convention"), (*parts, convention), strict=True):
-            object.__setattr__(found, name, part)
-        return found
 
 
 Inputs = ArrayLike | Masked | Graphs  # whatever networks take

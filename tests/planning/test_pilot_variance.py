@@ -3,7 +3,7 @@
 import numpy as np
 
 import equitangents as et
-from equitangents.planning.pilot import _along_orbits, _variance
+from equitangents.planning.pilot import _variance, along_orbits
 
 
 def test_the_variance_of_few_members_is_without_bias(rng):
@@ -14,7 +14,7 @@ def test_the_variance_of_few_members_is_without_bias(rng):
 
 def test_what_is_constant_along_an_orbit_is_no_spread(rng):
     f, constant = rng.normal(size=(2, 3, 4, 2)), rng.normal(size=(2, 3, 1, 2))
-    np.testing.assert_allclose(_along_orbits(f + constant), f - f.mean(axis=2, keepdims=True), atol=1e-12)
+    np.testing.assert_allclose(along_orbits(f + constant), f - f.mean(axis=2, keepdims=True), atol=1e-12)
 
 
 def test_the_ends_of_a_violation_are_in_order(rng):

@@ -206,8 +206,8 @@ def headlines(published: list[Record]) -> str:
 
 def menu(published: list[Record]) -> str:
     """The part of the documentation's menu."""
-    first = [f"          - {name}" for name in ("results/index.md", f"results/{FINDINGS}")]
-    runs = [f"              - results/{record.name}.md" for record in published]
+    first = ["          - All runs: results/index.md", f"          - What we found: results/{FINDINGS}"]
+    runs = [f"              - {record.name}: results/{record.name}.md" for record in published]
     return "\n".join(["      - Results:", *first, *(["          - Each run:", *runs] if runs else [])])
 
 

@@ -158,7 +158,8 @@ def gather(records: Mapping[str, Any], entries: Mapping[str, Any], effort: Effor
     for name in entries:
         if name not in _ENTRIES:
             known = [*_OTHERS, *_ENTRIES]
-            raise InvalidTypeError(f"audit has no argument {name!r}{meant(name, known)}; it takes {', '.join(known)}")
+            said = meant(name, [*known, "output_action"])
+            raise InvalidTypeError(f"audit has no argument {name!r}{said}; it takes {', '.join(known)}")
     made = {}
     for name, kind in _KINDS.items():
         record = records.get(name)

@@ -13,8 +13,7 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups.group import read_only
 from equitangents.groups.harmonic_matrices import plane_isometries, plane_turns
 from equitangents.groups.plane_rotations import MAX_BANDLIMIT
-from equitangents.groups.rotations_of_space import rotation_angle
-from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, Immutable, SymmetryGroup
+from equitangents.groups.symmetry_group import CompactIrrep, Flow, MatricesGroup, SymmetryGroup
 from equitangents.validation import check_whole
 
 TOLERANCE = 1e-8  # of g gᵀ = 1
@@ -22,7 +21,7 @@ _FLIP = np.diag([1.0, -1.0])
 
 
 @final
-class PlaneIsometries(Immutable, CompactGroup):
+class PlaneIsometries(MatricesGroup):
     """O(2), with equidistant angles for means of functions of a bandlimit; made by `o2`.
 
     g = R(α) diag(1, ±1): the reflection diag(1, −1) first, then the turn.
@@ -55,11 +54,6 @@ class PlaneIsometries(Immutable, CompactGroup):
         return read_only(np.concatenate([turns, turns @ _FLIP]))
 
     @property
-    def nodes(self) -> Float[np.ndarray, "nodes 2 2"]:
-        """The quadrature's elements, as matrices."""
-        return self.matrices
-
-    @property
     def weights(self) -> Float[np.ndarray, " nodes"]:
         """Equal weights of all nodes, which sum to 1."""
         return np.full(self.order, 1 / self.order)
@@ -77,18 +71,6 @@ class PlaneIsometries(Immutable, CompactGroup):
         """Equidistant angles with one random offset, every other one after a reflection."""
         turns = plane_turns(1, rng.uniform(0, 360) + 360 * np.arange(count) / count)
         return [turn @ _FLIP if i % 2 else turn for i, turn in enumerate(turns)]
-
-    def compose(self, a: Element, b: Element) -> np.ndarray:
-        """The product of two matrices: first b, then a."""
-        return self.check_element("a", a) @ self.check_element("b", b)
-
-    def inverse(self, a: Element) -> np.ndarray:
-        """The transposed matrix, which undoes the element."""
-        return self.check_element("a", a).T
-
-    def angle(self, g: Element) -> float | None:
-        """Degrees of a turn; None for reflections."""
-        return rotation_angle(self.check_element("g", g))
 
     def label(self, g: Element) -> str:
         """Degrees, and whether a reflection comes first."""

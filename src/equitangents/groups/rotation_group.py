@@ -21,18 +21,17 @@ from equitangents.groups.rotations_of_space import (
     AXES,
     angles_of,
     random_rotations,
-    rotation_angle,
     rotation_label,
     turn_about,
 )
-from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, Immutable, SymmetryGroup
+from equitangents.groups.symmetry_group import CompactIrrep, Flow, MatricesGroup, SymmetryGroup
 
 MAX_BANDLIMIT = 64  # a million rotations
 TOLERANCE = 1e-8  # of R Rᵀ = 1 in float64
 
 
 @final
-class RotationGroup(Immutable, CompactGroup):
+class RotationGroup(MatricesGroup):
     """SO(3), or O(3) with reflections, sampled for functions of a bandlimit; made by `so3` and `o3`.
 
     Its elements are all rotations, as matrices; where one is asked for, the number of a sample point will do, too.
@@ -115,27 +114,10 @@ class RotationGroup(Immutable, CompactGroup):
         sign = -1 if self.reflections else 1
         return [sign**i * m for i, m in enumerate(random_rotations(count, rng))]
 
-    def compose(self, a: Element, b: Element) -> np.ndarray:
-        """The product of two rotation matrices: first b, then a."""
-        return self.check_element("a", a) @ self.check_element("b", b)
-
-    def inverse(self, a: Element) -> np.ndarray:
-        """The transposed matrix, which undoes the rotation."""
-        return self.check_element("a", a).T
-
-    def angle(self, g: Element) -> float | None:
-        """The rotation's angle in degrees, 0 to 180; None for reflections."""
-        return rotation_angle(self.check_element("g", g))
-
     def label(self, g: Element) -> str:
         """Angle and axis, and whether the inversion comes with them."""
         g = self.check_element("g", g)
         return rotation_label(g) if np.linalg.det(g) > 0 else f"inversion, {rotation_label(-g)}"
-
-    @property
-    def nodes(self) -> Float[np.ndarray, "order 3 3"]:
-        """The quadrature's rotations, as matrices (order, 3, 3)."""
-        return self.matrices
 
     @property
     def flows(self) -> tuple[Flow, ...]:

@@ -21,6 +21,7 @@ from jaxtyping import Float
 
 from equitangents._aliases import Element, Elements, Tree
 from equitangents.errors import InvalidArgumentError
+from equitangents.groups.rotations_of_space import rotation_angle
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,34 @@ class CompactGroup(SymmetryGroup):
     @abstractmethod
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """The first irreps over the real numbers, the trivial one first; those of `count` frequencies or degrees."""
+
+
+class MatricesGroup(Immutable, CompactGroup):
+    """A compact group whose elements are orthogonal matrices."""
+
+    @property
+    @abstractmethod
+    def matrices(self) -> Float[np.ndarray, "nodes d d"]:
+        """Every node of the quadrature as a matrix."""
+
+    @property
+    def nodes(self) -> Float[np.ndarray, "nodes d d"]:
+        """The quadrature's elements, as matrices (order, d, d)."""
+        return self.matrices
+
+    def compose(self, a: Element, b: Element) -> np.ndarray:
+        """The product of two matrices: first b, then a."""
+        product: np.ndarray = self.check_element("a", a) @ self.check_element("b", b)
+        return product
+
+    def inverse(self, a: Element) -> np.ndarray:
+        """The transposed matrix, which undoes the element."""
+        transposed: np.ndarray = self.check_element("a", a).T
+        return transposed
+
+    def angle(self, g: Element) -> float | None:
+        """The rotation's angle in degrees, in space from 0 to 180; None for reflections."""
+        return rotation_angle(self.check_element("g", g))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from equitangents.kernels.duals import precise
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Affine, Dual, Program, flat
+from equitangents.kernels.scales import least_and_most
 from equitangents.kernels.twofold import Twofold, twofold
 from equitangents.kernels.units import has_bias, unit_bias
 
@@ -191,9 +192,7 @@ def _all_are_wide(x1: np.ndarray, x2: np.ndarray, alone: bool) -> bool:
     products = f @ g.T
     q1 = products.diagonal() if alone else np.einsum("nc,nc->n", f, f)
     q2 = q1 if alone else np.einsum("nc,nc->n", g, g)
-    least, most = q1.min(), q1.max()
-    if not alone:
-        least, most = min(least, q2.min()), max(most, q2.max())
+    least, most = least_and_most(q1 if alone else np.concatenate([q1, q2]))
     if not (_RANGE[0] < least and most < _RANGE[1]):
         return False
     ratio = math.sqrt(least / most)

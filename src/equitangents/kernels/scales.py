@@ -8,6 +8,7 @@ itself is carried, in double precision.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +24,7 @@ from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.program import Affine, Dual, Parallel, Standardise, flat
 
 BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
+_FEW = 64  # numbers, whose extremes a list gives sooner
 _SPREAD = 4  # of logarithms of norms, up to which all pairs are near
 _RESOLVED = 12  # of logarithms of norms, up to which distances in double precision resolve products to single precision
 # Logarithms of norms at which every product of variances on the way is a normal number, with digits to spare.
@@ -164,6 +166,14 @@ class Scales:
                     yield rows, columns, how, symmetric and bin1 == bin2
 
 
+def least_and_most(values: np.ndarray) -> tuple[float, float]:
+    """The extremes of non-negative numbers, NaN where one is; of few by a list, which every small kernel asks for."""
+    if values.size > _FEW:
+        return float(values.min()), float(values.max())
+    numbers = values.tolist()
+    return (math.nan, math.nan) if math.isnan(sum(numbers)) else (min(numbers), max(numbers))
+
+
 def are_ordinary(law: Law, inputs: tuple[np.ndarray, ...]) -> bool:
     """Whether the extreme norms alone show that all pairs are for the engine, as they are; then none of them is zero.
 
@@ -176,7 +186,7 @@ def are_ordinary(law: Law, inputs: tuple[np.ndarray, ...]) -> bool:
         flat = x.reshape(len(x), -1)
         with np.errstate(all="ignore"):
             squares = np.einsum("ni,ni->n", flat, flat)
-        least, most = float(squares.min()), float(squares.max())
+        least, most = least_and_most(squares)
         if not (least > 0 and most < np.inf):
             return False
         extremes += [least / flat.shape[1], most / flat.shape[1]]

@@ -80,7 +80,7 @@ def plan_ensemble(
         over_inputs: "mean", "median" or "max", how violations at several inputs are summarised. The mean of relative
             measures is dominated by inputs whose outputs are near zero; the median is not.
         width: "infinite", or "net": a fitted infinite ensemble is planned for at the widths that its network has.
-            Nothing is trained: 64 random networks (`pilot`: another number) are followed through training in eight long
+            Nothing is trained: 64 random networks (`pilot`: another number) are followed through training in a few long
             steps, which hold the movement of their tangent kernels, with infinite width as control variate
             (guide on finite width). Takes a time without end, too, and needs no data.
         pilot: with `data` how many networks are trained as a pilot, at least 3 (None: 20; 0 with an infinite ensemble:

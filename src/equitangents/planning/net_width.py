@@ -4,7 +4,9 @@ Full-batch descent moves a network by δ' = −(η/N) J(θ)ᵀ(f(θ) − Y). Wit
 δ = Jᵀ φ_s(JJᵀ)(Y − f), φ_s the response of a time s. Training is cut into stages, each an exponential midpoint step:
     a = φ_s(Θ̄) r,  r = Y − f(θ),   θ̄ = θ + ½ J(θ)ᵀ a,   Θ̂ = J(θ̄) J(θ̄)ᵀ,   θ → θ + J(θ̄)ᵀ φ_s(Θ̂) r
 with Θ̄ the tangent kernel of the stage before, at first the limit's. One stage at θ̄ = θ would be the linearised network;
-the midpoints hold the movement of the tangent kernel. Its error falls with the square of the number of stages.
+the midpoints hold the movement of the tangent kernel. Errors fall with the square of the number of stages where the
+network is smooth. How many stages: twice as many, until that moves outputs of a few networks by less than 0.3 of their
+standard deviation over networks, which moves spreads by a few percent at most.
 
 Control variate: the same initial network f_0 trained with the kernel of the limit, g = f_0 + Θ(·,X) φ_t(Θ)(Y − f_0(X)).
 It is linear in f_0, so that its law is known from many more initial networks than are followed; what is left to be
@@ -32,10 +34,10 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics, Flow
 from equitangents.kernels.empirical import check_finite_network, empirical_matrix
 from equitangents.memory import check_memory
-from equitangents.planning.pilot import Followed, Ratio, along_orbits, check_descent, deep_like
+from equitangents.planning.pilot import SETTLED, Followed, Ratio, along_orbits, check_descent, deep_like
 
 NETWORKS = 64  # that are followed, unless the caller says how many
-STAGES = 8
+_STAGES, _TRIED = (2, 64), 8  # least and most stages; how many networks are tried
 _INITIAL = 8  # times as many initial networks give the law of the control variate
 _TIMES = 400  # from which stages are chosen
 _NULL = 1e-11  # of the largest eigenvalue: below, a direction is taken as one in which nothing can be learnt
@@ -136,8 +138,19 @@ class _Spectrum:
         return np.einsum("nj,...jk->...nk", self.vectors, self.response(time)[:, None] * turned)
 
 
-def follow(theory: AnyModel, time: float, networks: int, seed: int, stages: int = STAGES) -> NetWidth:
-    """Random networks of the theory's net, each trained to `time` on the theory's data in `stages` steps."""
+def follow(
+    theory: AnyModel,
+    time: float,
+    networks: int,
+    seed: int,
+    points: np.ndarray | None = None,
+    *,
+    stages: int | None = None,
+) -> NetWidth:
+    """Random networks of the theory's net, each trained to `time` on the theory's data.
+
+    In so many stages, or in as many as outputs at `points` (M, …) need (the data's own inputs if not given).
+    """
     begin = clock.perf_counter()
     check_descent(theory)
     check_finite_network(theory.net)
@@ -154,12 +167,32 @@ def follow(theory: AnyModel, time: float, networks: int, seed: int, stages: int 
     dynamics = theory._training.settings.dynamics(theory.learning_rate, len(x))
     kernel = theory.net.kernel(x)
     limit = _Spectrum.of(np.asarray(kernel.ntk, np.float64), dynamics)
-    times = _stage_times(limit, np.asarray(kernel.nngp, np.float64), y, time, stages)
-    key = jax.random.key(seed)
-    params = [_follow(theory.net, k, x, y, limit, times) for k in jax.random.split(key, networks)]
+    nngp, key = np.asarray(kernel.nngp, np.float64), jax.random.key(seed)
+    keys = jax.random.split(key, networks)
+    times_of = lambda count: _stage_times(limit, nngp, y, time, count)
+    many = lambda count, some: [_follow(theory.net, k, x, y, limit, times_of(count)) for k in some]
+    moved = None
+    if stages is None:
+        at = x if points is None else theory._as_trained(np.asarray(points, np.float64))
+        stages, moved = _enough(lambda n: np.stack([_outputs(theory.net, p, at) for p in many(n, keys[:_TRIED])]))
+    params, times = many(stages, keys), times_of(stages)
     epochs = None if np.isinf(time) else deep_like(theory, time, seed).epochs
-    training = Followed(len(times) - 1, epochs, clock.perf_counter() - begin)
+    training = Followed(len(times) - 1, epochs, moved, clock.perf_counter() - begin)
     return NetWidth(theory, time, x, y, params, key, training, _limit=limit)
+
+
+def _enough(outputs: Callable[[int], np.ndarray]) -> tuple[int, float]:
+    """(a number of stages, by how much half as many move outputs, in standard deviations over networks)."""
+    stages, most = _STAGES
+    before = outputs(stages)
+    while True:
+        stages *= 2
+        found = outputs(stages)
+        spread = float(((found - found.mean(axis=0)) ** 2).mean())
+        moved = float(np.sqrt(((found - before) ** 2).mean() / spread)) if spread > 0 else 0.0
+        if moved <= SETTLED or stages >= most:
+            return stages, moved
+        before = found
 
 
 def _rows(given: Any) -> tuple[np.ndarray, np.ndarray]:

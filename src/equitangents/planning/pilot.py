@@ -32,6 +32,7 @@ logger = logging.getLogger("equitangents.pilot")
 
 _TRIAL = 4  # epochs whose time is taken
 _WORTH_A_TRIAL = 5 * _TRIAL  # shorter trainings are not forecast, but done
+SETTLED = 0.3  # of the outputs' standard deviation over networks: steps that move them by less are enough
 _SHARE_OF_STABLE = 0.25  # of the largest stable learning rate: steps that follow gradient flow
 
 
@@ -52,16 +53,24 @@ class PilotTraining:
 class Followed:
     """How networks were followed to the end of training (`net_width`) in place of a pilot.
 
-    stages: steps of each; epochs: those that a pilot would have, None for training without end; seconds: of all.
+    stages: steps of each; epochs: those that a pilot would have, None for training without end; moved: by how much half
+    as many steps move outputs, in standard deviations over networks (None: not tried); seconds: of all.
     """
 
     stages: int
     epochs: int | None
+    moved: float | None
     seconds: float
+
+    @property
+    def settled(self) -> bool:
+        """Whether more steps would change little."""
+        return self.moved is None or self.moved <= SETTLED
 
     def __str__(self) -> str:
         where = "to the end of training" if self.epochs is None else f"in place of {self.epochs:,} epochs"
-        return f"followed in {self.stages} steps {where}, in {duration(self.seconds)}"
+        moved = "" if self.moved is None else f" (half as many move outputs by {self.moved:.2f} of their spread)"
+        return f"followed in {self.stages} steps {where}{moved}, in {duration(self.seconds)}"
 
 
 def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[AnyModel, PilotTraining]:

@@ -145,7 +145,7 @@ class Plan:
                 f"{self.draws:,} ensembles were drawn from the mean and covariance of {words.whose(pilot)} outputs, "
                 f"{points}, and from what {words.they(pilot)} uncertain of both. Between the lower and the upper "
                 f"violation of the table lie {level} of ensembles {words.trained(pilot)}.",
-                *([words.followed_note()] if pilot.followed else []),
+                *([words.followed_note(pilot)] if pilot.followed else []),
                 *([] if self.equivariant else [_FROM_PILOT]),
             ]
         return [

@@ -30,6 +30,7 @@ from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping
 from equitangents.ensembles.networks import as_network
+from equitangents.ensembles.orbits.law import orbit_batch
 from equitangents.ensembles.orbits.statistics import check_time
 from equitangents.errors import (
     InvalidArgumentError,
@@ -138,7 +139,7 @@ def make_source(
     """Sort out what was given to `plan_ensemble`, and train the pilot if one is wanted."""
     if isinstance(ensemble, InfiniteEnsemble | InfiniteEnsembleClassifier | BaggedInfiniteEnsemble):
         if width == "net":
-            return _of_net_width(ensemble, x, y, pilot, data, time, seed)
+            return _of_net_width(ensemble, action, x, y, pilot, data, time, seed)
         return _of_infinite(ensemble, x, y, pilot, data, time, seed)
     if width == "net":
         raise InvalidTypeError(
@@ -183,6 +184,7 @@ def _of_infinite(
 
 def _of_net_width(
     ensemble: AnyModel,
+    action: Action,
     x: Numbers,
     y: Targets | None,
     pilot: AnyModel,
@@ -200,7 +202,7 @@ def _of_net_width(
     theory, inputs, truth = ensemble._orbit_question(x, y)
     time = check_time(theory, time)
     count = NETWORKS if pilot is None else _count(pilot)
-    followed = follow(theory, time, count, seed)
+    followed = follow(theory, time, count, seed, orbit_batch(action, inputs))
     return Source(inputs, truth, theory, followed, followed.training, "gd", time, _samples(theory))
 
 

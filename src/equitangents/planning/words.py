@@ -16,6 +16,7 @@ from equitangents.planning.violations import MEASURES, one_in, percent
 _SETTINGS, _HELD, _NEAR = 26, 0.76, 20
 # `python -m benchmarks plan_width`: cases, and in how many a plan was within 25 % of what trained ensembles needed
 _NET_CASES, _OF_NET, _OF_PILOTS, _OF_THEORY = 24, 24, "71 of 72", 16
+_UNSETTLED = " These networks change so much that their steps have not settled: plan from a pilot, to a time that ends."
 
 
 def of_network(net: object, *, infinite: bool) -> str:
@@ -168,12 +169,13 @@ def width_note() -> str:
     )
 
 
-def followed_note() -> str:
+def followed_note(pilot: Pilot) -> str:
     """How plans from followed networks compare with trained ones, and with pilots."""
+    settled = "" if getattr(pilot.training, "settled", True) else _UNSETTLED
     return (
         "Networks were followed as full-batch gradient descent on the mean square trains them, the movement of their "
         "tangent kernels included; noise from batches, momentum and other losses are not modelled. In "
         f"{_OF_NET} of {_NET_CASES} settings with networks of width 16 to 512 (guide on finite width) such plans were "
         f"within 25 % of the members that trained ensembles needed; of those from pilots of 20 trained networks "
-        f"{_OF_PILOTS} were, of those by infinite width {_OF_THEORY} of {_NET_CASES}."
+        f"{_OF_PILOTS} were, of those by infinite width {_OF_THEORY} of {_NET_CASES}.{settled}"
     )

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from equitangents.formatting import duration, superscript
-from equitangents.keywords import renamed_fields
+from equitangents.keywords import renamed
 from equitangents.statistics import Estimate
 
 Decision = Literal["holds", "fails", "not decidable at this size"]
@@ -28,7 +28,7 @@ _KEYS = {"confidence": "level"}  # in files, which keep the names that they had 
 _WITHOUT = (EXACT, IN_ERRORS, SINGLE, P_VALUE)
 
 
-@renamed_fields(level="confidence")
+@renamed(level="confidence")
 @dataclass(frozen=True)
 class Verdict:
     """One row of a report's table of claims.

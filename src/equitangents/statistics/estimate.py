@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from equitangents.keywords import renamed, renamed_fields
+from equitangents.keywords import renamed
 
 
-@renamed_fields(level="confidence")
+@renamed(level="confidence")
 @dataclass(frozen=True)
 class Estimate:
     """A number and its interval, at the confidence that is said; both ends are NaN where there is no interval."""

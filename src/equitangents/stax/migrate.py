@@ -267,17 +267,13 @@ def _why_not(path: str) -> str:
     """Why a name of neural-tangents does not work here, "" where it does."""
     first, _, rest = path.partition(".")
     home, name = (equitangents, first) if first not in _MODULES or not rest else (_ours(first), rest.partition(".")[0])
-    if name not in home.__all__:
-        return _instead(name, home)
-    found = getattr(home, name)
-    if isinstance(found, Missing):
-        return str(found.__doc__).removeprefix("Not here: ").removesuffix(".")
-    return ""
+    there = name in home.__all__ and not isinstance(getattr(home, name), Missing)
+    return "" if there else _instead(name, home)
 
 
 def _instead(name: str, home: ModuleType = equitangents) -> str:
     """What to use in place of a name that is not in a module."""
-    found = getattr(home, name, None) if name in home.__all__ else None
+    found = getattr(home, name, None)
     if isinstance(found, Missing):
         return str(found.__doc__).removeprefix("Not here: ").removesuffix(".")
     if name.startswith("_"):

@@ -52,11 +52,5 @@ class Missing:
         raise NotImplementedError(self._message)
 
 
-ConvTranspose, ImageResize, Index, DotGeneral, FanInProd, BatchNorm, MaxPool = (
-    Missing(name, _INSTEAD[name])
-    for name in ("ConvTranspose", "ImageResize", "Index", "DotGeneral", "FanInProd", "BatchNorm", "MaxPool")
-)
-Slice, layer, requires, supports_masking, Bool, Diagonal = (
-    Missing(name, _INSTEAD[name]) for name in ("Slice", "layer", "requires", "supports_masking", "Bool", "Diagonal")
-)
-utils, experimental = (Missing(name, _INSTEAD[name]) for name in _MODULES)
+ABSENT = {name: Missing(name, instead) for name, instead in _INSTEAD.items()}
+utils, experimental = (ABSENT[name] for name in _MODULES)

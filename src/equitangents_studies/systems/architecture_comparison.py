@@ -274,7 +274,7 @@ def compare_architectures(
         ridge=ridge,
         standardised=standardise,
         seed=seed,
-        level=confidence,
+        confidence=confidence,
     )
 
 

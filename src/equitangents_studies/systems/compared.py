@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents import __version__
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, duration, looks_channels_first, notebook, whole_file
+from equitangents.extending import FileName, duration, looks_channels_first, notebook, renamed, whole_file
 from equitangents.report import environment, palette, plain_number, with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.systems.conventions import write_csv
@@ -61,14 +61,15 @@ class Affordable:
         return text
 
 
+@renamed(level="confidence")
 @dataclass(frozen=True, eq=False, repr=False)
 class ArchitectureComparison:
     """Learning curves by (architecture, group), and which architecture's symmetries hurt or help: `sentences`.
 
     A group "I" is the data as they are. `checks`: where an architecture does not notice a group by Theorem 4.1, by how
     much its kernel of a few inputs changed, relative to its largest entry; there is no curve of its own there.
-    Intervals of all `factors` and their differences hold together at `level`, over repetitions, which draw from the
-    same inputs.
+    Intervals of all `factors` and their differences hold together at `confidence`, over repetitions, which draw from
+    the same inputs.
     """
 
     architectures: tuple[str, ...]
@@ -85,7 +86,7 @@ class ArchitectureComparison:
     ridge: float
     standardised: bool
     seed: int
-    level: float
+    confidence: float
 
     @property
     def sizes(self) -> np.ndarray:
@@ -197,7 +198,7 @@ class ArchitectureComparison:
             "ridge": self.ridge,
             "standardised": self.standardised,
             "seed": self.seed,
-            "level": self.level,
+            "level": self.confidence,
         }
 
     def to_json(self, path: FileName) -> Path:
@@ -218,7 +219,7 @@ class ArchitectureComparison:
         text = page.render(
             found=self,
             facts=self.facts,
-            level=f"{100 * self.level:.4g}",
+            level=f"{100 * self.confidence:.4g}",
             drawing=drawing(self.curves, self.error),
             factors=self.factor_rows(),
             exponents=[self._exponent_row(key, law) for key, law in self.laws.items()],
@@ -314,7 +315,7 @@ def _together(found: ArchitectureComparison) -> str:
     )
     return (
         f"Factors are at the smallest {found.error} error that both curves reach, the worse one with "
-        f"{found.sizes[-1]:,} training inputs; their intervals hold together at {100 * found.level:.4g} %, over "
+        f"{found.sizes[-1]:,} training inputs; their intervals hold together at {100 * found.confidence:.4g} %, over "
         f"training sets drawn from the same {found.affordable.inputs:,} inputs.{bounds}"
     )
 

@@ -39,6 +39,7 @@ ErrorName = Literal["classification", "squared"]
 _LEAST = 8  # inputs of the smallest default training set
 
 
+@renamed(level="confidence")
 @dataclass(frozen=True, eq=False, repr=False)
 class LearningCurve:
     """Errors on test inputs, (sizes, repetitions): `classification`, a share of inputs, and `squared`, summed over
@@ -58,7 +59,7 @@ class LearningCurve:
     pool: int
     test_inputs: int
     seed: int
-    level: float = 0.95
+    confidence: float = 0.95
 
     @property
     def errors(self) -> Float[np.ndarray, "sizes repetitions"]:
@@ -78,12 +79,12 @@ class LearningCurve:
         """The mean over repetitions at each size, with Student's interval; none where all repetitions are equal."""
         errors = self.errors if error is None else self.of(error)
         top = 1.0 if errors is self.classification else np.inf
-        return tuple(paired_mean(row, self.level, (0.0, top)) for row in errors)
+        return tuple(paired_mean(row, self.confidence, (0.0, top)) for row in errors)
 
     def fit(self, segments: int | Literal["auto"] = "auto", error: ErrorName | None = None) -> PowerLaw:
         """The curve as power laws, by `fit_power_law`."""
         return fit_power_law(
-            self.sizes, self.errors if error is None else self.of(error), segments, confidence=self.level
+            self.sizes, self.errors if error is None else self.of(error), segments, confidence=self.confidence
         )
 
     @property

@@ -153,6 +153,7 @@ def _solved(K: np.ndarray, targets: np.ndarray) -> np.ndarray:
         ) from None
 
 
+@renamed(level="confidence")
 @dataclass(frozen=True, eq=False, repr=False)
 class PartialOrbits:
     """Outputs (|G|, N, K) at every orientation of every training input, from irreps and from an exact solve.
@@ -174,7 +175,7 @@ class PartialOrbits:
     test: Float[np.ndarray, "order test outputs"] | None = None
     test_labels: Int[np.ndarray, " test"] | None = None
     test_partial: np.ndarray | None = None
-    level: float = 0.95
+    confidence: float = 0.95
 
     @property
     def largest_difference(self) -> float:
@@ -213,7 +214,7 @@ class PartialOrbits:
         m, order = int(self.seen[:, self.partial][:, 0].sum()), len(self.seen)
         return (
             f"Of training inputs that were seen in {m} of {order} orientations, {shown} of the other orientations get "
-            f"the right class ({ends}, {100 * self.level:.4g} % interval over inputs)."
+            f"the right class ({ends}, {100 * self.confidence:.4g} % interval over inputs)."
         )
 
     @property
@@ -240,9 +241,9 @@ class PartialOrbits:
 
     def _mean(self, values: np.ndarray) -> Estimate:
         if not len(values):
-            return Estimate(np.nan, np.nan, np.nan, self.level)
+            return Estimate(np.nan, np.nan, np.nan, self.confidence)
         return Estimate(
-            float(values.mean()), *mean_interval(values, confidence=self.level, bounds=(0.0, 1.0)), self.level
+            float(values.mean()), *mean_interval(values, confidence=self.confidence, bounds=(0.0, 1.0)), self.confidence
         )
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -343,7 +344,7 @@ def partial_orbits(
         test=None if tested is None else outputs[:, len(x) :],
         test_labels=tested,
         test_partial=None if tested is None else in_part[tested],
-        level=confidence,
+        confidence=confidence,
     )
 
 

@@ -64,13 +64,14 @@ class Growth:
         return f"{said}: last minus first exponent {value} ({low} to {high}), {100 * d.confidence:.4g} % interval."
 
 
+@renamed(level="confidence")
 @dataclass(frozen=True, eq=False, repr=False)
 class PowerLaw:
     """A fitted learning curve; `exponents` are α of each segment, `cusps` the sizes where one gives way to the next.
 
-    The intervals of all exponents and cusps hold together in `level` of fits (Bonferroni), given that the first and the
-    last segment hold three sizes or more, those at cusps included (two, of fewer than 3 · segments + 2 sizes). `grows`
-    and `at` have intervals of `level` for themselves.
+    The intervals of all exponents and cusps hold together in `confidence` of fits (Bonferroni), given that the first
+    and the last segment hold three sizes or more, those at cusps included (two, of fewer than 3 · segments + 2 sizes).
+    `grows` and `at` have intervals of that `confidence` for themselves.
     """
 
     sizes: np.ndarray
@@ -78,7 +79,7 @@ class PowerLaw:
     exponents: tuple[Estimate, ...]
     cusps: tuple[Estimate, ...]
     grows: Growth
-    level: float
+    confidence: float
     criterion: Mapping[int, float] = field(default_factory=dict)
     """BIC of each number of segments, where it was chosen by that; the smallest was taken."""
     _lines: BrokenLines = field(default=None)  # type: ignore[assignment]
@@ -105,9 +106,9 @@ class PowerLaw:
         """The error at any size, with its interval; beyond the data the last power law is taken to go on."""
         check_positive("size", size)
         of = self._lines.level(math.log(size))
-        t = self._noise.steps(self.level, self.segments)  # the height, and where the cusps are
+        t = self._noise.steps(self.confidence, self.segments)  # the height, and where the cusps are
         low, high = self._lines.interval(of, self._noise.variance, t, self._noise.shared)
-        return Estimate(math.exp(self._lines.value(of)), math.exp(low), math.exp(high), self.level)
+        return Estimate(math.exp(self._lines.value(of)), math.exp(low), math.exp(high), self.confidence)
 
     def curve(self, sizes: Numbers) -> np.ndarray:
         """The fitted errors at many sizes, without intervals."""
@@ -266,7 +267,7 @@ def _result(
         exponents=tuple(exponent(i) for i in range(k)),
         cusps=tuple(cusp(i) for i in range(k - 1)),
         grows=Growth(growth),
-        level=level,
+        confidence=level,
         criterion=criterion,
         _lines=lines,
         _noise=noise,

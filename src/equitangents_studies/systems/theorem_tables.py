@@ -16,7 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents.extending import Numbers, check_array
+from equitangents.extending import Numbers, check_array, renamed
 from equitangents_studies.systems.architectures import ARCHITECTURES, architecture
 from equitangents_studies.systems.data_groups import NAMES, expected_symmetry
 from equitangents_studies.systems.descent import GradientInference
@@ -85,6 +85,7 @@ def _cell(row: SymmetryRow) -> str:
     return f"{mark} {of}{row.result.number:.1g}"
 
 
+@renamed(kernel="infinite", training="finite")
 def symmetry_table(
     x: Numbers | None = None,
     y: Numbers | None = None,
@@ -95,8 +96,8 @@ def symmetry_table(
     widths: Sequence[str] = ("infinite", "finite"),
     depth: int = 2,
     width: int = 8,
-    kernel: KernelInference | None = None,
-    training: GradientInference | None = None,
+    infinite: KernelInference | None = None,
+    finite: GradientInference | None = None,
     dtype: str = "float64",
     seed: int = 0,
 ) -> SymmetryTable:
@@ -111,8 +112,8 @@ def symmetry_table(
         widths: "infinite", "finite" or both.
         depth: hidden layers.
         width: channels at finite width, of FCN 8 times as many.
-        kernel: inference at infinite width; None: the NTK at time inf.
-        training: inference at finite width; None: NN with 2 members for 30 epochs.
+        infinite: inference at infinite width; None: the NTK at time inf.
+        finite: inference at finite width; None: NN with 2 members for 30 epochs.
         dtype: precision of kernels, and of networks.
         seed: of the groups' elements and of the networks.
 
@@ -125,8 +126,8 @@ def symmetry_table(
         x, y, x_test = data.x, data.y, data.x_test
     x = np.asarray(check_array("x", x, min_rank=2))
     learn: dict[str, Any] = {
-        "infinite": kernel or KernelInference(),
-        "finite": training or GradientInference(members=2, epochs=30),
+        "infinite": infinite or KernelInference(),
+        "finite": finite or GradientInference(members=2, epochs=30),
     }
     rows = []
     for side in widths:

@@ -51,8 +51,8 @@ class TestPublishing:
         assert f"](results/{NAME}.md)" in gallery
         assert all(info.name in gallery for info in studies.registry.values())
         nav = (root / "mkdocs.yml").read_text()
-        pages = "          - results/index.md\n          - results/findings.md\n"
-        assert f"      - Results:\n{pages}          - Each run:\n              - results/{NAME}.md\n" in nav
+        pages = "          - All runs: results/index.md\n          - What we found: results/findings.md\n"
+        assert f"      - Results:\n{pages}          - Each run:\n              - {NAME}: results/{NAME}.md\n" in nav
         assert nav.endswith("  - Last: last.md\n")
 
     def test_a_variant_has_a_page_of_its_own(self, root, folder):

@@ -35,6 +35,9 @@ Runnable = AlongFibres | RotationPlan | SpherePlan
 _MESSAGE_SIZE = 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
 _CANCELLED = 1
+_VECTOR = 64  # bytes, at most
+_MOST_LISTED = 64  # pairs that may be computed as a list
+_LISTED_FROM = 1e4, 16  # numbers of a pair, and of each number of an input, from which a list pays
 _NO_MEMORY = "the CPU engine found no memory"
 _REMEDY = "compute fewer inputs at a time, or by fewer threads (OMP_NUM_THREADS)"
 
@@ -112,7 +115,39 @@ def kernels(
 
     `instruction_set` numbers one of `library.instruction_sets()`; -1 is the best.
     """
-    return _run(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)), instruction_set)
+    n1, n2 = len(x1), len(x1 if x2 is None else x2)
+    if _lists_pairs(plan, x1, x2 is None, n2):
+        return _by_pairs(plan, x1, x2, instruction_set)
+    return _run(plan, x1, x2, (n1, n2), instruction_set)
+
+
+def _lists_pairs(plan: Runnable, x1: np.ndarray, symmetric: bool, n2: int) -> bool:
+    """Whether few pairs fill at most half as many vectors as a list than if each first input has its own."""
+    n1 = len(x1)
+    if not 1 < n1 * n2 <= _MOST_LISTED or isinstance(plan, RotationPlan | SpherePlan):
+        return False
+    least, each = _LISTED_FROM
+    if _work_of_pair(plan, x1.shape[-1]) < max(least, each * x1[0].size):
+        return False
+    lanes = _VECTOR // x1.dtype.itemsize
+    pairs = n1 * (n1 + 1) // 2 if symmetric else n1 * n2
+    return 2 * -(-pairs // lanes) <= n1 * -(-n2 // lanes)
+
+
+def _by_pairs(
+    plan: Runnable, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`kernels` with a pair in every lane of a vector; of x1 with itself only pairs i <= j."""
+    shape = (len(x1), len(x1 if x2 is None else x2))
+    i, j = np.triu_indices(len(x1)) if x2 is None else (index.ravel() for index in np.indices(shape))
+    found = results(shape, x1.dtype)
+    for values, of_pairs in zip(
+        found, _run(plan, x1[i], (x1 if x2 is None else x2)[j], i.shape, instruction_set), strict=True
+    ):
+        values[i, j] = of_pairs
+        if x2 is None:
+            values[j, i] = of_pairs
+    return found
 
 
 def kernels_of_distances(
@@ -275,9 +310,6 @@ def _call(plan: Runnable, x1: ArrayLike, x2: Any | None, size: tuple[int, ...]) 
     return nngp, ntk
 
 
-_VECTOR = 64  # bytes, at most
-
-
 def field_kernels(
     plan: FieldPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -324,7 +356,7 @@ def field_working_bytes(plan: FieldPlan, channels: int, n1: int, n2: int, itemsi
 
 
 def _steps(plan: FieldPlan) -> AlongFibres:
-    assert not isinstance(plan.steps, PairPlan)  # see `CpuEngine.field_obstacle`
+    assert not isinstance(plan.steps, PairPlan)  # see `CpuEngine.obstacle`
     return plan.steps
 
 
