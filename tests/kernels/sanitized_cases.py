@@ -125,7 +125,7 @@ def run_fields(net, x, y):
     program, engine = lower_field(body.layers, body.signals(x.shape[1:]))[1], engine_of("cpu")
     for positions in ("all", "same", [[0, count - 1], [count - 1, 0]]):
         part = part_of(positions, count)
-        if engine.field_obstacle(program, part, x.dtype):
+        if engine.obstacle(program, x.dtype, part):
             return
         plan = engine.field_steps(program, part)
         for number in range(len(library.instruction_sets())):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import threading
@@ -14,7 +15,7 @@ from equitangents import nn
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels import KeptKernel, KernelStore
 from equitangents.kernels.store import cache_folder
-from equitangents.kernels.store.key import kernel_key
+from equitangents.kernels.store.key import described, kernel_key
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5), nn.Relu(), nn.Dense(1))
 X = np.random.default_rng(0).normal(size=(7, 3))
@@ -99,6 +100,53 @@ class TestTheKeyDiffersWith:
         x = np.zeros((2, 4, 4, 1))
         nets = [nn.Sequential(nn.Conv(1, w, padding="circular"), nn.Relu(), nn.Flatten(), nn.Dense(1)) for w in (1, 3)]
         assert key(nets[0], x) != key(nets[1], x)
+
+
+conv = lambda size=3: nn.Conv(4, size, padding="zero", b_std=0.5)
+END = nn.Flatten(), nn.Dense(1)
+WITH_BRANCHES = {
+    "residual": (conv(), nn.Residual(nn.Relu(), conv()), *END),
+    "summed": (conv(), nn.Relu(), nn.Parallel([conv(), nn.Relu()], conv(1)), nn.Sum(), *END),
+    "side by side": (conv(), nn.Relu(), nn.Parallel([conv(), nn.Relu()], conv(1)), nn.Concatenate(), *END),
+    "joined in groups": (
+        conv(),
+        nn.Relu(),
+        nn.Parallel([conv(), nn.Relu()], nn.Identity(), conv(1)),
+        nn.Sum((0, 1), (1, 2)),
+        nn.Parallel(nn.Dropout(0.25), conv()),
+        nn.Concatenate(),
+        *END,
+    ),
+    "attention in one": (conv(), nn.Relu(), nn.Parallel(nn.Attention(4), conv()), nn.Sum(), nn.Relu(), *END),
+    "of features": (
+        nn.PointCloud("SO(2)", "1x0+1x1"),
+        nn.SteerableConv("2x0+1x1"),
+        nn.Parallel(nn.SteerableDense("2x0+1x1"), nn.Identity()),
+        nn.Sum(),
+        nn.SteerablePool(),
+        nn.SteerableDense("1x0"),
+    ),
+}
+
+
+class TestWhatIsDescribed:
+    """Stores of earlier versions are found again, which described programs of each kind in these words."""
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("residual", "084f0ec6161fcd9e"),
+            ("summed", "b0671f9d00b35269"),
+            ("side by side", "5b0de233c5484e9d"),
+            ("joined in groups", "db57e4178952c2a6"),
+            ("attention in one", "9672c441b27d1438"),
+            ("of features", "dc9f4b80ea472e5f"),
+        ],
+    )
+    def test_is_as_it_was(self, name, expected):
+        net = nn.Sequential(*WITH_BRANCHES[name])
+        shape = (5, 5) if name == "of features" else (5, 2)
+        assert hashlib.sha256(described(net.lower(shape)[1]).encode()).hexdigest()[:16] == expected
 
 
 class TestFiles:

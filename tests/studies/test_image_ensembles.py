@@ -154,7 +154,7 @@ class TestContinuousImageClaims:
                 for key in ("change", "floor_change"):
                     arrays[f"{key}_{name}"] = rng.random((2, 10, 60))
             trained[k] = arrays
-        found = ImageEnsembles(images_of(), action, np.array([1, 2]), RECIPE, trained, 0.01, 1e6)
+        found = ImageEnsembles(images_of(), action, RECIPE, trained, np.array([1, 2]), 0.01, 1e6)
         return image_claims(Continuous(), found)
 
     def verdicts(self, **how):
@@ -200,7 +200,7 @@ class TestTrainedSamplingClaims:
                 arrays[f"members_{name}"] = np.full((10, 300), 6.0)
             found[way] = arrays
         steps = dict.fromkeys(shares, 100)
-        return TrainedEnsembles(images_of(300), action, RECIPE, 4, found, steps)
+        return TrainedEnsembles(images_of(300), action, RECIPE, found, 4, steps)
 
     def verdicts(self, **how):
         return [claim.verdict for claim in self.claims(**how)]

@@ -21,13 +21,14 @@ from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, 
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.input_pictures import why_foreign
+from equitangents_studies.common.networks import hidden
 from equitangents_studies.common.orbits import deviations, relative_std, same_predictions
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, presets
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT as THEIRS
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
@@ -118,17 +119,13 @@ def _relative_std(y: np.ndarray) -> float:
 
 def network(settings: Settings, outputs: int, support: str, channels: int) -> nn.Sequential:
     """Convolutions on a torus with one support of filters, then all positions into one dense layer."""
-    layers: list[nn.Layer] = []
-    for _ in range(settings.hidden_layers):
-        layers += [nn.Conv(channels, SUPPORTS[support], W_std=2**0.5, b_std=0.1), nn.Relu()]
+    layers = hidden(settings.hidden_layers, lambda: nn.Conv(channels, SUPPORTS[support], W_std=2**0.5, b_std=0.1))
     return nn.Sequential(*layers, nn.Flatten(), nn.Dense(outputs, W_std=settings.output_std))
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Members enough for intervals, and images that are there."""
     at_least(settings, channels=1, hidden_layers=1, members=5, steps=1, draws=20, train_images=2)
-    distinct = len(settings.foreign) == len(set(settings.foreign))
-    check(distinct, "foreign", settings.foreign, "a list without repetitions")
     load_images(settings, data_dir)
 
 

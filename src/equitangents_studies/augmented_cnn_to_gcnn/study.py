@@ -169,8 +169,6 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     widths = settings.widths
     check(len(set(widths)) == len(widths) >= 2, "widths", widths, "at least two different widths")
     check(len(settings.steps) >= 1 and min(settings.steps) >= 1, "steps", settings.steps, "positive")
-    distinct = len(settings.foreign) == len(set(settings.foreign))
-    check(distinct, "foreign", settings.foreign, "a list without repetitions")
     images = load_images(settings, data_dir)
     check(images.train_x.shape[1] >= 4, "pixels", images.train_x.shape[1], "at least 4")
 

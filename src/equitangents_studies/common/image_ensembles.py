@@ -8,11 +8,11 @@ that no rotation changes would differ by the errors of resampling alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -68,7 +68,6 @@ class Recipe:
 
 def check_images(chosen: Chosen, recipe: Recipe, data_dir: Path | None) -> None:
     """Images of a size that patches fill, foreign sets that are there, and layers."""
-    check(len(set(chosen.foreign)) == len(chosen.foreign), "foreign", chosen.foreign, "a list without repetitions")
     check(len(recipe.channels) >= 1, "channels", recipe.channels, "a list with an entry per layer")
     side = load_images(chosen, data_dir).train_x.shape[1]
     check(side % recipe.patch == 0, "patch", recipe.patch, f"a divisor of the images' {side} pixels")
@@ -165,6 +164,52 @@ def answers(
         "change": rms(mean),
         "floor_change": rms(mean_back),
     }
+
+
+@dataclass(frozen=True, eq=False)
+class AnswersOnOrbits:
+    """What ensembles of one recipe answer on the orbits of every set, by the way in which they were trained.
+
+    `answers[way]` are the arrays of `answers` with any axes before those of the orbit: (…, |G|, N). With `SHARES`
+    agreement is orbit same predictions over |G|, a share of the orbit.
+    """
+
+    images: Images
+    action: actions.Action
+    recipe: Recipe
+    answers: Mapping[Any, Arrays]
+
+    SHARES: ClassVar[bool] = False
+
+    @property
+    def order(self) -> int:
+        """|G|."""
+        return int(self.action.group.order)
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Names of the sets of inputs, "test" first."""
+        return tuple(self.images.sets)
+
+    def labels(self, way: Hashable, name: str) -> Int[np.ndarray, "... order n"]:
+        """Predicted classes of the ensembles' means."""
+        return self.answers[way][f"labels_{name}"]
+
+    def agreement(self, way: Hashable, name: str) -> Float[np.ndarray, "... n"]:
+        """Agreement of the ensembles' predictions over the orbit, for every image."""
+        return self._counted(same_predictions(self.action, self.labels(way, name)))
+
+    def floor(self, way: Hashable, name: str) -> Float[np.ndarray, "... n"]:
+        """Agreement where images are turned there and back, which only resampling changes."""
+        found = floor_predictions(self.action, self.labels(way, name), self.answers[way][f"floor_{name}"])
+        return self._counted(found)
+
+    def of_members(self, way: Hashable, name: str) -> Float[np.ndarray, "... n"]:
+        """Agreement of single networks, mean over the members of each ensemble."""
+        return self._counted(self.answers[way][f"members_{name}"])
+
+    def _counted(self, agreement: np.ndarray) -> np.ndarray:
+        return agreement / self.order if self.SHARES else agreement
 
 
 def floor_predictions(

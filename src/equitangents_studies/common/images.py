@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import data
+from equitangents_studies.framework.settings import check
 
 _TITLES = {
     "digits": "digits",
@@ -91,8 +92,11 @@ def load_images(settings: ImageChoice, data_dir: Path | None, *, draw: int = 0) 
     """All images of the study, averaged over areas to `pixels` × `pixels`.
 
     Every `draw` has training images of its own, where there are more of them than a study takes; the others stay.
-    Raises DataNotFoundError where a file is missing, before anything is computed.
+    Raises DataNotFoundError where a file is missing, before anything is computed, InvalidArgumentError for foreign sets
+    that are named twice and for sizes that images do not have.
     """
+    distinct = len(settings.foreign) == len(set(settings.foreign))
+    check(distinct, "foreign", settings.foreign, "a list without repetitions")
     source = _source(settings, data_dir)
     train = None if settings.train_images is None else min(settings.train_images, len(source.train_x))
     test = None if settings.test_images is None else min(settings.test_images, len(source.test_x))
@@ -116,6 +120,13 @@ def load_images(settings: ImageChoice, data_dir: Path | None, *, draw: int = 0) 
     titles = {name: _title(name, channels) for name in settings.foreign}
     titles = {"test": _title(settings.data, channels), **titles}
     return Images(sized(chosen.train_x), chosen.train_y, chosen.test_y, sets, titles, chosen.class_names)
+
+
+def stands_for(name: str, data_dir: Path | None, otherwise: str = "textures") -> str:
+    """What the name "auto" of a data set stands for: CIFAR-10 where the data folder has it, else `otherwise`."""
+    if name != "auto":
+        return name
+    return "cifar10" if data.available("cifar10", data_dir) else otherwise
 
 
 def is_own(name: str) -> bool:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from equitangents import nn
 from equitangents.actions import Action
 from equitangents.extending import Params
 from equitangents.groups import wallpaper
+
+
+def hidden(layers: int, linear: Callable[[], nn.Layer], phi: type[nn.Layer] = nn.Relu) -> list[nn.Layer]:
+    """So many layers `linear()`, with `phi` after each."""
+    return [layer for _ in range(layers) for layer in (linear(), phi())]
 
 
 def mlp(
@@ -20,31 +25,31 @@ def mlp(
     b_std: float = 0.1,
     phi: type[nn.Layer] = nn.Relu,
     flatten: bool = False,
+    output_std: float | None = None,
 ) -> nn.Sequential:
-    """Fully connected layers of `width` with `phi` after each, then `outputs`; `flatten` reads signals."""
-    hidden: list[nn.Layer] = [nn.Flatten()] if flatten else []
-    for _ in range(hidden_layers):
-        hidden += [nn.Dense(width, W_std=W_std, b_std=b_std), phi()]
-    return nn.Sequential(*hidden, nn.Dense(outputs, W_std=W_std))
+    """Fully connected layers of `width` with `phi` after each, then `outputs`; `flatten` reads signals.
+
+    `output_std` is `W_std` of the last layer, where it is another.
+    """
+    first = [nn.Flatten()] if flatten else []
+    layers = hidden(hidden_layers, lambda: nn.Dense(width, W_std=W_std, b_std=b_std), phi)
+    return nn.Sequential(*first, *layers, nn.Dense(outputs, W_std=W_std if output_std is None else output_std))
 
 
 def gcnn(
     action: Action, width: int, hidden_layers: int, *, window: Any = "full", W_std: float = 2**0.5, b_std: float = 0.1
 ) -> nn.Sequential:
     """Lift, group convolutions, mean over the group: `window` is that of the convolutions on the group."""
-    layers: list[nn.Layer] = [nn.Lift(action, width, "full", W_std=W_std, b_std=b_std), nn.Relu()]
-    for _ in range(hidden_layers - 1):
-        layers += [nn.GroupConv(width, window, W_std=W_std, b_std=b_std), nn.Relu()]
-    return nn.Sequential(*layers, nn.GroupPool(), nn.Dense(1, W_std=W_std))
+    lift = nn.Lift(action, width, "full", W_std=W_std, b_std=b_std)
+    layers = hidden(hidden_layers - 1, lambda: nn.GroupConv(width, window, W_std=W_std, b_std=b_std))
+    return nn.Sequential(lift, nn.Relu(), *layers, nn.GroupPool(), nn.Dense(1, W_std=W_std))
 
 
 def cnn(
     width: int, hidden_layers: int, outputs: int = 1, *, pooled: bool = True, W_std: float = 2**0.5, b_std: float = 0.1
 ) -> nn.Sequential:
     """3×3 convolutions on a torus with ReLU; mean over positions if `pooled`, else all of them to the last layer."""
-    layers: list[nn.Layer] = []
-    for _ in range(hidden_layers):
-        layers += [nn.Conv(width, (3, 3), padding="circular", W_std=W_std, b_std=b_std), nn.Relu()]
+    layers = hidden(hidden_layers, lambda: nn.Conv(width, (3, 3), padding="circular", W_std=W_std, b_std=b_std))
     return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten(), nn.Dense(outputs))
 
 
@@ -54,7 +59,7 @@ def patch_cnn(
     *,
     patch: int = 2,
     padding: Literal["circular", "zero"] = "circular",
-    output_std: float = 0.2,
+    output_std: float,
     pooled: bool = False,
 ) -> nn.Sequential:
     """Patches without overlap, then 3×3 convolutions, with ReLU; then all positions, or their mean, into a dense layer.
@@ -81,10 +86,9 @@ def wallpaper_gcnn(
 ) -> nn.Sequential:
     """Lift, group convolutions with 3×3 windows and all rotations (p4; p4m with `reflections`), mean over the group."""
     G = wallpaper(4, reflections, (side, side))
-    layers: list[nn.Layer] = [nn.Lift(G, width, (3, 3), W_std=W_std, b_std=b_std), nn.Relu()]
-    for _ in range(hidden_layers - 1):
-        layers += [nn.GroupConv(width, (3, 3), W_std=W_std, b_std=b_std), nn.Relu()]
-    return nn.Sequential(*layers, nn.GroupPool(), nn.Dense(outputs))
+    lift = nn.Lift(G, width, (3, 3), W_std=W_std, b_std=b_std)
+    layers = hidden(hidden_layers - 1, lambda: nn.GroupConv(width, (3, 3), W_std=W_std, b_std=b_std))
+    return nn.Sequential(lift, nn.Relu(), *layers, nn.GroupPool(), nn.Dense(outputs))
 
 
 def same_weights(params: Params) -> Params:

@@ -28,7 +28,7 @@ from equitangents.extending import FiniteNetwork, Workers
 from equitangents.kernels import KernelFunction
 from equitangents.solvers import solve
 from equitangents_studies import data
-from equitangents_studies.common.images import standardise
+from equitangents_studies.common.images import standardise, stands_for
 from equitangents_studies.framework.study import Arrays, Task, check
 from equitangents_studies.systems import GradientInference, System, textures, transformation
 
@@ -95,8 +95,7 @@ def load_system_images(
     """
     known = ("auto", "textures", *data.names())
     check(name in known, "data", repr(name), f"one of {', '.join(known)}")
-    if name == "auto":
-        name = "cifar10" if data.available("cifar10", data_dir) else "textures"
+    name = stands_for(name, data_dir)
     if name == "textures":
         drawn = textures(train + test, (pixels, pixels, 3), _CLASSES, tint=_TINT, seed=seed)
         x, y = standardise(drawn.x), drawn.labels
@@ -124,6 +123,16 @@ def repeated_images(s: Asked, data_dir: Path | None, repetitions: int) -> list[S
                          whole.test_y[tested])
         )  # fmt: skip
     return found
+
+
+def doubling_in_two_steps(smallest: int, most: int) -> Int[np.ndarray, " sizes"]:
+    """Training sizes from the smallest on by factors of about √2; the smallest alone where `most` is below it.
+
+    >>> doubling_in_two_steps(10, 40).tolist()
+    [10, 14, 20, 28, 40]
+    """
+    steps = int(2 * np.log2(most / smallest)) + 1 if most >= smallest else 1
+    return np.unique(np.round(np.geomspace(smallest, max(most, smallest), steps)).astype(int))
 
 
 COUNTED = 0.95

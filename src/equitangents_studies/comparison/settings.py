@@ -166,9 +166,9 @@ class Results:
         """Orbit same predictions on the worst input of all sets and repetitions."""
         return float(min(self.agreement(y).min() for y in labels.values()))
 
-    def on(self, labels: dict[str, np.ndarray], name: str, level: float = 0.95) -> Estimate:
+    def on(self, labels: dict[str, np.ndarray], name: str) -> Estimate:
         """Orbit same predictions on one set."""
-        return table_mean(self.agreement(labels[name]), self.bounds("outside"), level)
+        return table_mean(self.agreement(labels[name]), self.bounds("outside"))
 
     def ahead(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray], name: str, level: float = 0.95) -> Estimate:
         """Orbit same predictions of a minus those of b on one set, paired."""

@@ -89,10 +89,10 @@ class SizesResults:
         score = lambda labels: results.score(labels, "rotated")
         return score(results.labels["gcnn"]) - score(self.largest(cell, shrink))
 
-    def mean_gain(self, level: float = 0.95) -> Estimate:
+    def mean_gain(self) -> Estimate:
         """The mean gain over all cells and ensembles, each with the same weight, over repetitions."""
         each = [self.gains(cell, shrink).mean(axis=-1) for cell in self.cells for shrink in self.shrinks]
-        return t_interval(np.mean(each, axis=0), level, (-1.0, 1.0))
+        return t_interval(np.mean(each, axis=0), bounds=(-1.0, 1.0))
 
 
 def task_of(text: str) -> tuple[str, int | None]:

@@ -140,12 +140,12 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
     sets, titles = found.sets, found.images.titles
     each = shared_level(len(sets))
     on = lambda name: titles[name]
-    agreement = f"Agreement: share of {found.angles} angles at which the predicted class is that of the image as it is"
+    agreement = f"Agreement: share of {found.order} angles at which the predicted class is that of the image as it is"
     over = covered(found.recipe.ensembles, "ensembles")
 
-    def rise(k: int, less: int, level: float, names: Sequence[str] = sets) -> Records:
+    def rise(k: int, less: int, level: float) -> Records:
         end = lambda order, name: found.agreement(order, name)[-1]
-        return Records.over(lambda name: found.difference(end(k, name), end(less, name), level), on, name=names)
+        return Records.over(lambda name: found.difference(end(k, name), end(less, name), level), on, name=sets)
 
     def ahead(k: int, name: str) -> Estimate:
         level = shared_level(len(sets) * len(found.orders))
@@ -197,7 +197,7 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             f"Over all angles image ensembles trained with C{last} err less often than with C{first}",
             error,
             covers=over,
-            measure=f"Share of {found.angles} angles at which test images are given a wrong class; C{first} minus "
+            measure=f"Share of {found.order} angles at which test images are given a wrong class; C{first} minus "
             f"C{last}, after {found.epochs[-1]} epochs each.",
             at_least=0,
             by=ours("ours: the error over all angles"),
@@ -258,7 +258,7 @@ def sentence(found: ImageEnsembles) -> str:
     )
     return (
         f"The source says that ensembles become invariant under SO(2) up to the discretisation; ours, trained with "
-        f"C{last}, keep their class at {in_words(mean)} % of {found.angles} angles on "
+        f"C{last}, keep their class at {in_words(mean)} % of {found.order} angles on "
         f"average over {len(found.sets)} sets of inputs, single networks at {member.value:.1f} %, and resampling alone "
         f"leaves {floor.value:.1f} %."
     )

@@ -211,7 +211,7 @@ def image_tables(found: ImageEnsembles) -> dict[str, Columns]:
         "relative_change_floor", "error", "error_floor",
     )  # fmt: skip
     angles = [
-        (k, found.images.titles[name], 360 * g / found.angles, value)
+        (k, found.images.titles[name], 360 * g / found.order, value)
         for k in found.orders
         for name in found.sets
         for g, value in enumerate(_at_angles(found, k, name))
@@ -238,7 +238,7 @@ def image_sections(found: ImageEnsembles, folder: RunFolder) -> list[Section]:
         section(
             "Ensembles of images at all angles",
             f"CNNs are trained on {len(found.images.train_x):,} images ({found.images.titles['test']}) in k "
-            f"orientations each, and asked at {found.angles} angles. Agreement is the share of the angles at which "
+            f"orientations each, and asked at {found.order} angles. Agreement is the share of the angles at which "
             f"the predicted class is that of the image as it is.{unlike} The floor of resampling is the agreement "
             "of images that are turned there and back: an invariant predictor would fall short of 100 % by about "
             "as much.",
@@ -264,7 +264,7 @@ def _at_angles(found: ImageEnsembles, k: int, name: str) -> np.ndarray:
 
 
 def _images_over_angles(found: ImageEnsembles, folder: RunFolder) -> Figure:
-    degrees = 360 * np.arange(found.angles) / found.angles
+    degrees = 360 * np.arange(found.order) / found.order
     half, last = degrees <= 180, found.orders[-1]
     titles = [found.images.titles[name] for name in found.sets]
     with drawing.panels(
@@ -283,7 +283,7 @@ def _images_over_angles(found: ImageEnsembles, folder: RunFolder) -> Figure:
         for axes, name in zip(drawn, found.sets, strict=True):
             for k, colour in drawing.shades_of(found.orders):
                 axes.plot(degrees[half], 100 * _at_angles(found, k, name)[half], color=colour, lw=1.2, label=f"C{k}")
-            floor = found.trained[last][f"floor_{name}"][-1] == found.labels(last, name)[-1][:, :1]
+            floor = found.answers[last][f"floor_{name}"][-1] == found.labels(last, name)[-1][:, :1]
             axes.plot(
                 degrees[half],
                 100 * floor.mean(axis=(0, 2))[half],

@@ -122,7 +122,7 @@ def _image_ensembles(settings: Settings, folder: RunFolder) -> ImageEnsembles:
         for k in settings.image_orders
     }
     return ImageEnsembles(
-        images, fine, np.array(settings.recorded_epochs), recipe, folder.stages(trained), float(cost["seconds"]),
+        images, fine, recipe, folder.stages(trained), np.array(settings.recorded_epochs), float(cost["seconds"]),
         float(cost["multiplications"]),
     )  # fmt: skip
 

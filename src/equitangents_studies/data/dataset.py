@@ -49,6 +49,11 @@ class Dataset:
         """How many classes the labels have."""
         return len(self.class_names)
 
+    @property
+    def pooled(self) -> tuple[Float[np.ndarray, "n height width channels"], Int[np.ndarray, " n"]]:
+        """All images, those to train on first, and their labels."""
+        return np.concatenate([self.train_x, self.test_x]), np.concatenate([self.train_y, self.test_y])
+
     def subset(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Dataset:
         """At most `train` training and `test` test images, classes in the same proportions; the same for equal seeds.
 

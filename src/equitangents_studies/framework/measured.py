@@ -34,13 +34,14 @@ class Part:
     """Stages `compute(*coordinates, task)`; their names follow from `name`, such as "accuracy-{law}-{group#}".
 
     There {law} is a value and {group#} the place of one among all. `title` is what readers see, text of the same
-    coordinates or a function of them; `ensemble` as of a `Stage`.
+    coordinates or a function of them; `ensemble` as of a `Stage`; `file` makes of such a name one that files may have.
     """
 
     name: str
     title: str | Callable[..., str]
     compute: Callable[..., Arrays]
     ensemble: bool = False
+    file: Callable[[str], str] = str
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -57,7 +58,8 @@ class Part:
         values = [point[name] for name in self.coordinates]
         places = {f"{name}#": levels[name].index(x) for name, x in point.items() if name in levels}
         title = self.title.format(**point) if isinstance(self.title, str) else self.title(*values)
-        return Stage(self.name.format(**point, **places), title, partial(self.compute, *values), self.ensemble)
+        name = self.file(self.name.format(**point, **places))
+        return Stage(name, title, partial(self.compute, *values), self.ensemble)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +95,9 @@ class Found:
             raise InvalidArgumentError(f"no stage holds {name!r}")
         return found
 
-    def by(self, names: str, of: str) -> Keyed[Any]:
-        """The numbers `of` by coordinates."""
-        return cast("Keyed[Any]", _read(self, of, _By(tuple(names.split()), (), of)))
+    def by(self, names: str, of: str, axes: str = "") -> Keyed[Any]:
+        """The arrays `of`, or numbers, by coordinates, as a field of `Measured` has them."""
+        return cast("Keyed[Any]", _read(self, of, _By(tuple(names.split()), tuple(axes.split()), of)))
 
 
 def measured(folder: Stages, *parts: Part, levels: Mapping[str, Iterable[Any]]) -> Found:

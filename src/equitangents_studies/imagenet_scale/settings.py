@@ -12,6 +12,7 @@ import numpy as np
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
 from equitangents_studies import data
+from equitangents_studies.common.images import stands_for
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.data import open_image_folder
 from equitangents_studies.data.class_folders import ImageFolder
@@ -116,9 +117,7 @@ def _check_batch(batch: int) -> None:
 
 def source_of(settings: Settings, data_dir: Path | None) -> str:
     """What "auto" stands for; otherwise `data`."""
-    if settings.data != "auto":
-        return settings.data
-    return "cifar10" if data.available("cifar10", data_dir) else "textures"
+    return stands_for(settings.data, data_dir)
 
 
 def place(settings: Settings, data_dir: Path | None) -> Path:

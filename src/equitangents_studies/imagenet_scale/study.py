@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import shutil
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.data.class_folders import ImageFolder
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.measured import Part, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.imagenet_scale.claims import claims
 from equitangents_studies.imagenet_scale.settings import (
@@ -51,29 +50,24 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 
     cells = [(n, g, size) for n in s.networks for g in s.groups for size in sizes]
     cells += [(n, PERMUTED, sizes[-1]) for n in s.networks if s.permuted]
-    work: dict[Any, Stage] = {}
-    for network, group, size in cells:
-        for run in range(s.runs):
-            name, title = (
-                f"{network}-{_plain(group)}-{size}-{run}",
-                f"{network}, {group}, {size:,} images, run {run + 1}",
-            )
-            kept = folder.checkpoints(name)
-            work[network, group, size, run] = Stage(
-                name, title, partial(_trained, s, kept, images, network, group, size, run)
-            )
-    found = folder.stages(work)
-    of = lambda *cell: np.stack([found[*cell, run]["right"] for run in range(s.runs)])
-    right = {(n, g): np.stack([of(n, g, size) for size in sizes]) for n in s.networks for g in s.groups}
-    permuted = {n: of(n, PERMUTED, sizes[-1]) for n in s.networks if s.permuted}
+    part = Part(
+        "{network}-{group}-{size}-{run}",
+        lambda network, group, size, run: f"{network}, {group}, {size:,} images, run {run + 1}",
+        partial(_trained, s, folder, images),
+        file=_plain,
+    )
+    found = measured(folder, part, levels={"network group size": cells, "run": range(s.runs)})
+    runs = found.by("network group size", "right", "run image")
+    right = {(n, g): np.stack([runs[n, g, size] for size in sizes]) for n in s.networks for g in s.groups}
+    permuted = {n: runs[n, PERMUTED, sizes[-1]] for n in s.networks if s.permuted}
     shutil.rmtree(generated, ignore_errors=True)
     name = source if source in ("textures", "cifar10") else images.path.name
     return Results(name, len(images.class_names), sizes, right, permuted, shown)
 
 
-def _plain(group: str) -> str:
-    """A group's name as part of a file's."""
-    return "".join(c for c in group if c.isalnum())
+def _plain(name: str) -> str:
+    """Names of groups as parts of a file's name."""
+    return "".join(c for c in name if c.isalnum() or c == "-")
 
 
 def _first_images(s: Settings, images: ImageFolder, folder: RunFolder) -> np.ndarray:
@@ -91,7 +85,7 @@ def _first_images(s: Settings, images: ImageFolder, folder: RunFolder) -> np.nda
 
 def _trained(
     s: Settings,
-    checkpoints: Path,
+    folder: RunFolder,
     images: ImageFolder,
     network: str,
     group: str,
@@ -108,6 +102,7 @@ def _trained(
     )  # fmt: skip
     order = np.random.default_rng([s.seed, run]).permutation(len(images.train))  # the same for all sizes: nested
     tau = transformation(group, (s.pixels, s.pixels, 3), seed=s.seed + run)
+    checkpoints = folder.checkpoints(_plain(f"{network}-{group}-{size}-{run}"))
     module = networks.network(network, len(images.class_names), shrink=s.shrink, patch=s.patch)
     state = training.train(module, images.train[order[:size]], tau, recipe, checkpoints, task)
     return {"right": training.right(module, state, images.test, tau, recipe)}

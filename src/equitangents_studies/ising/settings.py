@@ -115,13 +115,11 @@ def measured_spread(results: Results, width: int, name: str, time: int, size: in
     return relative_std(groups)
 
 
-def spread_ratio(
-    settings: Settings, results: Results, width: int, name: str, time: int, size: int, level: float = 0.95
-) -> Estimate:
+def spread_ratio(settings: Settings, results: Results, width: int, name: str, time: int, size: int) -> Estimate:
     """Measured over predicted relative orbit std of ensembles of `size`: geometric means over groups and draws."""
     measured = measured_spread(results, width, name, time, size)
     predicted = results.predicted[name][time, settings.groups.index(size)]
-    return log_ratio(measured, predicted, confidence=level)
+    return log_ratio(measured, predicted)
 
 
 def spread_by_block(settings: Settings, results: Results, width: int, name: str, time: int) -> np.ndarray:

@@ -11,7 +11,8 @@ import numpy as np
 
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies import data
-from equitangents_studies.common.images import standardise
+from equitangents_studies.common.images import standardise, stands_for
+from equitangents_studies.common.system_runs import doubling_in_two_steps
 from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.systems import PowerLaw, fit_power_law, textures
@@ -97,15 +98,12 @@ def sizes_of(settings: Settings, model: str) -> np.ndarray:
     """From the smallest on by factors of about √2 to four fifths of the images that the model gets."""
     images = settings.pooled_images if model == "GAP" else settings.images
     most = images - round(0.2 * images)
-    steps = int(2 * np.log2(most / settings.smallest)) + 1 if most >= settings.smallest else 0
-    return np.unique(np.round(np.geomspace(settings.smallest, most, max(steps, 1))).astype(int))
+    return doubling_in_two_steps(settings.smallest, most)
 
 
 def source_of(settings: Settings, data_dir: Path | None) -> str:
     """The data that "auto" stands for."""
-    if settings.data != "auto":
-        return settings.data
-    return "cifar10" if data.available("cifar10", data_dir) else "textures"
+    return stands_for(settings.data, data_dir)
 
 
 def load(settings: Settings, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
@@ -120,8 +118,7 @@ def load(settings: Settings, data_dir: Path | None) -> tuple[np.ndarray, np.ndar
 
 def pooled(name: str, data_dir: Path | None, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """So many random images of a set, training and test images alike, and their labels."""
-    source = data.load(name, data_dir)
-    x, y = np.concatenate([source.train_x, source.test_x]), np.concatenate([source.train_y, source.test_y])
+    x, y = data.load(name, data_dir).pooled
     check(count <= len(x), "images", count, f"at most {len(x)}, which {name} has")
     rows = np.random.default_rng(seed).permutation(len(x))[:count]
     return x[rows], y[rows]
@@ -129,6 +126,9 @@ def pooled(name: str, data_dir: Path | None, count: int, seed: int) -> tuple[np.
 
 DRAWN = (0.2, 0.5, 1000.0, 0.03)  # exponents, cusp and noise of the synthetic power laws that are recovered
 DRAWN_SIZES = 12
+
+
+_CLEAN_FROM = 80  # images, from which a curve may be one power law
 
 
 class Results(Measured):
@@ -174,13 +174,13 @@ class Results(Measured):
         mean = np.maximum(self.classification[model, group].mean(axis=1), 1e-9)
         return float(-np.polyfit(np.log(self.sizes[model]), np.log(mean), 1)[0])
 
-    def off_one_law(self, model: str, group: str, first: int = 80) -> Estimate:
-        """How far errors are from one power law through their means, in percent, from `first` images on.
+    def off_one_law(self, model: str, group: str) -> Estimate:
+        """How far errors are from one power law through their means, in percent, from 80 images on.
 
         At the size where the mean is furthest off; the interval is over repetitions.
         """
         errors = self.classification[model, group]
-        some = (self.sizes[model] >= first) & (errors.mean(axis=1) > 0)
+        some = (self.sizes[model] >= _CLEAN_FROM) & (errors.mean(axis=1) > 0)
         if some.sum() < 3:
             return no_interval(np.nan)
         x, errors = np.log(self.sizes[model][some]), errors[some]

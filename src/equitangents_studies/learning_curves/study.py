@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from equitangents.kernels import KeptKernel, KernelFunction, KernelStore, orbit_
 from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
+from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.system_runs import SystemImages, load_system_images
 from equitangents_studies.framework.measured import Part, measured
@@ -127,9 +127,7 @@ def _network(settings: Settings, data_dir: Path | None, model: str, group: str, 
 
 def mlp() -> nn.Sequential:
     """The network whose errors are predicted on all sets: two hidden layers, ReLU."""
-    wide: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
-    hidden = [layer for _ in range(2) for layer in (nn.Dense(8, **wide), nn.Relu())]
-    return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(1))
+    return networks.mlp(8, 2, flatten=True, output_std=1)
 
 
 def _prediction(settings: Settings, data_dir: Path | None, name: str, task: Task) -> Arrays:

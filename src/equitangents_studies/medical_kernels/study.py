@@ -25,7 +25,7 @@ from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import kernel_classification
 from equitangents_studies.common.infinite import largest_difference, unit_times
-from equitangents_studies.common.networks import cnn
+from equitangents_studies.common.networks import cnn, hidden
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
@@ -94,10 +94,9 @@ class Results(Measured):
 def network(settings: Settings) -> nn.Sequential:
     """The CNN; turns and reflections carry its windows to windows."""
     wide: dict[str, Any] = {"padding": "circular", "W_std": _W_STD, "b_std": _B_STD}
-    layers = [nn.Conv(_CHANNELS, (settings.patch,) * 2, stride=settings.stride, **wide), nn.Relu()]
-    for _ in range(settings.hidden_layers):
-        layers += [nn.Conv(_CHANNELS, (3, 3), **wide), nn.Relu()]
-    return nn.Sequential(*layers, nn.GlobalAvgPool(), nn.Dense(1))
+    first = nn.Conv(_CHANNELS, (settings.patch,) * 2, stride=settings.stride, **wide)
+    layers = hidden(settings.hidden_layers, lambda: nn.Conv(_CHANNELS, (3, 3), **wide))
+    return nn.Sequential(first, nn.Relu(), *layers, nn.GlobalAvgPool(), nn.Dense(1))
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

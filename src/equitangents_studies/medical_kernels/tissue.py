@@ -61,7 +61,7 @@ def load_tissue(name: str, data_dir: Path | None, *, count: int | None, pixels: 
     height, width, _ = source.shape
     if height != width or pixels > height:
         raise InvalidArgumentError(f"images of {name!r} are {height}×{width}; pixels was {pixels}")
-    x, y = np.concatenate([source.train_x, source.test_x]), np.concatenate([source.train_y, source.test_y])
+    x, y = source.pooled
     tiles = source.train_tile is not None and source.test_tile is not None
     specimen = np.concatenate([source.train_tile, source.test_tile]) if tiles else np.arange(len(x))
     if count is not None and count > len(x):

@@ -15,6 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from equitangents import actions, groups, nn, sphere
 from equitangents_studies import data
+from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.moving_outputs.kernels import STD, PairKernel, Symmetry
 from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT, WRONG
@@ -26,11 +27,7 @@ _DECAY = 0.7  # of a template's amplitudes from one degree to the next
 
 def upright(name: str, data_dir: Path | None) -> Float[np.ndarray, "n height width channels"]:
     """All upright images of a set: of digits 2, 3, 4, 5 and 7, of letters A, E, F, G, J, K, P and R."""
-    if name == LETTERS:
-        x, y = data.letters(16)
-    else:
-        source = data.load(name, data_dir)
-        x, y = np.concatenate([source.train_x, source.test_x]), np.concatenate([source.train_y, source.test_y])
+    x, y = data.letters(16) if name == LETTERS else data.load(name, data_dir).pooled
     known = _CLASSES.get("digits" if name == "mnist" else name)
     return x if known is None else x[np.isin(y, known)]
 
@@ -89,7 +86,7 @@ _FEATURES = 8  # kernels do not depend on it
 
 def mlp(hidden_layers: int, width: int = _FEATURES, outputs: int = 1) -> nn.Sequential:
     """Dense layers on all numbers of an input; turning both inputs leaves its kernel alone."""
-    hidden = [layer for _ in range(hidden_layers) for layer in (nn.Dense(width, **STD), nn.Relu())]
+    hidden = networks.hidden(hidden_layers, lambda: nn.Dense(width, **STD))
     return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(outputs, **STD))
 
 

@@ -7,11 +7,10 @@ errs on the partly seen classes; denser orbits help; an invariant network does n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from equitangents import actions, nn
 from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
+from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, in_words, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
@@ -30,7 +30,6 @@ from equitangents_studies.systems import PartialOrbits, partial_orbits
 SETS = ("digits", "letters")
 MODELS = {"mlp": "MLP", "invariant": "invariant CNN"}
 RIDGE = 1e-4
-_STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 
 
 @dataclass(frozen=True)
@@ -111,23 +110,14 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def network(model: str, settings: Settings) -> nn.Sequential:
     """An MLP, or a CNN on rings whose mean over positions no turn changes."""
     if model == "mlp":
-        layers = [nn.Flatten(), *_hidden(settings, lambda: nn.Dense(8, **_STD))]
-        return nn.Sequential(*layers, nn.Dense(1))
-    convolution = lambda: nn.Conv(8, (1, 3), padding="circular", **_STD)
-    return nn.Sequential(*_hidden(settings, convolution), nn.GlobalAvgPool(), nn.Dense(1))
-
-
-def _hidden(settings: Settings, linear: Callable[[], nn.Layer]) -> list[nn.Layer]:
-    return [layer for _ in range(settings.hidden_layers) for layer in (linear(), nn.Relu())]
+        return networks.mlp(8, settings.hidden_layers, flatten=True, output_std=1)
+    convolution = lambda: nn.Conv(8, (1, 3), padding="circular", W_std=2**0.5, b_std=0.1)
+    return nn.Sequential(*networks.hidden(settings.hidden_layers, convolution), nn.GlobalAvgPool(), nn.Dense(1))
 
 
 def images(name: str, settings: Settings, draw: int) -> tuple[np.ndarray, ...]:
     """(x, y, further x, further y) of one draw: classes, and images of each, at random; float64, standardised."""
-    if name == "digits":
-        source = data.digits()
-        x, y = np.concatenate([source.train_x, source.test_x]), np.concatenate([source.train_y, source.test_y])
-    else:
-        x, y = data.letters(16)
+    x, y = data.digits().pooled if name == "digits" else data.letters(16)
     rng = np.random.default_rng((settings.seed, SETS.index(name), draw))
     chosen = rng.permutation(np.unique(y))[: settings.classes]
     each = settings.per_class + settings.test_per_class

@@ -111,8 +111,6 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(len(set(widths)) == len(widths) >= 2, "widths", widths, "at least two different widths")
     check(len(steps) >= 1 and min(steps) >= 1, "steps", steps, "positive")
     check(0 < settings.tolerance < 1, "tolerance", settings.tolerance, "between 0 and 1")
-    distinct = len(settings.foreign) == len(set(settings.foreign))
-    check(distinct, "foreign", settings.foreign, "a list without repetitions")
     load_images(settings, data_dir)
 
 

@@ -92,8 +92,6 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(deep, "narrow", settings.narrow, "empty, or as many layers as channels has")
     check(settings.narrow[-1:] < settings.channels[-1:], "narrow", settings.narrow, "narrower than channels")
     check(len(settings.channels) >= 1, "channels", settings.channels, "a list with an entry per layer")
-    distinct = len(settings.foreign) == len(set(settings.foreign))
-    check(distinct, "foreign", settings.foreign, "a list without repetitions")
     recorded = settings.recorded_epochs
     check(max(recorded) <= settings.epochs, "recorded_epochs", recorded, "at most epochs")
     load_images(settings, data_dir)

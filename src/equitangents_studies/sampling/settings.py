@@ -14,16 +14,12 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents.actions import Action
 from equitangents.inference import Flow, decompose
 from equitangents.statistics import Estimate, bootstrap, log_ratio, t_interval
-from equitangents_studies.common.image_ensembles import Chosen, Recipe, check_images, floor_predictions
-from equitangents_studies.common.images import Images
-from equitangents_studies.common.orbits import same_predictions
+from equitangents_studies.common.image_ensembles import AnswersOnOrbits, Chosen, Recipe, check_images
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.settings import at_least, check, presets
-from equitangents_studies.framework.stages import Arrays
 
 
 @dataclass(frozen=True)
@@ -141,33 +137,19 @@ def titles(order: int, budget: int) -> dict[str, str]:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedEnsembles:
-    """`answers[way]` are the arrays of `image_ensembles.answers`, (R, …) over repetitions, after the last epoch.
+class TrainedEnsembles(AnswersOnOrbits):
+    """Ensembles by the way in which elements are chosen; their answers are those after the last epoch, (R, |G|, N).
 
     `steps[way]` are the training steps of every network.
     """
 
-    images: Images
-    action: Action
-    recipe: Recipe
     budget: int
-    answers: dict[str, Arrays]
     steps: dict[str, int]
-
-    @property
-    def order(self) -> int:
-        """|G|."""
-        return int(self.action.group.order)
 
     @property
     def repetitions(self) -> int:
         """R."""
         return len(self.answers["complete"]["labels_test"])
-
-    @property
-    def sets(self) -> tuple[str, ...]:
-        """Names of the sets of inputs, "test" first."""
-        return tuple(self.images.sets)
 
     @property
     def titles(self) -> dict[str, str]:
@@ -176,24 +158,11 @@ class TrainedEnsembles:
 
     def accuracy(self, way: str) -> Float[np.ndarray, "repetitions n"]:
         """Share of the orbit of every test image on which the ensemble is right."""
-        return (self.answers[way]["labels_test"] == self.images.test_y).mean(axis=1)
+        return (self.labels(way, "test") == self.images.test_y).mean(axis=1)
 
     def floor_accuracy(self, way: str) -> Float[np.ndarray, "repetitions n"]:
         """Accuracy where images are turned there and back, which only resampling changes."""
         return (self.answers[way]["floor_test"] == self.images.test_y).mean(axis=1)
-
-    def agreement(self, way: str, name: str) -> Float[np.ndarray, "repetitions n"]:
-        """Orbit same predictions of the ensembles."""
-        return same_predictions(self.action, self.answers[way][f"labels_{name}"])
-
-    def floor(self, way: str, name: str) -> Float[np.ndarray, "repetitions n"]:
-        """Agreement where images are turned there and back, which only resampling changes."""
-        found = self.answers[way]
-        return floor_predictions(self.action, found[f"labels_{name}"], found[f"floor_{name}"])
-
-    def of_members(self, way: str, name: str) -> Float[np.ndarray, "repetitions n"]:
-        """Agreement of single networks, mean over the members."""
-        return self.answers[way][f"members_{name}"]
 
     def more_accurate(self, a: str, b: str, level: float = 0.95) -> Estimate:
         """Accuracy of one way minus that of another, on the same images in the same repetitions."""
@@ -204,11 +173,11 @@ class TrainedEnsembles:
         most = self.order - 1.0
         return table_mean(self.agreement(a, name) - self.agreement(b, name), (-most, most), level)
 
-    def steadier_overall(self, a: str, b: str, level: float = 0.95) -> Estimate:
+    def steadier_overall(self, a: str, b: str) -> Estimate:
         """The mean of these differences over all sets, each with the same weight."""
         each = [(self.agreement(a, name) - self.agreement(b, name)).mean(axis=1) for name in self.sets]
         most = self.order - 1.0
-        return t_interval(np.mean(each, axis=0), level, (-most, most))
+        return t_interval(np.mean(each, axis=0), bounds=(-most, most))
 
 
 STRATEGIES = {

@@ -73,5 +73,4 @@ def _digit(pixels: int, rng: np.random.Generator) -> tuple[Bool[np.ndarray, "p p
 
 @lru_cache(maxsize=1)
 def _digits() -> Bool[np.ndarray, "n 8 8"]:
-    source = data.digits()
-    return np.concatenate([source.train_x, source.test_x])[..., 0] > _INK
+    return data.digits().pooled[0][..., 0] > _INK

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -49,6 +48,7 @@ from equitangents_studies.common.moving_outputs.results import (
     measure_learning,
 )
 from equitangents_studies.common.moving_outputs.trained import Training
+from equitangents_studies.common.networks import hidden
 from equitangents_studies.data.mask_folder import MaskedImages
 from equitangents_studies.framework.claims import EXACT, Claim, claim, theirs
 from equitangents_studies.framework.page import Presentation, drawing, section
@@ -232,10 +232,8 @@ def unmoved(kernel: PairKernel, action: actions.Action, x: np.ndarray) -> float:
 def _convolutions(settings: Settings, task: Task) -> Arrays:
     """p4 convolutions averaged over orientations at each pixel, against the moved mean of the CNN's kernel."""
     p4 = groups.wallpaper(4, False, (_SMALL, _SMALL))
-    hidden: list[Any] = [nn.Lift(p4, settings.channels, (3, 3), **STD), nn.Relu()]
-    for _ in range(settings.hidden_layers - 1):
-        hidden += [nn.GroupConv(settings.channels, (3, 3), **STD), nn.Relu()]
-    net = nn.Sequential(*hidden, nn.Dense(1, **STD))
+    layers = hidden(settings.hidden_layers - 1, lambda: nn.GroupConv(settings.channels, (3, 3), **STD))
+    net = nn.Sequential(nn.Lift(p4, settings.channels, (3, 3), **STD), nn.Relu(), *layers, nn.Dense(1, **STD))
     x = np.random.default_rng(settings.seed).standard_normal((2, _SMALL, _SMALL, 1))
     field = np.asarray(net.kernel_field(x).ntk)
     count = _SMALL**2

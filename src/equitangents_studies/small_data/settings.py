@@ -23,12 +23,12 @@ from equitangents import nn
 from equitangents.statistics import Estimate
 from equitangents_studies import data
 from equitangents_studies.common.image_ensembles import Chosen
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Images, load_images, stands_for
 from equitangents_studies.common.scores import table_mean
+from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.study import at_least, check, presets
 
 KINDS = ("ntk", "nngp")
-_WANTED = "cifar10"
 _FALLBACK = "digits"
 
 
@@ -76,9 +76,7 @@ PRESETS = presets(
 
 def source(settings: Settings, data_dir: Path | None) -> str:
     """The data set that is used."""
-    if settings.data != "auto":
-        return settings.data
-    return _WANTED if data.available(_WANTED, data_dir) else _FALLBACK
+    return stands_for(settings.data, data_dir, _FALLBACK)
 
 
 def load(settings: Settings, data_dir: Path | None) -> Images:
@@ -144,16 +142,15 @@ KERNELS = {
 MODELS = (*KERNELS, CNN, FOREST)
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """`right[model]` (sizes, draws, test images); `rates` (sizes,) of the trained CNN; `equal`, by kernel, how far
-    averaged kernels are from training on both copies. `data` is what was classified, `shape` of an image, `pool` how
-    many images the draws are from.
+class Results(Measured):
+    """By model, whether test images are classified `right`; `rates` of the trained CNN; `equal`: how far averaged
+    kernels are from training on both copies. `data` is what was classified, `shape` of an image, `pool` how many images
+    the draws are from.
     """
 
     right: dict[str, Bool[np.ndarray, "sizes draws n"]]
-    rates: np.ndarray
-    equal: dict[str, float]
+    rates: np.ndarray = by("", "size", of="networks.rate")
+    equal: Keyed[float] = by("kernel", of="equal.differences")
     data: str
     shape: tuple[int, ...]
     pool: int

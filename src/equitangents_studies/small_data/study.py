@@ -26,12 +26,14 @@ from equitangents_studies.common import kernel_classification
 from equitangents_studies.common.images import Images
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.data.dataset import balanced
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
+from equitangents_studies.framework.measured import Part, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents_studies.framework.works import SMALL_DATA, WITHOUT_TANGENTS
 from equitangents_studies.small_data.claims import claims
 from equitangents_studies.small_data.settings import (
     CNN,
     FOREST,
+    KERNELS,
     KINDS,
     NETWORKS,
     NONLINEARITIES,
@@ -189,38 +191,38 @@ def training_sets(settings: Settings, images: Images, size: int) -> list[np.ndar
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Every kernel once, over all images; then all draws of all sizes out of it. Networks and forests by size."""
-    images = load(settings, folder.data_dir)
-    work: dict[str, Stage] = {}
-    for name in NETWORKS:
-        for phi, said in NONLINEARITIES.items():
-            title = f"{name}, {said}: kernels of {len(images.train_x)} + {len(images.test_y)} images, flips averaged"
-            stage = f"{name}-{phi}".lower()
-            work[stage] = Stage(stage, title, partial(_kernel, settings, images, name, phi))
-    for size in settings.sizes:
-        draws = training_sets(settings, images, size)
-        for label, compute in (("network", networks), ("forest", forests)):
-            run = lambda task, compute=compute, draws=draws: compute(settings, images, draws, task.step)
-            title = f"{settings.draws} {label}s, {size} training images"
-            work[f"{label}s-{size}"] = Stage(f"{label}s-{size}", title, run)
-    work["equal"] = Stage("equal", "Training on both copies", partial(_equal, settings, images))
-    found = folder.stages(work)
-    right = {
-        kernel_name(name, phi, kind): found[f"{name}-{phi}".lower()][kind]
-        for name in NETWORKS
-        for phi in NONLINEARITIES
-        for kind in KINDS
-    }
-    right[CNN] = np.stack([found[f"networks-{size}"]["right"] for size in settings.sizes])
-    right[FOREST] = np.stack([found[f"forests-{size}"]["right"] for size in settings.sizes])
-    rates = [float(found[f"networks-{size}"]["rate"]) for size in settings.sizes]
-    equal = found["equal"]
-    return Results(
-        right,
-        np.array(rates),
-        dict(zip(equal["names"].tolist(), equal["differences"].tolist(), strict=True)),
-        source(settings, folder.data_dir),
-        images.train_x.shape[1:],
-        len(images.train_x),
+    images, draws = load(settings, folder.data_dir), settings.draws
+    of_a_size = lambda compute, size, task: compute(settings, images, training_sets(settings, images, size), task.step)
+    pairs = f"{len(images.train_x)} + {len(images.test_y)} images, flips averaged"
+    found = measured(
+        folder,
+        Part(
+            "{network}-{nonlinearity}",
+            lambda name, phi: f"{name}, {NONLINEARITIES[phi]}: kernels of {pairs}",
+            partial(_kernel, settings, images),
+            file=str.lower,
+        ),
+        Part("networks-{size}", f"{draws} networks, {{size}} training images", partial(of_a_size, networks)),
+        Part("forests-{size}", f"{draws} forests, {{size}} training images", partial(of_a_size, forests)),
+        Part("equal", "Training on both copies", partial(_equal, settings, images)),
+        levels={
+            "network": NETWORKS,
+            "nonlinearity": tuple(NONLINEARITIES),
+            "kind": KINDS,
+            "kernel": tuple(KERNELS),
+            "size": settings.sizes,
+        },
+    )
+    tables = found.by("network nonlinearity kind", "{kind}", "size draw image")
+    right = {kernel_name(*key): table for key, table in tables.items()}
+    for name, label in ((CNN, "networks"), (FOREST, "forests")):
+        right[name] = np.stack([table for _, table in found.arrays(f"{label}.right")])
+    return Results.read(
+        found,
+        right=right,
+        data=source(settings, folder.data_dir),
+        shape=images.train_x.shape[1:],
+        pool=len(images.train_x),
     )
 
 

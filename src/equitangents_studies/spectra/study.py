@@ -21,6 +21,7 @@ from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
+from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
@@ -34,7 +35,6 @@ GROUPS: dict[str, Callable[[], actions.Action]] = {
 }
 KINDS = ("right", "subgroup", "wrong")
 CLOSE = 1.25  # factor within which a predicted number of samples counts as right
-_STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 _EXPLICIT = 6  # images whose copies are put into one matrix, to compare with
 
 
@@ -117,14 +117,12 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def network(settings: Settings) -> nn.Sequential:
     """The MLP."""
-    hidden = [layer for _ in range(settings.hidden_layers) for layer in (nn.Dense(8, **_STD), nn.Relu())]
-    return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(1))
+    return mlp(8, settings.hidden_layers, flatten=True, output_std=1)
 
 
 def load(settings: Settings, name: str, group: str, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
     """Grey or colour images in float64, each turned by a random element, and their labels."""
-    source = data.load(name, data_dir)
-    x, y = np.concatenate([source.train_x, source.test_x]), np.concatenate([source.train_y, source.test_y])
+    x, y = data.load(name, data_dir).pooled
     rows = np.random.default_rng(settings.seed).permutation(len(x))[: settings.images]
     sized = standardise(data.resize(x[rows], (settings.pixels, settings.pixels))).astype(np.float64)
     return moved_at_random(GROUPS[group](), sized, settings.seed), y[rows]

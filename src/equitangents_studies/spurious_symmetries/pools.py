@@ -70,9 +70,9 @@ def lead(better: Pool, worse: Pool, level: float = 0.95) -> Estimate:
     return t_interval(better.accuracies - worse.accuracies, level, (-100, 100))
 
 
-def extra(better: Pool, worse: Pool, level: float = 0.95) -> Estimate:
+def extra(better: Pool, worse: Pool) -> Estimate:
     """How many images more the worse pool needs for the error of its largest training sets."""
-    return t_interval(worse.most - better.size_for(worse.errors[-1]), level)
+    return t_interval(worse.most - better.size_for(worse.errors[-1]))
 
 
 def folds_of(count: int, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:

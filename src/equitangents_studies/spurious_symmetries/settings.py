@@ -17,7 +17,13 @@ from typing import Literal
 import numpy as np
 
 from equitangents.statistics import Estimate, no_interval, t_interval
-from equitangents_studies.common.system_runs import COUNTED, counting, load_system_images, repeated_images
+from equitangents_studies.common.system_runs import (
+    COUNTED,
+    counting,
+    doubling_in_two_steps,
+    load_system_images,
+    repeated_images,
+)
 from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.spurious_symmetries.pools import Pool, lead
 from equitangents_studies.spurious_symmetries.rank_test import Pairs, RankTest, rank_test
@@ -136,9 +142,7 @@ def architectures_of(settings: Settings) -> tuple[str, ...]:
 
 def sizes_of(count: int, folds: int, smallest: int) -> np.ndarray:
     """Training sizes of a pool: from the smallest on by factors of about √2 to what the largest fold leaves."""
-    most = count - -(-count // folds)
-    steps = int(2 * np.log2(most / smallest)) + 1 if most >= smallest else 0
-    return np.unique(np.round(np.geomspace(smallest, max(most, smallest), max(steps, 1))).astype(int))
+    return doubling_in_two_steps(smallest, count - -(-count // folds))
 
 
 def pool_images(settings: Settings, data_dir: Path | None, count: int, pixels: int) -> tuple[np.ndarray, np.ndarray]:

@@ -148,11 +148,10 @@ def kernel_cost(
     """
     wanted = asked(n1, n2, dtype, part)
     choice, steps = choice_of(program, engine, np.dtype(wanted.dtype), part)
-    chosen, sizes = choice.engine, (channels, wanted.rows, wanted.columns, wanted.itemsize)
-    if part is None:
-        working = chosen.working_bytes(program, *sizes)
-    else:
-        working = chosen.field_working_bytes(program, part, *sizes)
+    chosen = choice.engine
+    working = chosen.working_bytes(
+        program, channels, wanted.rows, wanted.columns, wanted.itemsize, *(() if part is None else (part,))
+    )
     work = count(steps)
     computed_in = chosen.computed_in(program, channels, wanted.dtype)
     seconds, factor = forecast(work, channels, wanted.pairs, chosen, computed_in)

@@ -22,10 +22,8 @@ from equitangents.kernels.program import Affine, Parallel, flat
 from equitangents.kernels.runs.steerable import WHY, outputs
 from equitangents.kernels.runs.steerable import working_bytes as bytes_of_pairs
 from equitangents.kernels.runs.structured import choice_of, positions, working_bytes
-from equitangents.kernels.steerable.linear import filter_kernels
-from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
+from equitangents.kernels.steerable.program import SteerableProgram
 from equitangents.kernels.structured.program import StructuredProgram
-from equitangents.steerable.harmonics import samples
 
 _UNSURE = 3.0  # operations differ in what they take, and are all taken for one kind of layer
 
@@ -100,44 +98,25 @@ def steerable_cost(
     wanted = asked(n1, n2, dtype)
     alone = wanted.rows + (0 if n2 is None else wanted.columns)  # each input with itself, for its variances
     runs = wanted.pairs + alone
-    ops = tuple(flat(program.ops))
-    nonlinear = [op for op in ops if isinstance(op, Nonlinear)]
-    products = sum(_filter_products(op, program.space.count) for op in ops if isinstance(op, Filter))
-    values = sum(_values(op, program) for op in nonlinear)
+    points, ops = program.space.count, [op for op in flat(program.ops) if not isinstance(op, Parallel)]
+    products = sum(op.products(points) for op in ops)
+    duals = [op.values(program.space.features.space) for op in ops if op.needs_variances]
+    values = sum(duals) * points**2
     of_pairs = outputs(program) ** 2 if part is None else part.layout.numbers
     rate = product_rate(REFERENCE, "float64")
     return KernelCost(
-        fibres=program.space.count,
-        field_size=program.space.count,
-        layers=len(nonlinear),
+        fibres=points,
+        field_size=points,
+        layers=len(duals),
         pairs=wanted.pairs,
         element_layers=runs * values,
         multiply_adds=runs * products,
         seconds=runs * (products + _PRODUCTS * values) * rate.seconds,
         uncertainty=_UNSURE_OF_DUALS * uncertainty([rate.spread]),
         output_bytes=of_pairs * wanted.result_bytes,
-        working_bytes=bytes_of_pairs(program, program.space.count),
+        working_bytes=bytes_of_pairs(program, points),
         engine=REFERENCE.name,
         form="pairs",
         dtype=wanted.dtype,
         notes=(WHY,),
     )
-
-
-def _filter_products(op: Filter, points: int) -> int:
-    """Multiplications of Σ κ K κ'ᵀ and Σ κ Θ κ'ᵀ for one pair of inputs."""
-    total = 0
-    for (out, into), kernels in filter_kernels(op.into, op.out, op.max_frequency).items():
-        a, b, count = out.dimension, into.dimension, len(kernels) * len(op.radii)
-        total += 2 * count * points**3 * (a * b * b + a * a * b)
-    return total
-
-
-def _values(op: Nonlinear, program: SteerableProgram) -> int:
-    """Values of duals for one pair of inputs."""
-    each = 2
-    if isinstance(op, Sampled):
-        each = len(samples(program.space.features.space, op.resolution, 0).points) ** 2
-    elif isinstance(op, Norm):
-        each = len(op.rates) ** 2
-    return each * program.space.count**2

@@ -27,7 +27,11 @@ Steps = FibrePlan | StagedPlan | PairPlan
 
 
 class Engine(ABC):
-    """Kernels of field programs by one kind of code on one kind of device."""
+    """Kernels of field programs by one kind of code on one kind of device.
+
+    With `part` methods are about the kernel field at these pairs of positions, whose arrays have the axes
+    `part.layout.tail` in addition.
+    """
 
     name: ClassVar[str]
     platforms: ClassVar[tuple[str, ...]] = ()  # of JAX, on which it is the default
@@ -38,7 +42,7 @@ class Engine(ABC):
     over_all_pairs: ClassVar[bool] = False  # whether it runs programs that join all pairs of positions
     takes_distances: ClassVar[bool] = False  # whether it has `means_of_distances`
     checks_kernels: ClassVar[bool] = False  # whether `kernels` refuses inputs whose kernels are not finite
-    checks_fields: ClassVar[bool] = False  # whether `field_kernels` refuses them
+    has_fields: ClassVar[bool] = False  # whether its methods take a `part`; one is given to such engines alone
     quick_work: ClassVar[float] = 2e8  # element-layers and multiply-adds below which no run takes ten seconds
     rotations: ClassVar[RotationRules | None] = None  # how it runs programs on rotations; None if it cannot
     structured: ClassVar[StructuredRules | None] = None  # how it runs structured programs, if not as the reference does
@@ -60,7 +64,7 @@ class Engine(ABC):
         """What it makes of this machine, for people."""
 
     @abstractmethod
-    def obstacle(self, program: Program, dtype: DTypeLike) -> str | None:
+    def obstacle(self, program: Program, dtype: DTypeLike, part: Part | None = None) -> str | None:
         """Why it cannot run `program` in `dtype`, or None if it can: "it has no dual of Quadrature"."""
 
     def steps(self, program: Program) -> Steps:
@@ -68,11 +72,11 @@ class Engine(ABC):
         return plan(program)
 
     @abstractmethod
-    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None, part: Part | None = None) -> Pair:
         """(NNGP, NTK), (N1, N2) arrays in the inputs' precision, between x1, (N1, *positions, C), and x2 (None: x1)."""
 
     @abstractmethod
-    def diagonal(self, program: Program, x: np.ndarray) -> Pair:
+    def diagonal(self, program: Program, x: np.ndarray, part: Part | None = None) -> Pair:
         """(NNGP, NTK) of every input with itself, each (N,)."""
 
     @abstractmethod
@@ -80,28 +84,14 @@ class Engine(ABC):
         """As `kernels`, of traced JAX arrays inside a JAX program."""
 
     @abstractmethod
-    def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    def working_bytes(
+        self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
+    ) -> int:
         """Bytes that a run holds beyond inputs and results."""
-
-    def field_obstacle(self, program: Program, part: Part, dtype: DTypeLike) -> str | None:
-        """Why it cannot run this part of the kernel field of `program`, or None if it can."""
-        return "it has no kernel fields"
 
     def field_steps(self, program: Program, part: Part) -> FieldPlan:
         """How it runs a part of the kernel field of `program`."""
         return field_plan(program, part)
-
-    def field_kernels(self, program: Program, part: Part, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
-        """(NNGP, NTK), (N1, N2, *part.layout.tail) in the inputs' precision, between x1 and x2 (None: x1)."""
-        raise NotImplementedError(f"the engine {self.name!r} has no kernel fields")
-
-    def field_diagonal(self, program: Program, part: Part, x: np.ndarray) -> Pair:
-        """(NNGP, NTK) of every input with itself, each (N, *part.layout.tail)."""
-        raise NotImplementedError(f"the engine {self.name!r} has no kernel fields")
-
-    def field_working_bytes(self, program: Program, part: Part, channels: int, n1: int, n2: int, itemsize: int) -> int:
-        """Bytes that a run of `field_kernels` holds beyond inputs and results."""
-        raise NotImplementedError(f"the engine {self.name!r} has no kernel fields")
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
         """The precision that a run on inputs of `dtype` computes in."""

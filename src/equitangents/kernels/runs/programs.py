@@ -110,7 +110,7 @@ def compute_diagonal(
     choice, how = choice_of(program, engine, dtype, part)
     chosen = choice.engine
     if part is not None:
-        working = chosen.field_working_bytes(program, part, x.shape[-1], len(x), 1, dtype.itemsize)
+        working = chosen.working_bytes(program, x.shape[-1], len(x), 1, dtype.itemsize, part)
         memory = check_field(part, len(x), 1, dtype, working, isinstance(x, jax.Array))
     with precision.scope(dtype):
         own = partial(_own, chosen, part)
@@ -130,7 +130,11 @@ def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | N
     if part is None:
         choice = choose(program, engine, dtype)
         return choice, choice.engine.steps(program)
-    choice = choose_where(lambda candidate: candidate.field_obstacle(program, part, dtype), engine)
+
+    def obstacle(candidate: Engine) -> str | None:
+        return candidate.obstacle(program, dtype, part) if candidate.has_fields else "it has no kernel fields"
+
+    choice = choose_where(obstacle, engine)
     return choice, choice.engine.field_steps(program, part).steps
 
 
@@ -151,7 +155,7 @@ def check_memory(
     if part is None:
         check_result(x1, x2, dtype, engine.working_bytes(program, *sizes))
         return 0
-    working = engine.field_working_bytes(program, part, *sizes)
+    working = engine.working_bytes(program, *sizes, part)
     return check_field(part, n1, n2, dtype, working, any(isinstance(x, jax.Array) for x in (x1, x2)))
 
 
@@ -189,7 +193,7 @@ def _ways(program: Program, engine: Engine, part: Part | None) -> by_scale.Ways:
         common=lambda x1, x2, factor: run(with_biases(program, factor), x1, x2),
         apart=partial(_apart, program, part),
         compiled=engine.compiles_shapes,
-        checked=engine.checks_kernels if part is None else engine.checks_fields,
+        checked=engine.checks_kernels,
     )
 
 
@@ -208,13 +212,13 @@ def _concrete(
 ) -> by_scale.Pair:
     """Kernels by an engine of inputs that are near to each other in norm."""
     with precision.scope(x1.dtype):
-        return engine.kernels(program, x1, x2) if part is None else engine.field_kernels(program, part, x1, x2)
+        return engine.kernels(program, x1, x2) if part is None else engine.kernels(program, x1, x2, part)
 
 
 def _own(engine: Engine, part: Part | None, program: Program, x: np.ndarray) -> by_scale.Pair:
     """Kernels of each of some NumPy arrays with itself by an engine, in their precision."""
     with precision.scope(x.dtype):
-        return engine.diagonal(program, x) if part is None else engine.field_diagonal(program, part, x)
+        return engine.diagonal(program, x) if part is None else engine.diagonal(program, x, part)
 
 
 def _traced(engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | None, dtype: DType) -> Values:

@@ -28,9 +28,7 @@ from equitangents.kernels.runs.results import any_traced, cast, result
 from equitangents.kernels.steerable.execute import own as own_fields
 from equitangents.kernels.steerable.execute import pair
 from equitangents.kernels.steerable.fields import Fields, Variances
-from equitangents.kernels.steerable.linear import filter_kernels
-from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
-from equitangents.steerable.harmonics import samples
+from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, SteerableProgram
 from equitangents.steerable.irrep import trivial
 from equitangents.structured import Inputs
 
@@ -152,15 +150,12 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
     widest = max(kind.dimension for kind in program.space.features.irreps)
     kernels, branches = 1, 0
     for op in flat(program.ops):
-        if isinstance(op, Parallel) and op.branches:
-            branches += 1 if op.joins else len(op.branches)
+        if isinstance(op, Parallel):
+            branches += 1 if op.branches and op.joins else len(op.branches)
+            continue
+        widest = max(widest, op.widest(program.space.features.space))
         if isinstance(op, Filter):
-            widest = max([widest, *(kind.dimension for kind in op.out.irreps)])
-            found = filter_kernels(op.into, op.out, op.max_frequency)
-            kernels = max(kernels, max(len(k) for k in found.values()) * len(op.radii))
-        elif isinstance(op, Sampled):
-            space = program.space.features.space
-            widest = max(widest, len(samples(space, op.resolution, 0).points))
+            kernels = max(kernels, max(map(len, op.kernels.values())) * len(op.radii))
     ends = 4 * (outputs(program) * points) ** 2 if program.space.field else 0
     return 8 * ((points * widest) ** 2 * (3 * kernels + 2 * branches + 6) + ends)
 

@@ -14,20 +14,11 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.steerable.fields import Field, Fields, Side
-from equitangents.kernels.steerable.program import Filter, PointMap
+from equitangents.kernels.steerable.program import Filter, Kernels, PointMap, filter_kernels
 from equitangents.steerable import Features
-from equitangents.steerable.angular import AngularKernel, all_coefficients, angular_kernels
+from equitangents.steerable.angular import AngularKernel, all_coefficients
 from equitangents.steerable.harmonics import direction_harmonics, directions_and_lengths, rings
 from equitangents.steerable.irrep import Irrep
-
-Kernels = dict[tuple[Irrep, Irrep], tuple[AngularKernel, ...]]
-
-
-@lru_cache(maxsize=256)
-def filter_kernels(into: Features, out: Features, max_frequency: int | None) -> Kernels:
-    """Angular kernels by (irrep out, irrep in); pairs without any are left out."""
-    found = {(b, a): angular_kernels(b, a, max_frequency) for b in out.irreps for a in into.irreps}
-    return {pair: kernels for pair, kernels in found.items() if kernels}
 
 
 @lru_cache(maxsize=256)
@@ -74,7 +65,7 @@ def largest_frequency(kernels: Kernels) -> int:
 
 def filtered(op: Filter, fields: Fields, one: Side, other: Side) -> Fields:
     """The kernels after a `Filter`."""
-    kernels = filter_kernels(op.into, op.out, op.max_frequency)
+    kernels = op.kernels
     largest = largest_frequency(kernels)
     at1, at2 = (geometry(side.points, largest, op.radii, op.width) for side in (one, other))
     sums: dict[Irrep, list[Field]] = {kind: [] for kind in op.out.irreps}

@@ -7,16 +7,40 @@ of points. Copies are independent, and so are irreps: their weights are apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from equitangents.kernels.operation import DualActivation, Operation
 from equitangents.kernels.program import Program
 from equitangents.steerable import Features
+from equitangents.steerable.angular import AngularKernel, angular_kernels
+from equitangents.steerable.harmonics import samples
 from equitangents.steerable.irrep import Irrep
+
+Kernels = dict[tuple[Irrep, Irrep], tuple[AngularKernel, ...]]
+
+
+@lru_cache(maxsize=256)
+def filter_kernels(into: Features, out: Features, max_frequency: int | None) -> Kernels:
+    """Angular kernels by (irrep out, irrep in); pairs without any are left out."""
+    found = {(b, a): angular_kernels(b, a, max_frequency) for b in out.irreps for a in into.irreps}
+    return {pair: kernels for pair, kernels in found.items() if kernels}
+
+
+class PointOperation(Operation):
+    """An operation on kernels of features at points."""
+
+    def values(self, space: int) -> int:
+        """Values of duals at one pair of points, of features under a group of this space; 0 without a nonlinearity."""
+        return 0
+
+    def widest(self, space: int) -> int:
+        """The most numbers that one copy of a feature has at a point while it runs, beyond what went in."""
+        return 0
 
 
 @dataclass(frozen=True)
-class Filter(Operation):
+class Filter(PointOperation):
     """Sums over points by kernels of `rings` times angular parts: K' = W²/B Σ κ K κ'ᵀ (+ b² of numbers), B kernels."""
 
     into: Features
@@ -27,9 +51,26 @@ class Filter(Operation):
     W_var: float
     b_var: float
 
+    @property
+    def kernels(self) -> Kernels:
+        """Its angular kernels, each of which stands on every ring."""
+        return filter_kernels(self.into, self.out, self.max_frequency)
+
+    def products(self, points: int) -> int:
+        """Of Σ κ K κ'ᵀ and Σ κ Θ κ'ᵀ."""
+        total = 0
+        for (out, into), kernels in self.kernels.items():
+            a, b, count = out.dimension, into.dimension, len(kernels) * len(self.radii)
+            total += 2 * count * points**3 * (a * b * b + a * a * b)
+        return total
+
+    def widest(self, space: int) -> int:
+        """The largest irrep that comes out."""
+        return max((kind.dimension for kind in self.out.irreps), default=0)
+
 
 @dataclass(frozen=True)
-class PointMap(Operation):
+class PointMap(PointOperation):
     """Equivariant maps at each point: the kernels of a `Filter` that act on the point itself alone."""
 
     into: Features
@@ -39,7 +80,7 @@ class PointMap(Operation):
 
 
 @dataclass(frozen=True)
-class Gate(Operation):
+class Gate(PointOperation):
     """Numbers through `scalars` (None: they are gates alone), others times `gate` of a number of their own."""
 
     needs_variances: ClassVar[bool] = True
@@ -48,9 +89,13 @@ class Gate(Operation):
     scalars: DualActivation | None
     gate: DualActivation
 
+    def values(self, space: int) -> int:
+        """Of the scalars and of the gates."""
+        return 2
+
 
 @dataclass(frozen=True)
-class Sampled(Operation):
+class Sampled(PointOperation):
     """`activation` at sampled directions of the signal Σ_l h_l · f_l, and back to its coefficients."""
 
     needs_variances: ClassVar[bool] = True
@@ -58,9 +103,17 @@ class Sampled(Operation):
     activation: DualActivation
     resolution: int
 
+    def values(self, space: int) -> int:
+        """One for each pair of directions."""
+        return self.widest(space) ** 2
+
+    def widest(self, space: int) -> int:
+        """The sampled directions."""
+        return len(samples(space, self.resolution, 0).points)
+
 
 @dataclass(frozen=True)
-class Norm(Operation):
+class Norm(PointOperation):
     """u ↦ u Σ_a c_a exp(-t_a |u|²) for `coefficients` c and `rates` t."""
 
     needs_variances: ClassVar[bool] = True
@@ -68,9 +121,13 @@ class Norm(Operation):
     rates: tuple[float, ...]
     largest: float | None = None
 
+    def values(self, space: int) -> int:
+        """One for each pair of terms."""
+        return len(self.rates) ** 2
+
 
 @dataclass(frozen=True)
-class PointMean(Operation):
+class PointMean(PointOperation):
     """The mean over all points that exist."""
 
 

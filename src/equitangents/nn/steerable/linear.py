@@ -14,15 +14,13 @@ import jax.numpy as jnp
 from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.kernels.steerable.linear import (
-    Kernels,
     count,
-    filter_kernels,
     filter_matrices,
     geometry,
     largest_frequency,
     point_kernels,
 )
-from equitangents.kernels.steerable.program import Filter, PointMap
+from equitangents.kernels.steerable.program import Filter, Kernels, PointMap, filter_kernels
 from equitangents.nn.layer import Layer, check_number, check_scale
 from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.signal import joined, parted, steerable, with_features

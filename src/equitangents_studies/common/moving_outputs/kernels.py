@@ -15,17 +15,14 @@ from jaxtyping import Float
 
 from equitangents import nn
 from equitangents.actions import Action
+from equitangents_studies.common import networks
 
 STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 
 
 def ends_on_positions(hidden_layers: int, channels: int, outputs: int) -> nn.Sequential:
     """3×3 windows, ReLU, and `outputs` numbers at every position."""
-    hidden = [
-        layer
-        for _ in range(hidden_layers)
-        for layer in (nn.Conv(channels, (3, 3), padding="circular", **STD), nn.Relu())
-    ]
+    hidden = networks.hidden(hidden_layers, lambda: nn.Conv(channels, (3, 3), padding="circular", **STD))
     return nn.Sequential(*hidden, nn.Dense(outputs, **STD))
 
 

@@ -27,7 +27,7 @@ class CpuEngine(Engine):
     platforms = ("cpu",)
     takes_distances = True
     checks_kernels = True
-    checks_fields = True
+    has_fields = True
     quick_work = 1e9
     rotations = CompiledRotations()
     structured = CompiledStructured()
@@ -38,8 +38,8 @@ class CpuEngine(Engine):
     def description(self) -> str:
         return cpu.library_description()
 
-    def obstacle(self, program: Program, dtype: Any) -> str | None:
-        return cpu.obstacle(self.steps(program))
+    def obstacle(self, program: Program, dtype: Any, part: Part | None = None) -> str | None:
+        return cpu.obstacle(self.steps(program) if part is None else self.field_steps(program, part).steps)
 
     def steps(self, program: Program) -> Steps:
         found = plan(program)
@@ -50,9 +50,6 @@ class CpuEngine(Engine):
                 return replace(found, why=str(error))
         return found
 
-    def field_obstacle(self, program: Program, part: Part, dtype: Any) -> str | None:
-        return cpu.obstacle(self.field_steps(program, part).steps)
-
     def field_steps(self, program: Program, part: Part) -> FieldPlan:
         found = field_plan(program, part)
         if isinstance(found.steps, PairPlan) and program.form == "auto":
@@ -62,26 +59,25 @@ class CpuEngine(Engine):
                 return replace(found, steps=replace(found.steps, why=str(error)))
         return found
 
-    def field_kernels(self, program: Program, part: Part, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None, part: Part | None = None) -> Pair:
+        if part is None:
+            return cpu.kernels(self._fibres(program), x1, x2)
         return run.field_kernels(self.field_steps(program, part), x1, x2)
 
-    def field_diagonal(self, program: Program, part: Part, x: np.ndarray) -> Pair:
+    def diagonal(self, program: Program, x: np.ndarray, part: Part | None = None) -> Pair:
+        if part is None:
+            return cpu.diagonal(self._fibres(program), x)
         return run.field_diagonal(self.field_steps(program, part), x)
-
-    def field_working_bytes(self, program: Program, part: Part, channels: int, n1: int, n2: int, itemsize: int) -> int:
-        return run.field_working_bytes(self.field_steps(program, part), channels, n1, n2, itemsize)
-
-    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
-        return cpu.kernels(self._fibres(program), x1, x2)
-
-    def diagonal(self, program: Program, x: np.ndarray) -> Pair:
-        return cpu.diagonal(self._fibres(program), x)
 
     def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
         return cpu.traced_kernels(self._fibres(program), x1, x2)
 
-    def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
-        return cpu.working_bytes(self._fibres(program), channels, n1, n2, itemsize)
+    def working_bytes(
+        self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
+    ) -> int:
+        if part is None:
+            return cpu.working_bytes(self._fibres(program), channels, n1, n2, itemsize)
+        return run.field_working_bytes(self.field_steps(program, part), channels, n1, n2, itemsize)
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
         return "float64" if cpu.computed_in_double(self._fibres(program), channels) else dtype

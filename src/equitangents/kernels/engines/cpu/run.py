@@ -356,7 +356,7 @@ def field_working_bytes(plan: FieldPlan, channels: int, n1: int, n2: int, itemsi
 
 
 def _steps(plan: FieldPlan) -> AlongFibres:
-    assert not isinstance(plan.steps, PairPlan)  # see `CpuEngine.field_obstacle`
+    assert not isinstance(plan.steps, PairPlan)  # see `CpuEngine.obstacle`
     return plan.steps
 
 

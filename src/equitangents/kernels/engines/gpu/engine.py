@@ -9,6 +9,7 @@ import numpy as np
 
 from equitangents.kernels.engines import gpu
 from equitangents.kernels.engines.protocol import Engine, Pair
+from equitangents.kernels.fields.part import Part
 from equitangents.kernels.plans.plan import FibrePlan, plan, tables_of
 from equitangents.kernels.program import Program
 
@@ -32,14 +33,14 @@ class GpuEngine(Engine):
     def content(self) -> str:
         return gpu.source_key()
 
-    def obstacle(self, program: Program, dtype: Any) -> str | None:
+    def obstacle(self, program: Program, dtype: Any, part: Part | None = None) -> str | None:
         return gpu.obstacle(plan(program), dtype)
 
-    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None, part: Part | None = None) -> Pair:
         steps = _fibres(program)
         return gpu.tiled_kernels(steps, tables_of(steps, program), x1, x2)
 
-    def diagonal(self, program: Program, x: np.ndarray) -> Pair:
+    def diagonal(self, program: Program, x: np.ndarray, part: Part | None = None) -> Pair:
         steps = _fibres(program)
         return gpu.tiled_diagonal(steps, tables_of(steps, program), x)
 
@@ -48,7 +49,9 @@ class GpuEngine(Engine):
         tables = {key: jnp.asarray(table) for key, table in tables_of(steps, program).items()}
         return gpu.kernels(steps, tables, x1, x2)
 
-    def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    def working_bytes(
+        self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
+    ) -> int:
         return gpu.working_bytes(_fibres(program), channels, n1, n2, itemsize)
 
     def calibration_work(self) -> float:

@@ -26,36 +26,33 @@ class ReferenceEngine(Engine):
     compiles_shapes = True
     over_all_pairs = True
     takes_distances = True
+    has_fields = True
     rotations = TiledRotations()
 
     def description(self) -> str:
         return f"JAX on {jax.default_backend()}"
 
-    def obstacle(self, program: Program, dtype: Any) -> str | None:
+    def obstacle(self, program: Program, dtype: Any, part: Part | None = None) -> str | None:
         return None
 
-    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
-        return run.kernels(program, x1, x2)
+    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None, part: Part | None = None) -> Pair:
+        if part is None:
+            return run.kernels(program, x1, x2)
+        return fields.field_kernels(field_plan(program, part), program, x1, x2)
 
-    def diagonal(self, program: Program, x: np.ndarray) -> Pair:
-        return run.diagonal(program, x)
+    def diagonal(self, program: Program, x: np.ndarray, part: Part | None = None) -> Pair:
+        if part is None:
+            return run.diagonal(program, x)
+        return fields.field_diagonal(field_plan(program, part), program, x)
 
     def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
         return run.traced(program, x1, x1 if x2 is None else x2)
 
-    def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
-        return tile.working_bytes(plan(program), channels, n1, n2, itemsize)
-
-    def field_obstacle(self, program: Program, part: Part, dtype: Any) -> str | None:
-        return None
-
-    def field_kernels(self, program: Program, part: Part, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
-        return fields.field_kernels(field_plan(program, part), program, x1, x2)
-
-    def field_diagonal(self, program: Program, part: Part, x: np.ndarray) -> Pair:
-        return fields.field_diagonal(field_plan(program, part), program, x)
-
-    def field_working_bytes(self, program: Program, part: Part, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    def working_bytes(
+        self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
+    ) -> int:
+        if part is None:
+            return tile.working_bytes(plan(program), channels, n1, n2, itemsize)
         return fields.field_working_bytes(field_plan(program, part), channels, n1, n2, itemsize)
 
     def distances_obstacle(self, steps: FibrePlan) -> str | None:
