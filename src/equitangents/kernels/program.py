@@ -267,7 +267,7 @@ class Parallel(Operation):
 
     @property
     def held(self) -> tuple[tuple[Any, ...], ...]:
-        """The branches."""
+        """What is done to the field that comes in, one list of operations a branch."""
         return self.branches
 
     @property

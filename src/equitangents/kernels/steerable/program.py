@@ -108,7 +108,7 @@ class Sampled(PointOperation):
         return self.widest(space) ** 2
 
     def widest(self, space: int) -> int:
-        """The sampled directions."""
+        """How many directions are sampled: the most values that it holds of one position."""
         return len(samples(space, self.resolution, 0).points)
 
 
