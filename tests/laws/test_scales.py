@@ -48,23 +48,6 @@ def dense(*layers, last=(1.0, 0.0)):
     return nn.Sequential(*made, nn.Dense(1, W_std=last[0], b_std=last[1])), [*listed, ("dense", *last)]
 
 
-def limits(layers, x1, x2):
-    """What each entry may be off by, (N1, N2).
-
-    Erf takes opposite inputs, and parallel ones of unequal norm, a small angle off their axis, which is known to the
-    root of the rounding of D alone; a kink that follows reads it (docs/guide/engines.md, "Inputs of any scale").
-    """
-    last = max(i for i, (kind, *_) in enumerate(layers) if kind == "phi")
-    bent = any(kind == "phi" and rest[0] == "erf" for kind, *rest in layers[:last])
-    norms = [np.linalg.norm(x.astype(float), axis=1) for x in (x1, x2)]
-    product, inner = np.multiply.outer(*norms), x1.astype(float) @ x2.astype(float).T
-    least, most = np.minimum.outer(*norms), np.maximum.outer(*norms)
-    axis = (inner < (-1 + 1e-6) * product) | ((inner > (1 - 1e-6) * product) & (most > (1 + 1e-6) * least))
-    double = (x1.dtype == np.float64) | (most > 16 * least)  # then all is computed in double precision
-    loss = np.sqrt(16 * np.where(double, np.finfo(float).eps, np.finfo(np.float32).eps))
-    return np.maximum(TOLERANCES[x1.dtype], np.where(bent & axis, loss, 0))
-
-
 def assert_precise(net, layers, x1, x2, engine):
     """Every entry is that of the oracle, in units of the oracle's own kernels of the two inputs."""
     found = net.kernel(x1, x2, engine=engine)
@@ -75,7 +58,7 @@ def assert_precise(net, layers, x1, x2, engine):
         # Roots first: the product of two numbers need not be one.
         unit = np.sqrt(own[0][:, None, i]) * np.sqrt(own[1][None, :, i])
         error = np.abs(np.asarray(values, float) - exact[..., i]) / unit
-        assert np.all(error <= limits(layers, x1, x2)), f"off by {error.max():.1e} of the inputs' own kernels"
+        assert np.all(error <= TOLERANCES[x1.dtype]), f"off by {error.max():.1e} of the inputs' own kernels"
 
 
 @st.composite

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from equitangents import nn
+from equitangents import Masked, nn
 from equitangents.kernels.engines import gpu
 from kernels.comparison import largest
 from oracles import precise_kernels
@@ -91,8 +91,14 @@ def test_contrast_copies_of_signals_with_dark_places(dtype, limit, bias, engine,
 
 LAYERS = {"normalised": nn.LayerNorm(), "erf": nn.Erf(), "gelu": nn.Gelu(), **PHI}
 SIGNALS = [(0.0, "normalised", 0.0), (0.0, "gelu", 0.0), (-1.0, 0.0), ("normalised", 0.0), (0.0, "erf"), ("erf", 0.0)]
-# One unit for all positions: where norms differ from those of the whole, of nearly equal parts it holds the rest.
-OF_SIGNALS = {np.dtype("float32"): 2e-6, np.dtype("float64"): 2e-12}
+# One unit for all positions: where norms differ from those of the whole, of nearly equal parts it holds the rest. The
+# reference engine has one for each pair of positions.
+OF_SIGNALS = {
+    ("cpu", "float32"): 2e-6,
+    ("cpu", "float64"): 2e-12,
+    ("reference", "float32"): 5e-7,
+    ("reference", "float64"): 1e-14,
+}
 
 
 def signals(dtype, rng):
@@ -110,14 +116,14 @@ def convolutional(phis, bias, pooled):
     return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten())
 
 
-def assert_within_of_signals(phis, bias, pooled, values, x, others):
+def assert_within_of_signals(phis, bias, pooled, values, x, others, engine):
     exact, own1, own2 = (
         np.array([precise_kernels.of_signals(phis, a, b, W_STD, bias, 3, pooled) for a, b in pairs])
         for pairs in ([(x, y) for y in others], [(x, x)], [(y, y) for y in others])
     )
     for i, found in enumerate(values):
         error = np.abs(np.asarray(found[0], float) - exact[:, i]) / np.sqrt(own1[:, i] * own2[:, i])
-        assert np.max(error) <= OF_SIGNALS[x.dtype], f"off by {np.max(error):.1e}"
+        assert np.max(error) <= OF_SIGNALS[engine, x.dtype.name], f"off by {np.max(error):.1e}"
 
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
@@ -129,10 +135,49 @@ def assert_within_of_signals(phis, bias, pooled, values, x, others):
     ids=str,
 )  # fmt: skip
 def test_parallel_and_opposite_signals(phis, bias, pooled, dtype, engine, rng):
-    """Layer normalisation and smooth functions leave units; opposite signals have the distance of f and -g."""
+    """Also behind layer normalisation and smooth functions; opposite signals have the distance of f and -g."""
     x, others = signals(dtype, rng)
     found = convolutional(phis, bias, pooled).kernel(x[None], others, engine=engine)
-    assert_within_of_signals(phis, bias, pooled, (found.nngp, found.ntk), x, others)
+    assert_within_of_signals(phis, bias, pooled, (found.nngp, found.ntk), x, others, engine)
+
+
+@pytest.mark.parametrize(
+    ("phis", "dtype"),
+    [
+        pytest.param(phis, dtype, marks=() if (i, dtype) in {(0, np.float32), (2, np.float64)} else pytest.mark.slow)
+        for i, phis in enumerate(SIGNALS)
+        for dtype in (np.float32, np.float64)
+    ],
+)
+@pytest.mark.parametrize("pooled", [False, True])
+def test_parts_of_signals_that_are_parallel_or_opposite_at_norms_of_their_own(phis, pooled, dtype, rng):
+    """By the reference engine, which carries the angle of each pair of positions."""
+    x = rng.standard_normal((9, 4))
+    x[5:] = -3 * x[:4]
+    others = np.array([np.linspace(0.1, 3, 9)[:, None] * x, -x, 2 * x])
+    others[2, 5:] += 1e-6 * rng.standard_normal((4, 4))
+    x[2] = 0
+    x, others = x.astype(dtype), others.astype(dtype)
+    found = convolutional(phis, 0.003, pooled).kernel(x[None], others, engine="reference")
+    assert_within_of_signals(phis, 0.003, pooled, (found.nngp, found.ntk), x, others, "reference")
+
+
+def test_parallel_inputs_under_masks_too(rng):
+    """By the reference engine; what acts at each position knows one of them."""
+    layers = [("dense", 1.4, 0.003), ("phi", 0.0), ("dense", 1.4, 0.003), ("phi", "erf"), ("dense", 1.4, 0.003)]
+    layers += [("phi", 0.0)]
+    phis = {0.0: nn.Relu(), "erf": nn.Erf()}
+    made = (nn.Dense(1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else phis[la[1]] for la in layers)
+    net = nn.Sequential(*made, nn.GlobalAvgPool())
+    x, others = inputs(np.float64, rng)
+    others = others[others @ x > 0]
+    first, second = (np.stack([v, rng.standard_normal(v.shape)], axis=1) for v in (x[None], others))
+    found = net.kernel(*(Masked(v, np.tile([True, False], (len(v), 1))) for v in (first, second)), engine="reference")
+    exact = np.array([precise_kernels.kernels(layers, x, y) for y in others])
+    own = np.array([precise_kernels.kernels(layers, v, v) for v in (x, *others)])
+    for i, values in enumerate((found.nngp, found.ntk)):
+        error = np.abs(values[0] - exact[:, i]) / np.sqrt(own[0, i] * own[1:, i])
+        assert np.max(error) <= 1e-14, f"off by {np.max(error):.1e}"
 
 
 def test_calls_inside_jax_programs_by_the_reference_engine_too(rng):
@@ -140,7 +185,7 @@ def test_calls_inside_jax_programs_by_the_reference_engine_too(rng):
     x, others = signals(np.float32, rng)
     net = convolutional(phis, 0.003, False)
     values = jax.jit(lambda a, b: tuple(getattr(net.kernel(a, b, engine="reference"), k) for k in ("nngp", "ntk")))
-    assert_within_of_signals(phis, 0.003, False, values(x[None], others), x, others)
+    assert_within_of_signals(phis, 0.003, False, values(x[None], others), x, others, "reference")
 
 
 def test_the_gpu_engine_asks_the_reference_engine_for_opposite_signals(rng, monkeypatch):
@@ -149,7 +194,7 @@ def test_the_gpu_engine_asks_the_reference_engine_for_opposite_signals(rng, monk
     found = convolutional((-1.0, 0.0), 0.003, False).kernel(x[None], others, engine="gpu")
     assert found.engine == "gpu"
     assert any("by the reference engine" in note for note in found.notes)
-    assert_within_of_signals((-1.0, 0.0), 0.003, False, (found.nngp, found.ntk), x, others)
+    assert_within_of_signals((-1.0, 0.0), 0.003, False, (found.nngp, found.ntk), x, others, "cpu")
 
 
 def test_the_gpu_engine_has_units_too(rng, monkeypatch):

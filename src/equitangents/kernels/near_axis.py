@@ -1,11 +1,10 @@
-"""Parallel and opposite inputs of unequal norm before a kink, where an engine has no units for them.
+"""Parallel and opposite inputs of unequal norm before a kink, where a compiled engine has no units for them.
 
 These are networks with a smooth nonlinearity or layer normalisation, before the kink or after it, and of opposite
 inputs all that have windows. A bias or a smooth nonlinearity leaves these a small angle θ, which the kink reads. D
 and the variances hold θ² to the rounding ε D/√(q1 q2), so that θ is off by that over θ. Pairs of inputs for which
-this may be above `TARGET` are computed again: of dense networks from the covariance, in numbers of 106 bits, of
-others by the reference engine in double precision, which has units up to where they are left (`kernels.units`), and
-the distance of f and -g. Positions that are parallel in inputs that are not keep the root of ε.
+this may be above `TARGET` are computed again by the reference engine in double precision, which carries the angle.
+Positions that are parallel in inputs that are not keep the root of ε.
 """
 
 from __future__ import annotations
@@ -13,17 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from equitangents._types import DType
-from equitangents.kernels.duals import precise
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
-from equitangents.kernels.program import Affine, Dual, Program, flat
+from equitangents.kernels.program import Dual, Program, flat
 from equitangents.kernels.scales import least_and_most
-from equitangents.kernels.twofold import Twofold, twofold
 from equitangents.kernels.units import has_bias, unit_bias
 
 Pairs = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -39,31 +36,23 @@ _SMALL = 1 << 16  # products of entries of so few inputs that one look at all th
 _RANGE = 1e-60, 1e60  # of mean squares: beyond, their products leave the range of doubles
 
 
-class Doubt(NamedTuple):
-    """Which pairs of inputs are in doubt: opposite ones, and parallel ones; `steps` are those of dense networks."""
-
-    steps: tuple[Any, ...] | None
-    parallel: bool
-
-
 def mend(
-    doubt: Doubt, again: Pairs, x1: np.ndarray, x2: np.ndarray | None, nngp: Any, ntk: Any
+    parallel: bool, again: Pairs, x1: np.ndarray, x2: np.ndarray | None, nngp: Any, ntk: Any
 ) -> tuple[Any, Any, int]:
     """(NNGP, NTK, pairs) with the kernels of such pairs computed again, and how many these are.
 
-    By `again(i, j)`, of the numbers (P,) of both inputs, where the network is not dense.
+    By `again(i, j)`, of the numbers (P,) of both inputs. Opposite ones, and, if so, `parallel` ones, too.
     """
     if not len(x1) or (x2 is not None and not len(x2)):
         return nngp, ntk, 0
-    other = x1 if x2 is None else x2
     found = 0
-    for i, j in _near(x1, x2, doubt.parallel):
+    for i, j in _near(x1, x2, parallel):
         if not len(i):
             continue
         if not found:
             nngp, ntk = np.array(nngp), np.array(ntk)
         found += len(i)
-        k, theta = again(i, j) if doubt.steps is None else kernels(doubt.steps, x1[i], other[j])
+        k, theta = again(i, j)
         known = np.isfinite(k) & np.isfinite(theta)
         for out, values in ((nngp, k), (ntk, theta)):
             out[i[known], j[known]] = values[known]
@@ -73,22 +62,22 @@ def mend(
 
 
 @lru_cache(maxsize=256)
-def doubt_of(program: Program, units_are_left: bool) -> Doubt | None:
-    """Which pairs are in doubt, of an engine that has units up to where they are left, or of whole networks alone."""
+def parallel_too(program: Program) -> bool | None:
+    """Of an engine that has units of whole networks alone: whether parallel inputs are in doubt beside opposite ones.
+
+    None: none are.
+    """
     steps = plan(program)
-    if _is_dense(steps):
-        dense = bent_steps(program, units_are_left)
-        return None if dense is None else Doubt(dense, parallel=True)
-    if units_are_left:
-        return None
+    dense = _is_dense(steps)
     parts = (steps.field, steps.vector) if isinstance(steps, FibrePlan) else (steps.ops,)
     ops = [op for part in parts for op in flat(part)]
     kinks = [n for n, op in enumerate(ops) if isinstance(op, Dual) and traits_of(op.activation).bent]
     before = ops[: max(kinks, default=0)]
-    biased = any(map(has_bias, before))
-    if not biased and not any(map(_is_curved, before)):
+    biased, curved = any(map(has_bias, before)), any(map(_is_curved, before))
+    whole = unit_bias(*parts) is not None
+    if (not biased and not curved) or (dense and whole):
         return None
-    return Doubt(None, parallel=biased and unit_bias(*parts) is None)
+    return (biased or dense) and not whole
 
 
 def _is_dense(steps: FibrePlan | PairPlan) -> bool:
@@ -97,55 +86,8 @@ def _is_dense(steps: FibrePlan | PairPlan) -> bool:
     return len(set(steps.labels.array)) == 1
 
 
-@lru_cache(maxsize=256)
-def bent_steps(program: Program, units_are_left: bool = False) -> tuple[Any, ...] | None:
-    """The layers of a dense network without units in which a kink reads a small angle, or None."""
-    steps = plan(program)
-    if not isinstance(steps, FibrePlan) or not _is_dense(steps):
-        return None
-    ops = steps.vector
-    if not all(isinstance(op, Affine) or (isinstance(op, Dual) and precise.is_known(op.activation)) for op in ops):
-        return None
-    kinks = [n for n, op in enumerate(ops) if isinstance(op, Dual) and traits_of(op.activation).bent]
-    before = ops[: max(kinks, default=0)]
-    angles = any(map(_is_curved, before)) or (not units_are_left and any(map(has_bias, before)))
-    return ops if angles and unit_bias(ops) is None else None
-
-
 def _is_curved(op: Any) -> bool:
     return isinstance(op, Dual) and traits_of(op.activation).curved
-
-
-def kernels(steps: tuple[Any, ...], f: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) of the pairs of inputs f and g, each (P, …), through dense layers, in double precision."""
-    f, g = (np.asarray(x, np.float64).reshape((len(x), -1)) for x in (f, g))
-    k, q1, q2 = _mean_product(f, g), _mean_product(f, f), _mean_product(g, g)
-    theta = 0.0 * k
-    for op in steps:
-        if isinstance(op, Affine):
-            before, W = k, float(op.W_var)
-            k, q1, q2 = (W * q + float(op.b_var) for q in (k, q1, q2))
-            gain = k if op.rates is None else float(op.rates[0]) * before + float(op.rates[1])
-            theta = gain + W * theta
-        else:
-            of = op.activation
-            (k, slope), (q1, _), (q2, _) = (
-                precise.covariance(of, *z) for z in ((k, q1, q2), (q1, q1, q1), (q2, q2, q2))
-            )
-            theta = slope * theta
-    return k.high + k.low, theta.high + theta.low
-
-
-def _mean_product(f: np.ndarray, g: np.ndarray) -> Twofold:
-    total = twofold(f) * twofold(g)
-    while (n := total.high.shape[1]) > 1:
-        half = n // 2
-        high, low = total.high, total.low
-        sums = Twofold(high[:, :half], low[:, :half]) + Twofold(high[:, half : 2 * half], low[:, half : 2 * half])
-        total = Twofold(
-            *(np.concatenate([a, b[:, 2 * half :]], axis=1) for a, b in ((sums.high, high), (sums.low, low)))
-        )
-    return Twofold(total.high[:, 0], total.low[:, 0]) / float(f.shape[1])
 
 
 def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -2,8 +2,8 @@
 
 Without biases, and with nonlinearities φ(s·x) = s φ(x), K(s x, s' x') = s s' K(x, x'): exact powers of two are taken
 out of the inputs, so that their squares neither overflow nor underflow and D = q + q' - 2K resolves K. With biases the
-same holds if these are scaled, too. Of other networks D resolves K as long as the norms differ little; beyond that K
-itself is carried, in double precision.
+same holds if these are scaled, too. Of other networks D resolves K as long as the norms differ little; pairs beyond
+that are the reference engine's, which carries the angle (`kernels.angular`), in double precision.
 """
 
 from __future__ import annotations
@@ -115,7 +115,10 @@ def _keys(law: Law, logarithms: np.ndarray) -> np.ndarray:
 
 
 class Treatment(NamedTuple):
-    """How pairs of two bins are computed: by the engine, with biases scaled alike, or apart, in powers of two."""
+    """How pairs of two bins are computed: by the engine, with biases scaled, too, or "apart", by the reference engine.
+
+    Powers of two are taken out of inputs; only where biases are not scaled can these differ.
+    """
 
     way: str  # "engine", "common" or "apart"
     first: int  # inputs are divided by 2 to this power
@@ -126,19 +129,19 @@ class Treatment(NamedTuple):
 def treatment(law: Law, bin1: int, bin2: int, dtype: DType) -> Treatment:
     """How pairs of inputs of two bins are computed."""
     near = abs(bin1 - bin2) <= 1
-    most = BITS * max(bin1, bin2)
-    apart = (most, most) if near else (BITS * bin1, BITS * bin2)
+    least, most = BITS * min(bin1, bin2), BITS * max(bin1, bin2)
     if law.homogeneous and not law.biased:
-        return Treatment("engine", *apart, False)
-    low, high = _COMFORTABLE[np.dtype(dtype).name]
-    comfortable = low <= BITS * min(bin1, bin2) and most <= high
-    if not near and np.dtype(dtype) == np.float32 and BITS * abs(bin1 - bin2) <= _RESOLVED:
+        return Treatment("engine", *((most, most) if near else (BITS * bin1, BITS * bin2)), False)
+    ranges = (_COMFORTABLE[name] for name in (np.dtype(dtype).name, "float64"))
+    comfortable, in_double = (low <= least and most <= high for low, high in ranges)
+    if not near and np.dtype(dtype) == np.float32 and most - least <= _RESOLVED:
         return Treatment("engine", 0, 0, True)
-    if law.homogeneous:
-        if near and comfortable:
-            return Treatment("engine", 0, 0, False)
-        return Treatment("common" if near else "apart", *apart, False)
-    return Treatment("engine" if near else "apart", 0, 0, not comfortable)
+    if not law.homogeneous:
+        return Treatment("engine", 0, 0, not comfortable) if near else Treatment("apart", 0, 0, True)
+    if near:
+        return Treatment("engine", 0, 0, False) if comfortable else Treatment("common", most, most, False)
+    middle = 0 if in_double else (least + most) // 2
+    return Treatment("apart", middle, middle, True)
 
 
 @dataclass(frozen=True)

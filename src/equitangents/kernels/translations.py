@@ -23,16 +23,16 @@ from equitangents.actions import Action
 from equitangents.kernels.cost.calibration import Rate, timed, uncertainty
 from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose
-from equitangents.kernels.engines.reference.carry import COVARIANCE
 from equitangents.kernels.engines.reference.tile import means
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import KernelFunction, Kernels
-from equitangents.kernels.runs import by_scale, wide_norms
+from equitangents.kernels.runs import by_scale
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.threads import threads
+from equitangents.kernels.units import with_biases
 
 _TILE_ELEMENTS = 1 << 18  # distances at a time
 _DIRECT_NUMBERS = 1 << 21  # numbers gathered at a time where distances are summed directly
@@ -149,16 +149,10 @@ def _commutes(net: Any, action: Action, t: int, sample: Any, values: Any) -> boo
 def _ways(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> by_scale.Ways:
     """How the means come about for pairs of inputs near in norm, and far."""
 
-    def far(v1: np.ndarray, v2: np.ndarray, scales: tuple[float, float] | None) -> Any:
-        factors = (1.0, 1.0) if scales is None else scales
-        a, b = v1 / factors[0], v2 / factors[1]  # exactly what they were: the covariance needs no scale
-        values = _means(steps, torus, None, a, b)
-        return tuple(v * (factors[0] * factors[1]) for v in values)
-
     return by_scale.Ways(
         engine=partial(_means, steps, torus, engine),
-        common=lambda v1, v2, factor: _means(wide_norms.with_biases(steps, factor), torus, engine, v1, v2),
-        apart=far,
+        common=lambda v1, v2, factor: _means(with_biases(steps, factor), torus, engine, v1, v2),
+        apart=lambda v1, v2, factor: _means(with_biases(steps, factor), torus, None, v1, v2),
         compiled=False,  # tiles are filled up anyway
     )
 
@@ -166,7 +160,7 @@ def _ways(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> by_scale.
 def _means(
     steps: FibrePlan, torus: tuple[int, ...], engine: Engine | None, v1: np.ndarray, v2: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By an engine from distances, or (None) by the reference engine from the covariance itself."""
+    """By an engine from distances, or (None) by the reference engine from products."""
     with precision.scope(v1.dtype):
         return _tiles(steps, torus, engine, v1, v2)
 
@@ -175,7 +169,7 @@ def _tiles(
     steps: FibrePlan, torus: tuple[int, ...], engine: Engine | None, v1: np.ndarray, v2: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     side, dtype = _tile_side(torus), v1.dtype
-    average = partial(means, carry=COVARIANCE) if engine is None else engine.means_of_distances
+    average = partial(means, products=True) if engine is None else engine.means_of_distances
     pairs = _covariances if engine is None else _distances
     centre = np.zeros(1) if engine is None else _centre(torus, v1, v2)
     inputs1 = _Inputs(torus, v1, centre, side)

@@ -6,8 +6,8 @@ where f and f' have the ratio t : t' of deviations. D = q + q' - 2K would hold E
 of that. Biases of variance b² add b² (1/t - 1/t')² to the distance. t² is, but for a factor, about the variance of
 the outputs: the input's mean square, and what the biases of all layers add to it.
 
-Where a smooth nonlinearity or a normalisation comes, units are left: D = tt' D̂ + (t - t') (t q̂ - t' q̂') of the fields,
-hats in units. The reference engine has units up to there, compiled engines those of whole networks alone.
+Networks with a smooth nonlinearity or a normalisation have no units. Compiled engines carry D of inputs in units; the
+reference engine has the angle itself (`kernels.angular`).
 """
 
 from __future__ import annotations
@@ -20,27 +20,6 @@ from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.program import Affine, Dual, Op, RatedAffine, Standardise, flat
 
 P = TypeVar("P")
-
-
-def leaves_units(op: Any) -> bool:
-    """Whether an operation is not homogeneous: a smooth nonlinearity, or a normalisation."""
-    return isinstance(op, Standardise) or (isinstance(op, Dual) and traits_of(op.activation).gain is None)
-
-
-def first_unit_bias(*parts: Iterable[Any]) -> Any:
-    """`unit_bias` of what comes before the first operation that is not homogeneous, where units help.
-
-    They help where a kink or layer normalisation reads the angle that a bias leaves parallel inputs. Inside a branch
-    units cannot be left.
-    """
-    ops = [op for part in parts for op in part]
-    count = next((i for i, op in enumerate(ops) if any(map(leaves_units, flat((op,))))), len(ops))
-    first = ops[count] if count < len(ops) else None
-    if first is not None and not leaves_units(first):
-        return None
-    reads = [i for i, op in enumerate(ops[: count + 1]) if isinstance(op, Dual) and not traits_of(op.activation).curved]
-    helps = first is None or any(map(has_bias, flat(ops[: max(reads, default=0)])))
-    return unit_bias(ops[:count]) if helps else None
 
 
 def unit_bias(*parts: Iterable[Any]) -> Any:
@@ -66,30 +45,20 @@ def has_bias(op: Any) -> bool:
 
 
 def with_biases(program: P, factor: Any) -> P:
-    """A program, or a plan, whose biases have `factor` times the standard deviation, up to where units are left."""
-    left = False
+    """A program, or a plan, whose biases have `factor` times the standard deviation."""
 
-    def scaled(op: Op) -> Op:
-        nonlocal left
-        left = left or leaves_units(op)
-        if left or not isinstance(op, Affine):
-            return op
+    def scaled(op: Affine) -> Affine:
         op = replace(op, b_var=(op.b_var**0.5 * factor) ** 2)
         return replace(op, bias_rate=op.bias_rate * factor**2) if isinstance(op, RatedAffine) else op
 
-    return _changed(program, scaled)
+    return with_affine(program, scaled)
 
 
 def with_affine(program: P, change: Callable[[Affine], Affine]) -> P:
-    """A program, or a plan, with all its `Affine` changed, in order."""
-    return _changed(program, lambda op: change(op) if isinstance(op, Affine) else op)
-
-
-def _changed(program: P, change: Callable[[Op], Op]) -> P:
-    """With all operations changed, in order, and then those inside them."""
+    """A program, or a plan, with all its `Affine` changed, in order, and then those inside other operations."""
 
     def changed(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-        return tuple(change(op).with_held(changed) for op in ops)
+        return tuple((change(op) if isinstance(op, Affine) else op).with_held(changed) for op in ops)
 
     parts = [part for part in ("ops", "sphere", "field", "vector") if hasattr(program, part)]
     return replace(program, **{part: changed(getattr(program, part)) for part in parts})  # type: ignore[type-var]

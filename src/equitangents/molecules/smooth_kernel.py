@@ -24,11 +24,11 @@ from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels import KernelFunction
+from equitangents.kernels.angular import both, covariance, of_covariance
 from equitangents.kernels.duals.erf import Erf
 from equitangents.kernels.duals.gelu import Gelu
 from equitangents.kernels.duals.trigonometric import Cos, Sin
-from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
-from equitangents.kernels.engines.reference.rotations.recursion import Variances, after, moments, run
+from equitangents.kernels.engines.reference.rotations.recursion import Variances, after, moments, run, variances
 from equitangents.kernels.program import Affine, Dual, Op
 from equitangents.kernels.program import flat as every_operation
 from equitangents.kernels.result import Kernels
@@ -123,10 +123,7 @@ class SmoothKernel:
             q1, q2 = (a * a).sum(axis=(1, 2))[:, None], (b * b).sum(axis=(1, 2))
             with precision.scope(np.float64):
                 k = k.reshape(len(weights), len(a), len(b))
-                values = _values(self.program, k, q1, q2, DISTANCE)
-                # Norms 16 and more times apart: the distance would lose digits of the product.
-                if (far := (q1 > 256 * q2) | (q2 > 256 * q1)).any():
-                    values = np.where(far, _values(self.program, k, q1, q2, COVARIANCE), values)
+                values = _values(self.program, k, q1, q2)
             found[:, start : start + step] = np.einsum("vnab,nm->vabm", values, weights, optimize=True)
         return found
 
@@ -227,27 +224,26 @@ def _scaled(c: ArrayLike) -> Tree:
     return c / (4 * np.pi * c.shape[-1]) ** 0.5
 
 
-def _field(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike, carry: Carry = DISTANCE) -> jax.Array:
+def _field(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> jax.Array:
     """(NNGP, NTK) at single rotations before the readout, (2, ...)."""
     m1, m2 = (moments(program.field, Variances(q, jnp.zeros_like(q))) for q in (q1, q2))
-    start = k if carry is COVARIANCE else q1 + q2 - 2 * k
-    d, theta = run(program.field, start, jnp.zeros_like(k), m1, m2, carry)
-    return jnp.stack([carry.covariance(d, after(m1).q, after(m2).q), theta])
+    e, theta = run(program.field, of_covariance(k, both(q1, q2)), jnp.zeros_like(k), m1, m2)
+    return jnp.stack([covariance(e, variances(after(m1), after(m2))), theta])
 
 
-def _values(program: RotationSections, k: np.ndarray, q1: np.ndarray, q2: np.ndarray, carry: Carry) -> np.ndarray:
+def _values(program: RotationSections, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> np.ndarray:
     """`_field` of arrays that are broadcast, (2, *k.shape), in blocks of one size, the last filled up with zeros."""
     size = _FEW if k.size <= _FEW else _MANY
     flat = np.zeros((3, -(-k.size // size) * size))
     for row, numbers in zip(flat, (k, q1, q2), strict=True):
         row[: k.size].reshape(k.shape)[...] = numbers
-    parts = [_block(program, *flat[:, i : i + size], carry) for i in range(0, flat.shape[1], size)]
+    parts = [_block(program, *flat[:, i : i + size]) for i in range(0, flat.shape[1], size)]
     return np.concatenate(parts, axis=1)[:, : k.size].reshape(2, *k.shape)
 
 
-@partial(jax.jit, static_argnums=(0, 4))
-def _block(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike, carry: Carry) -> jax.Array:
-    return _field(program, k, q1, q2, carry)
+@partial(jax.jit, static_argnums=0)
+def _block(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> jax.Array:
+    return _field(program, k, q1, q2)
 
 
 def _derivatives(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> dict[str, jax.Array]:

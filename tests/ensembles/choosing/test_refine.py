@@ -8,7 +8,7 @@ import pytest
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, nn
 from equitangents.ensembles.infinite import refining
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
-from equitangents.kernels.runs import wide_norms
+from equitangents.kernels.engines.reference import run
 from equitangents.nn.variants import vary
 
 RNG = np.random.default_rng(3)
@@ -107,7 +107,7 @@ def test_what_cannot_be_refined_is_said(names, message):
 
 def test_networks_that_differ_in_their_scales_share_the_program_for_inputs_of_very_different_norm():
     x = np.array([[1e-3, 2e-3], [3.0, 1.0], [-200.0, 100.0]])
-    before = wide_norms.tile._cache_size()
+    before = run._tile._cache_size()
     for scale in (1.1, 1.2, 1.3):
         assert vary(NET, W_std=scale, b_std=scale / 9).kernel(x).notes
-    assert wide_norms.tile._cache_size() <= before + 2  # its diagonal blocks may have another shape
+    assert run._tile._cache_size() <= before + 2  # its diagonal blocks may have another shape

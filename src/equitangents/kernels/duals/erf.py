@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.duals.geometry import arcsine, root_gap, safe_sqrt
+from equitangents.kernels.duals.geometry import arcsine, curvature, root_gap, safe_sqrt
 from equitangents.kernels.duals.traits import Traits
 
 
@@ -57,6 +57,31 @@ class Erf(Traits):
         turn = arcsine(difference, jnp.where(close, cosine, cosine_gamma))
         gap = jnp.where(close, turn, m - turn)
         return (4 / math.pi) * gap, (4 / math.pi) / root
+
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
+        """(4/π) [√(αβ) - γ], in the sum of what differs at θ = 0, √(αβ) - γ0, and γ0 - γ.
+
+        sin γ0 = 2r/√N, N = (1+2q1)(1+2q2), so that sin²γ0 = sin α sin β: with n = ((α-β)/2)² and p = αβ,
+        sin²√p - sin²γ0 = sin²√p + sin²√n - sin²√(n+p). And sin(γ0-γ) is a sum of positive terms over N.
+        """
+        r = safe_sqrt(q1) * safe_sqrt(q2)
+        k, sum_ = r - e / 2, 2 * r - e / 2
+        flat = 1 + 2 * (q1 + q2)  # N - 4r²
+        root0, root = jnp.sqrt(flat), jnp.sqrt(flat + 2 * e * sum_)
+        turn = jnp.arctan2(e * root0 + 4 * r * e * sum_ / (root0 + root), root0 * root + 4 * r * k)
+        w1, w2 = jnp.sqrt(1 + 4 * q1), jnp.sqrt(1 + 4 * q2)
+        alpha, beta = jnp.arctan2(2 * q1, w1), jnp.arctan2(2 * q2, w2)
+        across = q1 * w2 + q2 * w1
+        lean = 2 * (q1 - q2) * (q1 + q2 + 4 * q1 * q2) / jnp.where(across > 0, across, 1)
+        n, p = (jnp.arctan2(lean, w1 * w2 + 4 * q1 * q2) / 2) ** 2, alpha * beta
+        rest1, rest2 = jnp.arctan2(w1, 2 * q1), jnp.arctan2(w2, 2 * q2)  # of α and β to π/2
+        rest = (math.pi / 2 * (rest1 + rest2) - rest1 * rest2) / (math.pi / 2 + safe_sqrt(p)) + jnp.arctan2(
+            root0, 2 * r
+        )
+        sine = jnp.where(alpha + beta > 1.5, jnp.sin(rest), jnp.sin(safe_sqrt(p) + jnp.arctan2(2 * r, root0)))
+        excess = n * p * curvature(n, p, sign=-1)
+        parallel = jnp.arcsin(jnp.minimum(excess / jnp.where(sine > 0, sine, 1), 1))
+        return (4 / math.pi) * (parallel + turn), (4 / math.pi) / root
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""

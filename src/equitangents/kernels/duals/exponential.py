@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -42,12 +42,13 @@ class Exp:
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Traits):
     """a·exp(b x²), b ≤ 0: with β = -b and Δ = (1 + 2βq1)(1 + 2βq2) - 4β²k²,
 
     E[φ(u)φ(v)] = a²/√Δ and E[φ'(u)φ'(v)] = 4 a² β² k / Δ^(3/2).
     """
 
+    even: ClassVar[bool] = True
     a: float = 1.0
     b: float = -1.0
 
@@ -114,6 +115,11 @@ class NormalisedExponential(Traits):
     """
 
     gamma: float = 1.0
+
+    @property
+    def homogeneity(self) -> int:
+        """1: x is divided by its deviation, and the result multiplied by it."""
+        return 1
 
     @property
     def gain(self) -> float:

@@ -52,6 +52,13 @@ def _even_distance(d: ArrayLike, k: ArrayLike, minor: Any, q1: ArrayLike, q2: Ar
     return (angles + rest) / (2 * math.pi)
 
 
+def _even_covariance(k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
+    """E[φφ] - k/4, that of the even part of φ; minor = q1 q2 - k²."""
+    root = jnp.sqrt(1 + q1 + q2 + minor)
+    inverse = 1 / (1 + q1) + 1 / (1 + q2)
+    return (k * jnp.arctan2(k, root) + (minor + k * k * inverse) / root) / (2 * math.pi)
+
+
 def _of_minor(k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
     """(E[φφ], E[φ'φ']); minor = q1 q2 - k²."""
     minor = jnp.where(minor < 0, 0, minor)
@@ -77,6 +84,25 @@ class Gelu(Traits):
         # Compiled code may round the two sides of equal inputs apart; derivatives pass through.
         surplus = jnp.where((d == 0) & (q1 == q2), distance, 0)
         return distance - jax.lax.stop_gradient(surplus), _of_minor(k, minor, q1, q2)[1]
+
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
+        """Of x/2 and of the even part of φ, which are uncorrelated: a quarter of E, and distances of unlike norms."""
+        r, gap = safe_sqrt(q1) * safe_sqrt(q2), root_gap(q1, q2)
+        k, minor = r - e / 2, e / 2 * (2 * r - e / 2)
+        one, other = _even_covariance(q1, jnp.zeros_like(q1), q1, q1), _even_covariance(q2, jnp.zeros_like(q2), q2, q2)
+        linear = e + (a * safe_sqrt(q1) - safe_sqrt(q2) / a) ** 2
+        near = _even_distance(e + gap, k, minor, q1, q2) + (a * a - 1) * (one - other / (a * a))
+        far = a * a * one + other / (a * a) - 2 * _even_covariance(k, minor, q1, q2)
+        even = jnp.where(gap > r, far, near)
+        return linear / 4 + even, _of_minor(k, minor, q1, q2)[1]
+
+    def opposite(self, e: Any, q1: Any, q2: Any, a: Any) -> Any:
+        """As `angular`, of φ(u) and -φ(v): the distances of even parts of unlike sign."""
+        r = safe_sqrt(q1) * safe_sqrt(q2)
+        one, other = _even_covariance(q1, jnp.zeros_like(q1), q1, q1), _even_covariance(q2, jnp.zeros_like(q2), q2, q2)
+        both = _even_covariance(e / 2 - r, e / 2 * (2 * r - e / 2), q1, q2)
+        linear = e + (a * safe_sqrt(q1) - safe_sqrt(q2) / a) ** 2
+        return linear / 4 + a * a * one + other / (a * a) + 2 * both
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""

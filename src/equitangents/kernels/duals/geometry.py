@@ -56,7 +56,8 @@ def angle_of_covariance(k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[Arr
 # Chebyshev coefficients fall as (3 + √8)^-k.
 _DEGREE = {"float32": 9, "float64": 21}
 _TERMS = 110  # 2^-110 is beyond any rounding
-_DOUBT = 8  # rounding errors, in units of epsilon, that a distance may have gathered
+_CURVATURE_TERMS = {"float32": 11, "float64": 18}
+DOUBT = 8  # rounding errors, in units of epsilon, that a distance may have gathered
 
 
 def _arcsine_term(k: int) -> Fraction:
@@ -104,26 +105,30 @@ def nearest_axis(s: ArrayLike, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> Ar
     """
     m = jnp.where(s <= 0.5, s, 1 - s)
     r = safe_sqrt(q1) * safe_sqrt(q2)
-    doubt = _DOUBT * jnp.finfo(m.dtype).eps * (d + jnp.abs(q1 - q2)) / jnp.where(r > 0, 4 * r, 1)
+    doubt = DOUBT * jnp.finfo(m.dtype).eps * (d + jnp.abs(q1 - q2)) / jnp.where(r > 0, 4 * r, 1)
     return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
 
 
-def sure_of(s: ArrayLike, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
-    """s = sin²(θ/2), 0 or 1 where rounding of d and of the variances could have made it of these."""
-    m = nearest_axis(s, d, q1, q2)
-    return jnp.where(s <= 0.5, m, 1 - m)
+def curvature(n: ArrayLike, p: ArrayLike, sign: int) -> ArrayLike:
+    """[f(n + p) - f(n) - f(p)]/(n p) of f(x) = sinh²√x, or its negative of f(x) = sin²√x (`sign` -1), for n + p <= 2.5.
 
-
-def rescaled(d: ArrayLike, q1: ArrayLike, q2: ArrayLike, t1: ArrayLike, t2: ArrayLike) -> ArrayLike:
-    """The squared distance 4 √(q1 q2) s + (√q1 - √q2)² of t1·u and t2·v from that of u and v."""
-    s, r, _ = half_angle(d, q1, q2)
-    return 4 * (t1 * t2) * r * sure_of(s, d, q1, q2) + root_gap(t1 * t1 * q1, t2 * t2 * q2)
+    With f(x) = Σ ½ 4^k x^k/(2k)! it is Σ ½ 4^k A_k/(2k)!, A_(k+1) = (n + p) A_k + n^(k-1) + p^(k-1), A_2 = 2.
+    """
+    total: ArrayLike = jnp.zeros_like(n + p)
+    part: ArrayLike = 2 * jnp.ones_like(n + p)
+    factor, power_n, power_p = 1 / 3, n, p
+    for k in range(2, _CURVATURE_TERMS[part.dtype.name]):
+        total = total + factor * part
+        part = (n + p) * part + power_n + power_p
+        power_n, power_p = power_n * n, power_p * p
+        factor *= sign * 4 / ((2 * k + 1) * (2 * k + 2))
+    return total
 
 
 def nearest_axis_of(s: ArrayLike, r: ArrayLike) -> ArrayLike:
     """min(s, 1 - s) for s from a covariance, which has the rounding errors of 1; 0 where these could have made it."""
     m = jnp.where(s <= 0.5, s, 1 - s)
-    doubt = _DOUBT * jnp.finfo(m.dtype).eps / 2
+    doubt = DOUBT * jnp.finfo(m.dtype).eps / 2
     return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, safe_sqrt, sure_of
+from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, safe_sqrt
 from equitangents.kernels.duals.traits import Traits
 
 
@@ -20,21 +20,18 @@ class Normalised(Traits):
     curved: ClassVar[bool] = False
     eps: float = 1e-12
 
-    def pair(
-        self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike, units: tuple[Any, Any] | None = None
-    ) -> tuple[ArrayLike, ArrayLike]:
-        """(α1 - α2)² + 4 α1 α2 sin²(θ/2) with α² = q/(q + ε), and 1/√((q1 + ε)(q2 + ε)).
-
-        Of fields in `units` t, of which ε/t² is added to the variances: normalised, these are in no unit any more.
-        """
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+        """(α1 - α2)² + 4 α1 α2 sin²(θ/2) with α² = q/(q + ε), and 1/√((q1 + ε)(q2 + ε))."""
         s, _, _ = half_angle(d, q1, q2)
-        if units is not None:
-            s = sure_of(s, d, q1, q2)
-        e1, e2 = (self.eps, self.eps) if units is None else (self.eps / t**2 for t in units)
-        a1, a2 = (safe_sqrt(q / (q + e)) for q, e in ((q1, e1), (q2, e2)))
+        a1, a2 = (safe_sqrt(q / (q + self.eps)) for q in (q1, q2))
         total = jnp.where(a1 + a2 > 0, a1 + a2, 1)
-        gap = ((q1 - q2) * e2 + q2 * (e2 - e1)) / ((q1 + e1) * (q2 + e2)) / total
-        return gap**2 + 4 * a1 * a2 * s, 1 / jnp.sqrt(q1 + e1) * (1 / jnp.sqrt(q2 + e2))
+        gap = (q1 - q2) * self.eps / ((q1 + self.eps) * (q2 + self.eps)) / total
+        return gap**2 + 4 * a1 * a2 * s, self._factor(q1) * self._factor(q2)
+
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
+        """E/√((q1 + ε)(q2 + ε)), and what Θ is multiplied by."""
+        factor = self._factor(q1) * self._factor(q2)
+        return factor * e, factor
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Correlation α1 α2 cos θ, from the covariance itself, and what Θ is multiplied by."""

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import (
+    DOUBT,
     acute_angle,
     alpha_cos_minus_sin,
     angle_of_covariance,
@@ -37,6 +38,11 @@ class PiecewiseLinear(Traits):
     slope: float = 0.0
 
     @property
+    def homogeneity(self) -> int:
+        """1: both sides of zero are multiplied by a number each."""
+        return 1
+
+    @property
     def gain(self) -> float:
         """(1 + slope²)/2: half of the variance comes from either side of zero."""
         return (1 + self.slope**2) / 2
@@ -54,6 +60,22 @@ class PiecewiseLinear(Traits):
         absolute = gap + 4 * r * (m + alpha_cos_minus_sin(m) / math.pi)
         cosine = 1 - (2 / math.pi) * acute_angle(m)
         return odd * d + even * absolute, odd + even * jnp.where(s <= 0.5, cosine, -cosine)
+
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, sign: Any = None) -> tuple[Any, Any]:
+        """((1+a)/2)² E + ((1-a)/2)² E of absolute values, from sin²(θ/2) = E/(4√(q1 q2)); see `pair` for the `sign`."""
+        even, odd = ((1 - self.slope) / 2) ** 2, ((1 + self.slope) / 2) ** 2
+        r = safe_sqrt(q1) * safe_sqrt(q2)
+        s = jnp.where(r > 0, e / jnp.where(r > 0, 4 * r, 1), 0.5)
+        s = jnp.clip(s, 0, 1)
+        m = jnp.where(s <= 0.5, s, 1 - s)
+        m = jnp.where(m <= DOUBT * jnp.finfo(m.dtype).eps * s, 0, m)
+        if sign is not None:
+            s = jnp.where(sign < 0, 1 - s, s)
+        if even == 0:
+            return odd * 4 * r * s, jnp.full_like(s, odd)
+        absolute = m + alpha_cos_minus_sin(m) / math.pi
+        cosine = 1 - (2 / math.pi) * acute_angle(m)
+        return 4 * r * (odd * s + even * absolute), odd + even * jnp.where(s <= 0.5, cosine, -cosine)
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ], with E[|u||v|] = √(q1 q2) (1 - 2 [sin²(α/2) + (α cos α - sin α)/π]), and E[φ'φ']."""

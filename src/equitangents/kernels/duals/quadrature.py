@@ -49,6 +49,17 @@ class Quadrature(Traits):
         """Squared distance after φ, and E[φ'φ']."""
         s, r, _ = half_angle(d, q1, q2)
         equal = s == 0
+        distance, derivative = self._sums(s, r, q1, q2, 1.0)
+        return distance - jax.lax.stop_gradient(jnp.where(equal & (q1 == q2), distance, 0)), derivative
+
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
+        """E[(a φ(u) - φ(v)/a)²], and E[φ'φ']."""
+        r = safe_sqrt(q1) * safe_sqrt(q2)
+        s = jnp.where(r > 0, e / jnp.where(r > 0, 4 * r, 1), 0.5)
+        return self._sums(jnp.clip(s, 0, 1), r, q1, q2, a)
+
+    def _sums(self, s: ArrayLike, r: ArrayLike, q1: ArrayLike, q2: ArrayLike, ratio: Any) -> tuple[Any, Any]:
+        """E[(ratio·φ(u) - φ(v)/ratio)²] and E[φ'φ'], from sin²(θ/2) = s and r = √(q1 q2)."""
         # sin(θ/2) has no derivative at 0, the sums have, for they are even in it: below a small angle they are those of
         # 0 and their first-order term, ∂E[(φ(u)-φ(v))²]/∂d = E[φ'(u)φ'(v)]. Differences of φ would be rounding there.
         small = s < (1e-16 if s.dtype == jnp.float64 else 1e-8)
@@ -62,14 +73,12 @@ class Quadrature(Traits):
         def add(sums: tuple[Any, Any], node: tuple[Any, Any, Any]) -> tuple[tuple[Any, Any], None]:
             x, y, weight = node
             u, v = r1 * (a * x + b * y), r2 * (a * x - b * y)
-            distance = sums[0] + weight * (self.function(u) - self.function(v)) ** 2
+            distance = sums[0] + weight * (ratio * self.function(u) - self.function(v) / ratio) ** 2
             return (distance, sums[1] + weight * slope(u) * slope(v)), None
 
         zero = jnp.zeros(jnp.broadcast_shapes(s.shape, r1.shape, r2.shape), s.dtype)
         (distance, derivative), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), (z1, z2, w))
-        distance = distance + 4 * r * first_order * derivative
-        distance = distance - jax.lax.stop_gradient(jnp.where(equal & (q1 == q2), distance, 0))
-        return distance, derivative
+        return distance + 4 * r * first_order * derivative, derivative
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""

@@ -31,6 +31,11 @@ class RectifiedMonomial(Traits):
     degree: int
 
     @property
+    def homogeneity(self) -> int:
+        """The power n."""
+        return self.degree
+
+    @property
     def steepness(self) -> int:
         """The power n of max(x, 0)ⁿ."""
         return self.degree

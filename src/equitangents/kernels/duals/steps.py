@@ -41,6 +41,11 @@ class Sign(Traits):
     curved: ClassVar[bool] = False
     no_ntk: ClassVar[str | None] = NO_NTK
 
+    @property
+    def homogeneity(self) -> int:
+        """0: only the sign of x counts."""
+        return 0
+
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and zeros in place of a derivative that there is not."""
         s, _, _ = half_angle(d, q1, q2)
@@ -66,6 +71,11 @@ class Heaviside(Traits):
     bent: ClassVar[bool] = True
     curved: ClassVar[bool] = False
     no_ntk: ClassVar[str | None] = NO_NTK
+
+    @property
+    def homogeneity(self) -> int:
+        """0: only the sign of x counts."""
+        return 0
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and zeros in place of a derivative that there is not."""

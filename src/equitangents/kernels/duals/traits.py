@@ -5,7 +5,7 @@ A dual that says nothing is of a smooth φ of ordinary growth, which is neither 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class Traits:
@@ -14,13 +14,30 @@ class Traits:
     bent: ClassVar[bool] = False  # a kink or a jump at zero
     curved: ClassVar[bool] = True  # smooth, and more than a scaling: what a kink behind it makes ill-conditioned
     odd: ClassVar[bool] = False  # φ(-x) = -φ(x)
+    even: ClassVar[bool] = False  # φ(-x) = φ(x), and smooth
     linear_at_zero: ClassVar[bool] = False  # zero at zero, and linear near it up to what does not matter there
     no_ntk: ClassVar[str | None] = None  # why there is no tangent kernel
+
+    @property
+    def homogeneity(self) -> int | None:
+        """n, where φ(s·x) = sⁿ φ(x) for s > 0; None of any other φ."""
+        return None
 
     @property
     def gain(self) -> float | None:
         """E[φ(u)²]/E[u²] of a homogeneous φ, φ(s·x) = s φ(x) for s > 0; None of any other."""
         return None
+
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any] | None:
+        """(E', E[φ'(u)φ'(v)]) of E = 2(√(q1 q2) - k), to rounding of E' (see `kernels.angular`), without derivatives.
+
+        E' is that of a·φ(u) and φ(v)/a, which are of equal variance. None: `pair` and `covariance` are enough.
+        """
+        return None
+
+    def opposite(self, e: Any, q1: Any, q2: Any, a: Any) -> Any:
+        """E' = 2(√(q1' q2') + k') from E = 2(√(q1 q2) + k), that of u and -v, to its rounding; None: unknown."""
+        return self.angular(e, q1, q2, a)[0] if self.odd else None  # type: ignore[index]
 
     @property
     def vanishes(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
+from equitangents.kernels.duals.geometry import curvature, root_gap, safe_sqrt
 from equitangents.kernels.duals.traits import Traits
 
 
@@ -44,6 +45,27 @@ class Sin(Traits):
         """Squared distance after φ, and E[φ'φ']."""
         return -jnp.expm1(-d / 2) + _sum_excess(d, q1, q2), (jnp.exp(-d / 2) + jnp.exp(d / 2 - (q1 + q2))) / 2
 
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
+        """2 e^{-h} [(√(sinh q1 sinh q2) - sinh r) + (sinh r - sinh k)], h = (q1+q2)/2, r = √(q1 q2).
+
+        With n = ((q1-q2)/2)² and p = q1 q2 the first is [sinh²√(n+p) - sinh²√n - sinh²√p] over the sum of both.
+        """
+        r, h, gap = safe_sqrt(q1) * safe_sqrt(q2), (q1 + q2) / 2, root_gap(q1, q2)
+        k = r - e / 2
+        along = jnp.exp(-gap / 2)  # e^{r-h}
+        turned = -jnp.expm1(-e / 2) * (along + jnp.exp(-k - h))
+        n, p = jnp.minimum(((q1 - q2) / 2) ** 2, 3), jnp.minimum(q1 * q2, 3)
+        low = jnp.minimum(h, 2)
+        total = safe_sqrt(jnp.sinh(jnp.minimum(q1, 4))) * safe_sqrt(jnp.sinh(jnp.minimum(q2, 4))) + jnp.sinh(
+            jnp.minimum(r, 2)
+        )
+        small = 2 * jnp.exp(-low) * n * p * curvature(n, p, sign=1) / jnp.where(total > 0, total, 1)
+        one, other = self.moments(q1)[0], self.moments(q2)[0]
+        near = self.pair(gap, q1, q2)[0] - root_gap(one, other)
+        large = jnp.where(gap > r, 2 * (safe_sqrt(one) * safe_sqrt(other) - _products(r, q1, q2)[0]), near)
+        parallel = jnp.where(h < 1.5, small, large)
+        return parallel + turned, (jnp.exp(k - h) + jnp.exp(-k - h)) / 2
+
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         return _products(k, q1, q2)
@@ -54,8 +76,10 @@ class Sin(Traits):
 
 
 @dataclass(frozen=True)
-class Cos:
+class Cos(Traits):
     """The dual of the cosine, in closed form."""
+
+    even: ClassVar[bool] = True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""

@@ -36,8 +36,7 @@ class Engine(ABC):
     name: ClassVar[str]
     platforms: ClassVar[tuple[str, ...]] = ()  # of JAX, on which it is the default
     differentiable: ClassVar[bool] = False  # whether `traced` has derivatives; if not, those of the reference are taken
-    any_norms: ClassVar[bool] = False  # whether pairs of inputs of very different norm are its own work, too
-    leaves_units: ClassVar[bool] = False  # whether inputs are in units up to what is not homogeneous (`kernels.units`)
+    any_norms: ClassVar[bool] = False  # whether pairs of inputs of any two norms keep their digits (`kernels.angular`)
     compiles_shapes: ClassVar[bool] = False  # whether it compiles for each number of inputs
     over_all_pairs: ClassVar[bool] = False  # whether it runs programs that join all pairs of positions
     takes_distances: ClassVar[bool] = False  # whether it has `means_of_distances`

@@ -33,7 +33,7 @@ class Ways(NamedTuple):
 
     engine: Callable[[np.ndarray, np.ndarray | None], Pair]
     common: Callable[[np.ndarray, np.ndarray | None, float], Pair]  # biases times a factor
-    apart: Callable[[np.ndarray, np.ndarray, tuple[float, float] | None], Pair]
+    apart: Callable[[np.ndarray, np.ndarray, float], Pair]  # biases times a factor
     compiled: bool  # for each number of inputs: blocks are then filled up to few different numbers
     checked: bool = False  # `engine` refuses inputs of which it finds numbers that are not finite
 
@@ -59,7 +59,7 @@ def all_pairs(
     other = x1 if x2 is None else x2
     for rows, columns, how, same in scales.blocks(symmetric):
         shift1, shift2 = scales.shift1[rows], scales.shift2[columns]
-        a = divided(x1[rows], shift1 + how.first, np.float64 if _in_double(how) else dtype)
+        a = divided(x1[rows], shift1 + how.first, np.float64 if how.double else dtype)
         b = None if same else divided(other[columns], shift2 + how.second, a.dtype)
         values = _run(ways, how, a, b)
         told.apart += len(rows) * len(columns) * (2 if symmetric else 1) * (how.way == "apart" and not engine.any_norms)
@@ -103,7 +103,7 @@ def listed(
             continue
         i, j = (np.unique(index[here], return_inverse=True) for index in (first, second))
         shift1, shift2 = scales.shift1[i[0]], scales.shift2[j[0]]
-        a = divided(x1[i[0]], shift1 + how.first, np.float64 if _in_double(how) else dtype)
+        a = divided(x1[i[0]], shift1 + how.first, np.float64 if how.double else dtype)
         b = divided(x2[j[0]], shift2 + how.second, a.dtype)
         values = run(how, a, b, i[1], j[1])
         told.apart += len(here) * (how.way == "apart" and not engine.any_norms)
@@ -167,10 +167,6 @@ class _Told:
         return found
 
 
-def _in_double(how: Treatment) -> bool:
-    return how.double or how.way == "apart"
-
-
 _LEAST = 8  # inputs to which blocks are filled up
 
 
@@ -194,12 +190,7 @@ def _block(ways: Ways, how: Treatment, a: np.ndarray, b: np.ndarray | None) -> P
     if how.way == "common":
         return ways.common(a, b, 2.0**-how.first)
     assert b is not None
-    return ways.apart(a, b, factors(how))
-
-
-def factors(how: Treatment) -> tuple[float, float] | None:
-    """What inputs were multiplied by, or None where they were not."""
-    return (2.0**-how.first, 2.0**-how.second) if how.first or how.second else None
+    return ways.apart(a, b, 2.0**-how.first)
 
 
 def _clear(scales: Scales, nngp: np.ndarray, ntk: np.ndarray) -> None:

@@ -19,16 +19,13 @@ from equitangents.kernels.engines import Choice, Engine, choose, choose_where
 from equitangents.kernels.engines.protocol import Steps
 from equitangents.kernels.engines.reference import fields as fields_by_reference
 from equitangents.kernels.engines.reference import run as by_reference
-from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
-from equitangents.kernels.engines.reference.tile import tile_sides
 from equitangents.kernels.engines.select import REFERENCE
 from equitangents.kernels.fields.part import MATRIX, Part
 from equitangents.kernels.fields.plan import field_plan
 from equitangents.kernels.fields.size import check_field, check_result
-from equitangents.kernels.plans.plan import plan, tables_of
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs import by_scale, traced_scales, wide_norms
+from equitangents.kernels.runs import by_scale, traced_scales
 from equitangents.kernels.runs.results import Values, result
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.units import with_biases
@@ -84,8 +81,7 @@ def compute(
             elif (doubt := _doubt(chosen, program, x1.shape[-1], dtype)) is not None:
                 nngp, ntk, mended = near_axis.mend(doubt, partial(_of_pairs, program, *arrays), *arrays, nngp, ntk)
                 if mended:
-                    how = "by the reference engine" if doubt.steps is None else "in numbers of 106 bits"
-                    notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs {how}")
+                    notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs by the reference engine")
         return result((x1, x2), nngp, ntk, part, memory, engine=chosen.name, form=steps.form, notes=notes)
 
 
@@ -160,9 +156,9 @@ def check_memory(
 
 
 @lru_cache(maxsize=256)
-def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> near_axis.Doubt | None:
-    """Of which pairs small angles may be lost: a kink reads them without units, and no higher precision is at work."""
-    doubt = near_axis.doubt_of(program, engine.leaves_units)
+def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> bool | None:
+    """`near_axis.parallel_too`, of an engine that may lose small angles, and computes at no higher precision."""
+    doubt = None if engine.any_norms else near_axis.parallel_too(program)
     name = np.dtype(dtype).name
     return None if doubt is None or engine.computed_in(program, channels, name) != name else doubt
 
@@ -170,19 +166,10 @@ def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> nea
 def _of_pairs(
     program: Program, x1: np.ndarray, x2: np.ndarray | None, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK), (P,), of pairs by their inputs' numbers, by the reference engine in double precision.
-
-    One first input after another, with its second ones filled up to powers of two: few shapes are compiled.
-    """
+    """(NNGP, NTK), (P,), of pairs by their inputs' numbers, by the reference engine in double precision."""
     other = x1 if x2 is None else x2
-    nngp, ntk = np.empty(len(first)), np.empty(len(first))
-    parts = np.split(np.arange(len(first)), np.flatnonzero(np.diff(first)) + 1)
     with precision.scope(np.float64):
-        for part in parts:
-            chosen = np.resize(second[part], 1 << (len(part) - 1).bit_length())
-            rows = x1[first[part[:1]]].astype(np.float64), other[chosen].astype(np.float64)
-            nngp[part], ntk[part] = (values[0, : len(part)] for values in by_reference.kernels(program, *rows))
-    return nngp, ntk
+        return by_reference.listed(program, x1[first].astype(np.float64), other[second].astype(np.float64))
 
 
 def _ways(program: Program, engine: Engine, part: Part | None) -> by_scale.Ways:
@@ -197,14 +184,9 @@ def _ways(program: Program, engine: Engine, part: Part | None) -> by_scale.Ways:
     )
 
 
-def _apart(
-    program: Program, part: Part | None, x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None
-) -> by_scale.Pair:
-    if part is not None:
-        return wide_norms.field_kernels(field_plan(program, part), program, x1, x2, scales)
-    steps = plan(program)
-    sides = tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
-    return wide_norms.kernels(steps, tables_of(steps, program), x1, x2, sides, scales)
+def _apart(program: Program, part: Part | None, x1: np.ndarray, x2: np.ndarray, factor: float) -> by_scale.Pair:
+    """Kernels of inputs of any two norms by the reference engine, with biases times a factor."""
+    return _concrete(REFERENCE, part, with_biases(program, factor) if factor != 1 else program, x1, x2)
 
 
 def _concrete(
@@ -230,10 +212,10 @@ def _traced(engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | Non
         return _differentiable(engine, program, a, b, dtype)
 
     def far(a: ArrayLike, b: ArrayLike | None) -> Values:
-        return by_reference.traced(program, a, a if b is None else b, COVARIANCE)
+        return by_reference.traced(program, a, a if b is None else b)
 
     inputs = x1.astype(dtype), None if x2 is None else x2.astype(dtype)
-    return traced_scales.all_pairs(law_of(program), near, far, *inputs)
+    return traced_scales.all_pairs(law_of(program), near, None if engine.any_norms else far, *inputs)
 
 
 def _differentiable(engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | None, dtype: DType) -> Values:
@@ -255,11 +237,10 @@ def _traced_field(program: Program, x1: ArrayLike, x2: ArrayLike | None, part: P
     """Fields of traced inputs, which are the reference engine's, so that they have derivatives."""
     steps = field_plan(program, part)
 
-    def run(carry: Carry, a: ArrayLike, b: ArrayLike | None) -> Values:
-        return fields_by_reference.traced_fields(steps, program, a, a if b is None else b, carry)
+    def run(a: ArrayLike, b: ArrayLike | None) -> Values:
+        return fields_by_reference.traced_fields(steps, program, a, a if b is None else b)
 
     with precision.scope(dtype):
         inputs = x1.astype(dtype), None if x2 is None else x2.astype(dtype)
-        near, far = partial(run, DISTANCE), partial(run, COVARIANCE)
-        nngp, ntk = map(part.layout.public, traced_scales.all_pairs(law_of(program), near, far, *inputs))
+        nngp, ntk = map(part.layout.public, traced_scales.all_pairs(law_of(program), run, None, *inputs))
     return result((x1, x2), nngp, ntk, part, 0, engine=REFERENCE.name, form=steps.steps.form)

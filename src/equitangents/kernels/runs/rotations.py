@@ -16,7 +16,6 @@ from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
 from equitangents.kernels.engines import Choice, Engine, choose_where
 from equitangents.kernels.engines.protocol import RotationRules
-from equitangents.kernels.engines.reference.carry import COVARIANCE
 from equitangents.kernels.engines.reference.rotations import measured, reference, tiling
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import check_result
@@ -67,9 +66,10 @@ def compute(
         if any_traced(x1, x2):
             inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
             run: Callable[..., Values] = partial(rules.traced, program, found.value)
-            far = partial(reference.traced, program, found.value, carry=COVARIANCE)
+            by_reference: Callable[..., Values] = partial(reference.traced, program, found.value)
+            far = None if choice.engine.any_norms else by_reference
             if not rules.differentiable:
-                run = _differentiable(run, partial(reference.traced, program, found.value))
+                run = _differentiable(run, by_reference)
             near = lambda a, b: run(a) if b is None else run(a, b)
             nngp, ntk = traced_scales.all_pairs(law_of(program), near, far, *inputs, *(None,) * (2 - len(inputs)))
             notes: list[str] = []
@@ -87,19 +87,14 @@ def _ways(program: RotationProgram, resolution: int, engine: Engine) -> by_scale
         with precision.scope(x1.dtype):
             return rules_of(engine).kernels(carried, resolution, x1, x2)
 
-    def apart_of(x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None) -> by_scale.Pair:
-        factors = (1.0, 1.0) if scales is None else scales
-        # Products with powers of two are exact: the biases may stay as they are.
-        a, b = x1 / factors[0], x2 / factors[1]
-        with precision.scope(np.float64):
-            values = tiling.blocks(program, resolution, a, b, COVARIANCE)
-        nngp, ntk = (v * (factors[0] * factors[1]) for v in values)
-        return nngp, ntk
+    def apart(x1: np.ndarray, x2: np.ndarray, factor: float) -> by_scale.Pair:
+        with precision.scope(x1.dtype):
+            return tiling.blocks(with_biases(program, factor), resolution, x1, x2)
 
     return by_scale.Ways(
         engine=partial(run, program),
         common=lambda x1, x2, factor: run(with_biases(program, factor), x1, x2),
-        apart=apart_of,
+        apart=apart,
         compiled=engine.compiles_shapes,
     )
 
@@ -197,15 +192,10 @@ def _listed(
 ) -> by_scale.Pair:
     """(NNGP, NTK) of pairs of NumPy arrays, treated in one way."""
     with precision.scope(x1.dtype):
-        if how.way == "apart":
-            factor1, factor2 = by_scale.factors(how) or (1.0, 1.0)
-            a, b = x1 / factor1, x2 / factor2
-            values = tiling.listed(program, resolution, a, b, first, second, COVARIANCE)
-            nngp, ntk = (v * (factor1 * factor2) for v in values)
-            return nngp, ntk
-        if how.way == "common":
+        if how.way != "engine":
             program = with_biases(program, 2.0**-how.first)
-        return rules.listed(program, resolution, x1, x2, first, second)
+        by = tiling.listed if how.way == "apart" else rules.listed
+        return by(program, resolution, x1, x2, first, second)
 
 
 def choose_engine(program: RotationProgram, engine: str | None) -> Choice:

@@ -1,7 +1,7 @@
 """Kernels of structured programs: by a compiled engine, or in tiles of pairs of inputs in JAX; in double precision.
 
 Their kernel fields are the pairs of positions at their end, by the reference engine, one pair of inputs after another.
-Pairs of inputs of very different norm carry the covariance in place of the distance, as in field programs: in JAX.
+Pairs of inputs of very different norm are computed in JAX, as in field programs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType, Tree
 from equitangents.errors import MemoryLimitError
+from equitangents.kernels.angular import both, covariance
 from equitangents.kernels.engines import REFERENCE, Engine, choose_where
-from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
 from equitangents.kernels.engines.reference.structured.execute import Context, execute, tables_of
 from equitangents.kernels.engines.reference.structured.fields import State, start, state_of_inputs
 from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
@@ -35,7 +35,7 @@ logger = logging.getLogger("equitangents")
 
 _FIELDS = 16  # fields alive at once, at most, while a tile runs
 _MEMORY_LIMIT = 4 << 30  # bytes for one tile
-_FAR = 10.0  # of log2 of norms, beyond which the covariance is carried
+_FAR = 10.0  # of log2 of norms, beyond which compiled engines, which carry the distance, lose the covariance
 
 _Leaves = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]  # inputs, their masks and their graphs
 
@@ -60,7 +60,7 @@ def compute(
     if traced:
         same = jnp.eye(len(one.x), dtype=bool) if x2 is None else None
         with precision.scope(dtype):
-            found = _tile(program, part, typed(one, dtype), typed(other, dtype), same, DISTANCE)
+            found = _tile(program, part, typed(one, dtype), typed(other, dtype), same)
         return _result((x1, x2), found, REFERENCE, part, 0, notes, public=True)
     if part is None:
         memory, sizes = 0, (one.x.shape[-1], len(one.x), len(other.x), np.dtype(dtype).itemsize)
@@ -69,15 +69,14 @@ def compute(
         memory = check_field(part, len(one.x), len(other.x), dtype, tile_bytes(program))
     far = far_apart(*(norms(np.asarray(b.x, np.float64)) for b in (one, other)))
     if part is not None:
-        nngp, ntk = _fields(program, part, one, other, x2 is None, far, dtype)
+        nngp, ntk = _fields(program, part, one, other, x2 is None, dtype)
     elif chosen.structured is None:
         nngp, ntk = np.empty(far.shape), np.empty(far.shape)
-        _fill(program, one, other, x2 is None, DISTANCE, (nngp, ntk), np.ones_like(far))
+        _fill(program, one, other, x2 is None, (nngp, ntk), np.ones_like(far))
     else:
         nngp, ntk = chosen.structured.kernels(program, one, None if x2 is None else other)
-    if part is None and far.any():
-        _fill(program, one, other, x2 is None, COVARIANCE, (nngp, ntk), far)
-        if not chosen.over_all_pairs:
+        if far.any():
+            _fill(program, one, other, x2 is None, (nngp, ntk), far)
             count = int(far.sum()) // (2 if x2 is None else 1)
             notes = (*notes, f"{count} pairs of inputs of very different norm by the reference engine")
             logger.info("%s", notes[-1])
@@ -223,7 +222,6 @@ def _fill(
     one: Batch,
     other: Batch,
     symmetric: bool,
-    carry: Carry,
     out: tuple[np.ndarray, np.ndarray],
     wanted: np.ndarray,
 ) -> None:
@@ -235,7 +233,7 @@ def _fill(
                 here = slice(i, i + rows), slice(j, j + rows)
                 if not wanted[here].any():
                     continue
-                values = _concrete(program, one, other, here, symmetric, carry)
+                values = _concrete(program, one, other, here, symmetric)
                 for whole, part in zip(out, values, strict=True):
                     part = (part + part.T) / 2 if symmetric and i == j else part
                     whole[here] = np.where(wanted[here], part, whole[here])
@@ -244,29 +242,28 @@ def _fill(
 
 
 def _concrete(
-    program: StructuredProgram, one: Batch, other: Batch, here: tuple[slice, slice], symmetric: bool, carry: Carry
+    program: StructuredProgram, one: Batch, other: Batch, here: tuple[slice, slice], symmetric: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """One tile of NumPy arrays; tiles are filled up so that equal shapes compile once."""
     size = tuple(min(_side(program), len(b.x)) for b in (one, other))
     a, b = (_filled(batch.rows(at), n) for batch, at, n in zip((one, other), here, size, strict=True))
     rows, columns = (len(batch.x[at]) for batch, at in zip((one, other), here, strict=True))
     same = np.eye(size[0], size[1]) > 0 if symmetric and here[0].start == here[1].start else np.zeros(size, bool)
-    nngp, ntk = (np.asarray(v)[:rows, :columns] for v in _compiled(program, None, _leaves(a), _leaves(b), same, carry))
+    nngp, ntk = (np.asarray(v)[:rows, :columns] for v in _compiled(program, None, _leaves(a), _leaves(b), same))
     return nngp, ntk
 
 
 def _fields(
-    program: StructuredProgram, part: Part, one: Batch, other: Batch, alone: bool, far: np.ndarray, dtype: DType
+    program: StructuredProgram, part: Part, one: Batch, other: Batch, alone: bool, dtype: DType
 ) -> tuple[np.ndarray, np.ndarray]:
     """A part of the field between all inputs, (N1, N2, *tail), input by input."""
-    layout, (n1, n2), symmetric = part.layout, far.shape, alone and part.mirrors
+    layout, n1, n2, symmetric = part.layout, len(one.x), len(other.x), alone and part.mirrors
     nngp, ntk = layout.zeros((n1, n2), dtype), layout.zeros((n1, n2), dtype)
     with precision.scope(np.float64), np.errstate(over="ignore", under="ignore"):
         for i in range(n1):
             for j in range(i if symmetric else 0, n2):
                 a, b = (_leaves(_filled(batch.rows(slice(k, k + 1)), 1)) for batch, k in ((one, i), (other, j)))
-                carry = COVARIANCE if far[i, j] else DISTANCE
-                found = _compiled(program, part, a, b, np.full((1, 1), alone and i == j), carry)
+                found = _compiled(program, part, a, b, np.full((1, 1), alone and i == j))
                 for out, values in zip((nngp, ntk), map(np.asarray, found), strict=True):
                     mirrored = layout.mirrored(values)
                     out[i, j] = ((values + mirrored) / 2 if symmetric and i == j else values)[0, 0]
@@ -275,11 +272,9 @@ def _fields(
     return nngp, ntk
 
 
-@partial(jax.jit, static_argnums=(0, 1, 5))
-def _compiled(
-    program: StructuredProgram, part: Part | None, one: _Leaves, other: _Leaves, same: jax.Array, carry: Carry
-) -> Values:
-    return _tile(program, part, Batch(*one), Batch(*other), same, carry)
+@partial(jax.jit, static_argnums=(0, 1))
+def _compiled(program: StructuredProgram, part: Part | None, one: _Leaves, other: _Leaves, same: jax.Array) -> Values:
+    return _tile(program, part, Batch(*one), Batch(*other), same)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -289,11 +284,9 @@ def _compiled_own(
     return _own(program, part, Batch(x, mask, graphs))
 
 
-def _tile(
-    program: StructuredProgram, part: Part | None, one: Batch, other: Batch, same: jax.Array | None, carry: Carry
-) -> Values:
+def _tile(program: StructuredProgram, part: Part | None, one: Batch, other: Batch, same: jax.Array | None) -> Values:
     """(NNGP, NTK) of a tile, (N1, N2), or (N1, N2, *part.layout.tail)."""
-    nngp, ntk = _field_tile(program, one, other, same, carry)
+    nngp, ntk = _field_tile(program, one, other, same)
     return _picked(part, nngp), _picked(part, ntk)
 
 
@@ -311,15 +304,15 @@ def _picked(part: Part | None, values: jax.Array) -> jax.Array:
     return jnp.moveaxis(values[first, second], tuple(range(first.ndim)), tuple(range(-first.ndim, 0)))
 
 
-def _field_tile(program: StructuredProgram, one: Batch, other: Batch, same: jax.Array | None, carry: Carry) -> Values:
+def _field_tile(program: StructuredProgram, one: Batch, other: Batch, same: jax.Array | None) -> Values:
     """(NNGP, NTK) of a tile at all pairs of positions, (P, P', N1, N2); zero where a mask leaves no position."""
     x1, x2 = (_by_position(b.x) for b in (one, other))
-    state = state_of_inputs(x1, x2, one.mask, other.mask, carry)
-    context = Context(tables_of(program.ops), (_graph(one), _graph(other)), same, carry, program.space.masks)
+    state = state_of_inputs(x1, x2, one.mask, other.mask)
+    context = Context(tables_of(program.ops), (_graph(one), _graph(other)), same, program.space.masks)
     end = execute(program.ops, (state,), context)[0]
     assert end.cross is not None
-    q1, q2 = end.one.q[:, None, :, None], end.other.q[None, :, None, :]
-    found = carry.covariance(end.cross.d, q1, q2), end.cross.theta
+    at = both(end.one.q[:, None, :, None], end.other.q[None, :, None, :])
+    found = covariance(end.cross.e, at), end.cross.theta
     if end.one.mask is None or end.other.mask is None:
         return found
     there = end.one.mask[:, None, :, None] & end.other.mask[None, :, None, :]
@@ -334,9 +327,9 @@ def _own_field(program: StructuredProgram, batch: Batch) -> Values:
     other, its = (jax.tree.map(lambda v: v[..., :1], part) for part in (side, own))
     graphs = _graph(batch)
     few = None if graphs is None else graphs[..., :1]
-    context = Context(tables_of(program.ops), (graphs, few), None, DISTANCE, program.space.masks)
+    context = Context(tables_of(program.ops), (graphs, few), None, program.space.masks)
     end = execute(program.ops, (State(side, other, own, its, None),), context)[0]
-    nngp = DISTANCE.covariance(end.own1.d, end.one.q[:, None], end.one.q[None])
+    nngp = covariance(end.own1.e, both(end.one.q[:, None], end.one.q[None]))
     if end.one.mask is None:
         return nngp, end.own1.theta
     there = end.one.mask[:, None] & end.one.mask[None]

@@ -21,10 +21,10 @@ _STEP = 2 * BITS  # inputs are scaled by powers of 2 to the power of this
 Run = Callable[[ArrayLike, ArrayLike | None], Values]
 
 
-def all_pairs(law: Law, near: Run, far: Run, x1: ArrayLike, x2: ArrayLike | None) -> Values:
+def all_pairs(law: Law, near: Run, far: Run | None, x1: ArrayLike, x2: ArrayLike | None) -> Values:
     """(NNGP, NTK) between x1 and x2 (None: x1 with itself) by `near`, and by `far` where norms differ much.
 
-    Both give arrays (N1, N2, ...).
+    Both give arrays (N1, N2, ...). `far` is None where norms may differ as they like.
     """
     if 0 in (x1.size, 1 if x2 is None else x2.size):
         return near(x1, x2)
@@ -33,9 +33,12 @@ def all_pairs(law: Law, near: Run, far: Run, x1: ArrayLike, x2: ArrayLike | None
     zero1, zero2 = (jax.lax.stop_gradient(jnp.all(_flat(x1 if x is None else x) == 0, axis=1)) for x in (None, x2))
     if x2 is None:
         zero2 = zero1
-    nngp, ntk = (_scaled if law.homogeneous and not law.biased else _selected)(
-        law, near, far, x1, x2, norms1, norms2, zero1, zero2
-    )
+    if law.homogeneous and not law.biased:
+        nngp, ntk = _scaled(near, x1, x2, norms1, norms2, zero1, zero2)
+    elif far is None:
+        nngp, ntk = near(x1, x2)
+    else:
+        nngp, ntk = _selected(law, near, far, x1, x2, norms1, norms2, zero1, zero2)
     if not law.vanishes:
         return nngp, ntk
     zero = _spread(zero1[:, None] | zero2, nngp)
@@ -83,9 +86,7 @@ def _times(x: ArrayLike, exponents: jax.Array) -> ArrayLike:
 
 
 def _scaled(
-    law: Law,
     near: Run,
-    far: Run,
     x1: ArrayLike,
     x2: ArrayLike | None,
     norms1: jax.Array,
@@ -141,7 +142,7 @@ def _selected(
     zero1: jax.Array,
     zero2: jax.Array,
 ) -> Values:
-    """The covariance is carried where norms differ much, those of what the first nonlinearity reads."""
+    """`far` where norms differ much, those of what the first nonlinearity reads."""
 
     def keys(norms: jax.Array, zero: jax.Array) -> jax.Array:
         floor = jnp.where(zero, -9999.0, norms.astype(x1.dtype))

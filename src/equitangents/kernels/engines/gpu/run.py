@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.ffi
@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.errors import MemoryLimitError
+from equitangents.kernels.angular import PLAIN, angle_left, both
 from equitangents.kernels.engines.codes import PairKind
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.gpu.availability import capability, device
@@ -26,8 +27,9 @@ from equitangents.kernels.engines.gpu.compiler import cubin, emulated, host_libr
 from equitangents.kernels.engines.gpu.sides import sides
 from equitangents.kernels.engines.gpu.source import Source, source
 from equitangents.kernels.engines.reference import tile as reference
-from equitangents.kernels.engines.reference.execute import Moments
+from equitangents.kernels.engines.reference.execute import Moments, State, field_moments
 from equitangents.kernels.plans.plan import FibrePlan
+from equitangents.kernels.units import unit_bias, with_biases
 
 BLOCKS = 2048  # blocks that keep a large GPU busy
 _LARGEST_GRID = 2**31 - 1  # blocks of a launch
@@ -40,53 +42,64 @@ def kernels(
 
     It has no derivatives.
     """
-    p1 = _prepare(plan, tables, x1)
-    p2 = p1 if x2 is None else _prepare(plan, tables, x2)
-    y1, u1 = _in_units(plan, x1)
-    y2, u2 = (y1, u1) if x2 is None else _in_units(plan, x2)
-    first, theta = _sums(plan, y1, p1.field, u1, y2, p2.field, u2, PairKind.TRIANGLE if x2 is None else PairKind.ALL)
-    return reference.after_readout(plan, tables, first, theta, *reference.aligned(p1, p2))
+    one = _prepare(plan, tables, x1)
+    other = one if x2 is None else _prepare(plan, tables, x2)
+    first, theta = _sums(plan, one, other, PairKind.TRIANGLE if x2 is None else PairKind.ALL)
+    u1, u2 = one.unit[:, None], other.unit
+    p1, p2 = reference.aligned(one.alone, other.alone)
+    if not reference.carries_distance(plan):
+        return reference.after_readout(plan, tables, u1 * u2 * first, u1 * u2 * theta, p1, p2)
+    assert p1.vector is not None
+    assert p2.vector is not None
+    q1, q2 = p1.vector.q[0][0], p2.vector.q[0][0]
+    at = both(q1 / u1**2, q2 / u2**2)  # of vectors in units, of which angles are those of the vectors
+    state = State(u1 * u2 * angle_left(first, at, PLAIN), u1 * u2 * theta)
+    return reference.after_flattening(plan, tables, state, p1, p2)
 
 
 def diagonal(plan: FibrePlan, tables: dict[str, jax.Array], x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
-    p = _prepare(plan, tables, x)
-    y, unit = _in_units(plan, x)
-    first, theta = _sums(plan, y, p.field, unit, y, p.field, unit, PairKind.DIAGONAL)
-    return reference.own_after_readout(plan, tables, first, theta, p)
+    one = _prepare(plan, tables, x)
+    first, theta = (one.unit**2 * sums for sums in _sums(plan, one, one, PairKind.DIAGONAL))
+    return reference.own_after_readout(plan, tables, first, theta, one.alone)
 
 
-def _prepare(plan: FibrePlan, tables: dict[str, jax.Array], x: jax.Array) -> reference.Prepared:
+class _Side(NamedTuple):
+    """Inputs (N, *positions, C) in their units, the moments of their fields, the units (N,), and what is known of
+    the inputs as they are: `alone.field` is not.
+    """
+
+    x: jax.Array
+    moments: Moments
+    unit: jax.Array
+    alone: reference.Prepared
+
+
+def _prepare(plan: FibrePlan, tables: dict[str, jax.Array], x: jax.Array) -> _Side:
     """Moments of the inputs; those of pooled vectors need all fibres of each input with itself, and so this engine."""
-    by_position = x.reshape((x.shape[0], -1, x.shape[-1])).swapaxes(0, 1)
-    scaled, unit = _in_units(plan, x)
+    added = unit_bias(*plan.parts)
+    unit = jnp.ones(len(x), x.dtype)
+    if added is not None:
+        square = jnp.mean(x.reshape((len(x), -1)) ** 2, axis=1) + added
+        usable = (square > 0) & (square < jnp.inf)
+        unit = jnp.where(usable, jnp.sqrt(jnp.where(usable, square, 1)), 1)
+    scaled = x / unit.reshape((-1,) + (1,) * (x.ndim - 1))
+    by_position = scaled.reshape((len(x), -1, x.shape[-1])).swapaxes(0, 1)
+    in_units = plan if added is None else with_biases(plan, 1 / unit)
+    q, mean = jnp.mean(by_position**2, axis=-1), jnp.mean(by_position, axis=-1)
+    moments = field_moments(in_units.field, q, mean, tables)
+    side = _Side(scaled, moments, unit, reference.Prepared(moments, None))
+    as_they_are = Moments([unit**2 * moments.q[-1]], [unit * moments.mean[-1]], [])
+    own = lambda: unit**2 * _sums(plan, side, side, PairKind.DIAGONAL)[0]
+    return side._replace(alone=reference.Prepared(moments, reference.vector_moments(plan, tables, as_they_are, own)))
 
-    def own(moments: Moments) -> jax.Array:
-        return _sums(plan, scaled, moments, unit, scaled, moments, unit, PairKind.DIAGONAL)[0]
 
-    return reference.prepare(plan, tables, by_position, own)
-
-
-def _in_units(plan: FibrePlan, x: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Inputs (N, *positions, C) divided by their units, and these, (N,), or None."""
-    scaled, unit = reference.in_units(plan, x.reshape((len(x), -1)), 1)
-    return scaled.reshape(x.shape), unit
-
-
-def _sums(
-    plan: FibrePlan,
-    x1: jax.Array,
-    m1: Moments,
-    u1: jax.Array | None,
-    x2: jax.Array,
-    m2: Moments,
-    u2: jax.Array | None,
-    kind: PairKind,
-) -> tuple[jax.Array, jax.Array]:
+def _sums(plan: FibrePlan, one: _Side, other: _Side, kind: PairKind) -> tuple[jax.Array, jax.Array]:
     """The readout's weighted sums over all fibres: (K, Θ), or (D, Θ) where a nonlinearity follows a single fibre.
 
-    All of it is that of inputs in their units, u1 and u2, if they have any.
+    All of it is that of inputs in their units.
     """
+    x1, x2, has_units = one.x, other.x, unit_bias(*plan.parts) is not None
     made = source(plan, x1.shape[-1], x1.dtype.name)
     n1, n2 = len(x1), len(x2)
     pairs = {PairKind.ALL: n1 * n2, PairKind.TRIANGLE: n1 * (n1 + 1) // 2, PairKind.DIAGONAL: n1}[kind]
@@ -95,8 +108,7 @@ def _sums(
     inputs = (
         x1,
         x2,
-        sides(made.sides, made.size, plan.field, m1, u1),
-        sides(made.sides, made.size, plan.field, m2, u2),
+        *(sides(made.sides, made.size, plan.field, s.moments, s.unit if has_units else None) for s in (one, other)),
         jnp.asarray(made.reals, x1.dtype),
         jnp.asarray(made.tables),
     )

@@ -22,7 +22,6 @@ class ReferenceEngine(Engine):
     name = "reference"
     differentiable = True
     any_norms = True
-    leaves_units = True
     compiles_shapes = True
     over_all_pairs = True
     takes_distances = True

@@ -1,6 +1,6 @@
 """What each operation does to pairs of positions, and to what is known of one input alone: the rules of theory, once.
 
-Carried by pair are the squared distance D (or the covariance) and the tangent kernel Θ. What is particular to a set of
+Carried by pair are E = 2(√(q1 q2) - K), see `kernels.angular`, and the tangent kernel Θ. What is particular to a set of
 pairs (one fibre, or all pairs) is behind `Geometry`. Of one input alone there are second moments q(p) = E[f(p)²] and
 means m(p) = E[f(p)], computed once per input rather than once per pair.
 """
@@ -15,7 +15,10 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
+from equitangents.kernels import angular
+from equitangents.kernels.angular import Both, both
+from equitangents.kernels.duals import PiecewiseLinear
+from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
 from equitangents.kernels.program import (
     Affine,
@@ -31,26 +34,40 @@ from equitangents.kernels.program import (
     Table,
     WindowPool,
 )
-from equitangents.kernels.units import leaves_units
 
 
 class State(NamedTuple):
-    """What is carried (D = q1 + q2 - 2K unless said otherwise) and Θ over pairs of positions and inputs.
+    """E and Θ over pairs of positions and inputs.
 
-    What is carried is an array, or a tuple of them.
+    `opposite`, unless None, is E of f and -g, which has the digits of the angle of opposite inputs: up to the first
+    kink, through linear layers and odd functions that act on pairs of positions alone, or take means of them.
     """
 
-    d: Any
+    e: Any
     theta: Any
+    opposite: Any = None
 
     def map(self, change: Callable[[Any], Any]) -> State:
         """With all its arrays changed alike."""
         return State(*jax.tree.map(change, tuple(self)))
 
-    @classmethod
-    def begin(cls, d: Any) -> State:
-        """With what is carried, and without Θ."""
-        return cls(d, jnp.zeros_like(jax.tree.leaves(d)[0]))
+    def angles(self, change: Callable[[Any], Any]) -> State:
+        """With E, and that of the opposite, changed alike."""
+        return State(change(self.e), self.theta, None if self.opposite is None else change(self.opposite))
+
+    def covariance(self, at: Both) -> Any:
+        """K, from the smaller angle."""
+        k = angular.covariance(self.e, at)
+        if self.opposite is None:
+            return k
+        return angular.valued(jnp.where(self.opposite < self.e, self.opposite / 2 - at.root, k), k)
+
+
+def uncoupled(state: State, where: Any, at: Both) -> State:
+    """With K = Θ = 0 at some pairs."""
+    alone = angular.of_covariance(jnp.zeros_like(at.root), at)
+    changed = state.angles(lambda e: jnp.where(where, alone, e))
+    return changed._replace(theta=jnp.where(where, 0, state.theta))
 
 
 class Moments(NamedTuple):
@@ -77,59 +94,72 @@ class Geometry(Protocol):
         """`values` of the second input at level i, brought to the pairs."""
 
     def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
-        """Mean over a box; q1, q2 are the variances at level i by position, for reads outside the grid."""
+        """Mean over a box; q1, q2 are the variances at level i by position."""
 
-    def table(self, i: int, op: Table, state: State) -> State:
-        """Mean over a window table."""
+    def table(self, op: Table, state: State, before: Both, after: Both) -> State:
+        """Mean over a window table; `before` and `after` are the variances at the pairs."""
 
     def pool(self, i: int, op: Pool | WindowPool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
         """Mean over blocks of positions."""
 
-    def decouple(self, i: int, state: State, q1: ArrayLike, q2: ArrayLike) -> State:
-        """Set K = Θ = 0 at pairs of different positions; q1, q2 are the variances at the pairs."""
+    def decouple(self, i: int, state: State, at: Both) -> State:
+        """Set K = Θ = 0 at pairs of different positions; `at` are the variances at the pairs."""
 
 
 class At(NamedTuple):
-    """Where an operation stands: its number, the pairs, what is known of both sides alone, and what is carried."""
+    """Where an operation stands: its number, the pairs, and what is known of both sides alone."""
 
     i: int
     geometry: Geometry
     m1: Moments
     m2: Moments
-    carry: Carry
 
-    def variances(self, level: int) -> tuple[Any, Any]:
-        """Those of both positions of every pair at a level."""
-        return self.both(level, self.m1.q[level], self.m2.q[level])
+    @property
+    def before(self) -> Both:
+        """The variances of every pair before the operation."""
+        return both(*self.pairs(self.i, self.m1.q[self.i], self.m2.q[self.i]))
 
-    def both(self, level: int, one: ArrayLike, other: ArrayLike) -> tuple[Any, Any]:
+    @property
+    def after(self) -> Both:
+        """Those behind it."""
+        return both(*self.pairs(self.i + 1, self.m1.q[self.i + 1], self.m2.q[self.i + 1]))
+
+    def pairs(self, level: int, one: ArrayLike, other: ArrayLike) -> tuple[Any, Any]:
         """Values of the two sides by position, brought to the pairs."""
         return self.geometry.first(level, one), self.geometry.second(level, other)
 
 
-def execute(
-    ops: tuple[Op, ...], geometry: Geometry, state: State, m1: Moments, m2: Moments, carry: Carry = DISTANCE
-) -> State:
-    """The state after `ops`; the geometry is one of the same `carry`."""
+def execute(ops: tuple[Op, ...], geometry: Geometry, state: State, m1: Moments, m2: Moments) -> State:
+    """The state after `ops`."""
     for i, op in enumerate(ops):
-        state = _PAIRS[type(op)](op, state, At(i, geometry, m1, m2, carry))
-        if isinstance(op, Dual | Standardise):
-            carry = carry.after(op)
+        state = _PAIRS[type(op)](op, state, At(i, geometry, m1, m2))
     return state
 
 
 def _affine(op: Affine, state: State, at: At) -> State:
-    d = at.carry.affine(op, state.d)
-    if op.rates is None:
-        gain = at.carry.covariance(d, *at.variances(at.i + 1))
-    else:
-        gain = op.rates[0] * at.carry.covariance(state.d, *at.variances(at.i)) + at.carry.constant(op.rates[1])
-    return State(d, gain + op.W_var * state.theta)
+    before, after = at.before, at.after
+    e = angular.affine(op, state.e, before, after)
+    opposite = None if state.opposite is None else angular.affine(op, state.opposite, before, after, sign=-1)
+    found = State(e, state.theta, opposite)
+    gain = found.covariance(after) if op.rates is None else op.rates[0] * state.covariance(before) + op.rates[1]
+    return found._replace(theta=gain + op.W_var * state.theta)
 
 
 def _dual(op: Dual, state: State, at: At) -> State:
-    d, slope = at.carry.dual(op.activation, state.d, *at.variances(at.i))
-    return State(d, state.theta * slope)
+    rule = lambda e, *sign: angular.dual(op.activation, e, at.before, at.after, *sign)
+    if state.opposite is None:
+        e, slope = rule(state.e)
+        return State(e, state.theta * slope)
+    nearer = jax.lax.stop_gradient(state.opposite < state.e)
+    sign, nearest = jnp.where(nearer, -1, 1).astype(state.e.dtype), jnp.where(nearer, state.opposite, state.e)
+    if isinstance(op.activation, PiecewiseLinear):
+        e, slope = rule(nearest, sign)
+        return State(e, state.theta * slope)
+    if traits_of(op.activation).even:
+        e, slope = rule(nearest)
+        return State(e, state.theta * sign * slope)
+    e, slope = rule(state.e)
+    return State(e, state.theta * slope, angular.opposite(op.activation, state.opposite, at.before, at.after))
 
 
 def _parallel(op: Parallel, state: State, at: At) -> State:
@@ -137,29 +167,26 @@ def _parallel(op: Parallel, state: State, at: At) -> State:
 
     In sums means add a cross term: E[(f+g)(f'+g')] = K_f + K_g + m_f m_g' + m_g m_f'.
     """
-    i, geometry, m1, m2, carry = at
+    i, geometry, m1, m2 = at
     one, other = m1.branches[i].branches, m2.branches[i].branches
-    each = [
-        execute(branch, geometry.inner(i, b), state, one[b], other[b], carry) for b, branch in enumerate(op.branches)
-    ]
+    after = at.after
+    each = [execute(branch, geometry.inner(i, b), state, one[b], other[b]) for b, branch in enumerate(op.branches)]
     shares = op.shares or (1.0,) * len(each)
-    d = sum(w * found.d for w, found in zip(shares, each, strict=True))
+    ends = (both(*at.pairs(i + 1, m.q[-1], n.q[-1])) for m, n in zip(one, other, strict=True))
+    e = sum(w * angular.moved(found.e, end, after.to) for w, found, end in zip(shares, each, ends, strict=True))
     if op.shares is None:
-        for a, b in itertools.combinations(range(len(each)), 2):
-            d = d + carry.cross(
-                geometry.first(i + 1, one[a].mean[-1]), geometry.first(i + 1, one[b].mean[-1]),
-                geometry.second(i + 1, other[a].mean[-1]), geometry.second(i + 1, other[b].mean[-1]),
-            )  # fmt: skip
-    return State(d, sum(w * found.theta for w, found in zip(shares, each, strict=True)))
+        gaps = (after.gap(*at.pairs(i + 1, m.mean[-1], n.mean[-1])) for m, n in zip(one, other, strict=True))
+        e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
+    return State(angular.vanishing(e, after), sum(w * found.theta for w, found in zip(shares, each, strict=True)))
 
 
 def _standardise(op: Standardise, state: State, at: At) -> State:
-    q1, q2 = at.variances(at.i)
-    f1, f2 = (t / deviation(op, t * t * m.q[at.i]) for t, m in zip(at.carry.units(), (at.m1, at.m2), strict=True))
     # What is the same at all positions has their axis, so that it can be brought to pairs.
-    f1, f2 = (jnp.broadcast_to(f, m.q[at.i].shape) for f, m in ((f1, at.m1), (f2, at.m2)))
-    f1, f2 = at.both(at.i, f1, f2)
-    return State(at.carry.divided(state.d, q1, q2, f1, f2), state.theta * f1 * f2)
+    f1, f2 = (jnp.broadcast_to(1 / deviation(op, m.q[at.i]), m.q[at.i].shape) for m in (at.m1, at.m2))
+    f1, f2 = at.pairs(at.i, f1, f2)
+    before, after = at.before, at.after
+    divided = state.angles(lambda e: angular.divided(e, before, f1, f2, after))
+    return divided._replace(theta=state.theta * f1 * f2)
 
 
 def _pool(op: Pool | WindowPool | Flatten, state: State, at: At) -> State:
@@ -168,11 +195,11 @@ def _pool(op: Pool | WindowPool | Flatten, state: State, at: At) -> State:
 
 _PAIRS: dict[type, Any] = {
     Box: lambda op, state, at: at.geometry.box(at.i, op, state, at.m1.q[at.i], at.m2.q[at.i]),
-    Table: lambda op, state, at: at.geometry.table(at.i, op, state),
+    Table: lambda op, state, at: at.geometry.table(op, state, at.before, at.after),
     Affine: _affine,
     RatedAffine: _affine,
     Dual: _dual,
-    Decouple: lambda op, state, at: at.geometry.decouple(at.i, state, *at.variances(at.i)),
+    Decouple: lambda op, state, at: at.geometry.decouple(at.i, state, at.before),
     Parallel: _parallel,
     Standardise: _standardise,
     Pool: _pool,
@@ -181,15 +208,11 @@ _PAIRS: dict[type, Any] = {
 }
 
 
-def field_moments(
-    ops: tuple[Op, ...], q: ArrayLike, mean: ArrayLike, tables: dict[str, Any], unit: Any = None
-) -> Moments:
-    """Moments along `ops`, none of which pools, of fields in units (*batch,) up to where these are left."""
+def field_moments(ops: tuple[Op, ...], q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
+    """Moments along `ops`, none of which pools."""
     found = Moments([q], [mean], [])
     for op in ops:
         inner = None
-        if unit is not None and leaves_units(op):
-            q, unit = q * unit**2, None
         if op.held:
             inner = Moments([], [], [field_moments(branch, q, mean, tables) for branch in op.held])
             q, mean = joined(op, [own.q[-1] for own in inner.branches], [own.mean[-1] for own in inner.branches])

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.engines.reference.execute import Moments, State
-from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
+from equitangents.kernels.angular import Both, both
+from equitangents.kernels.engines.reference.execute import Moments, State, uncoupled
+from equitangents.kernels.engines.reference.windows import (
+    box_mean,
+    box_mean_of_angles,
+    pad_grid,
+    table_mean,
+    table_mean_of_angles,
+)
 from equitangents.kernels.plans.levels import GridLevel, Level, Levels
 from equitangents.kernels.program import Box, Flatten, Pool, Table, WindowPool
 
@@ -41,7 +46,6 @@ class FibreGeometry:
     levels: Levels
     label: Any
     tables: dict[str, Any]
-    carry: Carry = DISTANCE
 
     def inner(self, i: int, branch: int) -> FibreGeometry:
         """This fibre inside one of the branches at operation i."""
@@ -49,7 +53,7 @@ class FibreGeometry:
         assert held is not None
         levels = held.branches[branch]
         assert levels is not None
-        return FibreGeometry(levels, self.label, self.tables, self.carry)
+        return FibreGeometry(levels, self.label, self.tables)
 
     def partners(self, level: Level) -> tuple[Any, Any]:
         """(index of the second position, whether there is one) for every first position."""
@@ -72,42 +76,45 @@ class FibreGeometry:
         return values[self.partners(self.levels.levels[i])[0]]
 
     def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
-        """Windowed mean; where only one of the two reads falls outside, K = 0 and D is the other's variance."""
+        """Windowed mean; where only one of the two reads falls outside, K = Θ = 0."""
         axes = tuple((j,) for j in range(len(op.in_shape)))
-        padded = state.map(lambda x: pad_grid(x.reshape(op.in_shape + x.shape[1:]), op, axes))
+        grid = lambda x: x.reshape(op.in_shape + x.shape[1:])
+        padded = state.map(lambda x: pad_grid(grid(x), op, axes))
+        first, second = pad_grid(grid(q1), op, axes), pad_grid(grid(self.second(i, q2)), op, axes)
         if not op.wrap and (any(op.low) or any(op.high)):
-            padded = self._outside(i, op, padded, q1, q2, axes)
-        means = padded.map(lambda x: box_mean(x, op, axes).reshape((-1, *x.shape[len(axes) :])))
+            second, beyond = self._outside(i, op, q2)
+            padded = uncoupled(padded, beyond, both(first, second))
+        at = both(first, second)
+        means = padded.angles(lambda e: box_mean_of_angles(e, at, op, axes))
+        means = means._replace(theta=box_mean(padded.theta, op, axes))
+        means = means.map(lambda x: x.reshape((-1, *x.shape[len(axes) :])))
         if op.wrap:
             return means
         # Pairs without a second position are kept at zero, so that nothing overflows before they are left out.
         valid = self.partners(self.levels.levels[i + 1])[1].reshape((-1,) + (1,) * (means.theta.ndim - 1))
         return means.map(lambda x: jnp.where(valid, x, 0))
 
-    def _outside(self, i: int, op: Box, padded: State, q1: ArrayLike, q2: ArrayLike, axes: Any) -> State:
+    def _outside(self, i: int, op: Box, q2: ArrayLike) -> tuple[Any, Any]:
+        """(Variances of the second reads of the enlarged grid, 0 outside; where a read is outside)."""
         level = self.levels.levels[i]
         assert isinstance(level, GridLevel)
         index, valid2 = grid_partners(level, self.label, op.low, op.high)
         valid1 = np.pad(np.ones(op.in_shape, bool), list(zip(op.low, op.high, strict=True)))
         shape = valid1.shape
-        wide = shape + (1,) * (padded.theta.ndim - len(shape))
+        wide = shape + (1,) * (q2.ndim - 1)
         valid2 = jnp.broadcast_to(valid2, shape).reshape(wide)
-        first = pad_grid(q1.reshape(op.in_shape + q1.shape[1:]), op, axes)
         second = jnp.where(valid2, q2[jnp.broadcast_to(index, shape)], 0)
-        both = valid1.reshape(wide) & valid2
-        alone = self.carry.unrelated(first, second)
-        return State(jax.tree.map(lambda d: jnp.where(both, d, alone), padded.d), jnp.where(both, padded.theta, 0))
+        return second, ~(valid1.reshape(wide) & valid2)
 
-    def table(self, i: int, op: Table, state: State) -> State:
+    def table(self, op: Table, state: State, before: Both, after: Both) -> State:
         """Windowed mean along right translations, which keep the fibre."""
-        return state.map(lambda x: table_mean(x, op, self.tables))
+        means = state.angles(lambda e: table_mean_of_angles(e, before, after, op, self.tables))
+        return means._replace(theta=table_mean(state.theta, op, self.tables))
 
     def pool(self, i: int, op: Pool | WindowPool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
         """Never asked for: pooling before a later layer mixes fibres, and plans then use all pairs."""
         raise AssertionError(f"{op} mixes fibres")
 
-    def decouple(self, i: int, state: State, q1: ArrayLike, q2: ArrayLike) -> State:
+    def decouple(self, i: int, state: State, at: Both) -> State:
         """Only the diagonal fibre joins equal positions."""
-        same = jnp.all(self.label == 0)
-        alone = self.carry.unrelated(q1, q2)
-        return State(jax.tree.map(lambda d: jnp.where(same, d, alone), state.d), jnp.where(same, state.theta, 0))
+        return uncoupled(state, ~jnp.all(self.label == 0), at)

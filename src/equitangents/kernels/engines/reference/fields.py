@@ -11,17 +11,14 @@ import numpy as np
 
 from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.engines.reference.execute import State, execute
-from equitangents.kernels.engines.reference.fibre import FibreGeometry
-from equitangents.kernels.engines.reference.pairs import PairGeometry
 from equitangents.kernels.engines.reference.run import Blocks, by_position, tiled
 from equitangents.kernels.engines.reference.tile import (
     TILE_ELEMENTS,
     Prepared,
     aligned,
-    out_of_units,
+    over_pairs,
     prepare,
+    run_fibre,
     tile_sides,
     working_bytes,
 )
@@ -56,14 +53,14 @@ def field_diagonal(plan: FieldPlan, program: Program, x: np.ndarray) -> tuple[np
     return nngp, ntk
 
 
-def traced_fields(plan: FieldPlan, program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple[Any, Any]:
+def traced_fields(plan: FieldPlan, program: Program, x1: Any, x2: Any) -> tuple[Any, Any]:
     """Fields inside a JAX program, one first input after another: (N1, N2, *tail)."""
     tables = {key: jnp.asarray(table) for key, table in field_tables(plan, program).items()}
     y1, y2 = by_position(x1), by_position(x2)
 
     def one(a: Any) -> tuple[Any, Any]:
         p1, p2 = (prepare(_steps(plan), tables, y) for y in (a[:, None], y2))
-        nngp, ntk = field_tile(plan, tables, a[:, None], p1, y2, p2, carry)
+        nngp, ntk = field_tile(plan, tables, a[:, None], p1, y2, p2)
         return nngp[0], ntk[0]
 
     nngp, ntk = jax.lax.map(jax.checkpoint(one), y1.swapaxes(0, 1))
@@ -78,42 +75,31 @@ def traced_field_diagonal(plan: FieldPlan, program: Program, x: Any) -> tuple[An
 
 
 def field_tile(
-    plan: FieldPlan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared, carry: Carry = DISTANCE
+    plan: FieldPlan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared
 ) -> tuple[Any, Any]:
     """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2, *tail)."""
     p1, p2 = aligned(p1, p2)
-    return _picked(plan, tables, x1[:, :, None], p1, x2[:, None], p2, carry)
+    return _picked(plan, tables, x1[:, :, None], p1, x2[:, None], p2)
 
 
 def own_field(plan: FieldPlan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[Any, Any]:
     """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N, *tail)."""
-    return _picked(plan, tables, x, p, x, p, DISTANCE)
+    return _picked(plan, tables, x, p, x, p)
 
 
-def _picked(
-    plan: FieldPlan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared, carry: Carry
-) -> tuple[Any, Any]:
+def _picked(plan: FieldPlan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared) -> tuple[Any, Any]:
     """Values (fibres or first positions, first or second positions, *batch), at the wanted pairs: (*batch, *tail)."""
     steps, index = _steps(plan), tables[_PLACES]
     m1, m2 = p1.field, p2.field
-    x1, x2, carry = p1.scaled(x1), p2.scaled(x2), carry.in_units(p1.unit, p2.unit)
     if isinstance(steps, PairPlan):
-        d = carry.start(x1[:, None], x2[None])
-        state = execute(steps.ops, PairGeometry(tables, carry), State(d, jnp.zeros_like(d)), m1, m2, carry)
-        both = carry.covariance(state.d, m1.q[-1][:, None], m2.q[-1][None]), state.theta
+        both = over_pairs(steps, tables, x1, x2, m1, m2)
     else:
 
         def one(label: Any) -> tuple[Any, Any]:
-            geometry = FibreGeometry(steps.levels, label, tables, carry)
-            d = carry.start(x1, geometry.second(0, x2))
-            state = execute(steps.field, geometry, State(d, jnp.zeros_like(d)), m1, m2, carry)
-            last = len(steps.field)
-            q1, q2 = geometry.first(last, m1.q[-1]), geometry.second(last, m2.q[-1])
-            return carry.covariance(state.d, q1, q2), state.theta
+            _, state, at = run_fibre(steps, tables, label, x1, x2, m1, m2)
+            return state.covariance(at), state.theta
 
         both = jax.lax.map(jax.checkpoint(one), tables[steps.fibres.key])
-
-    both = out_of_units(steps, p1, p2, both)
 
     def picked(values: Any) -> Any:
         flat = values.reshape((-1, *values.shape[2:]))[index]

@@ -11,9 +11,16 @@ import numpy as np
 from jax import lax
 
 from equitangents._types import ArrayLike, DType
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments, joined
-from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean_pairs, window_averages
+from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
+from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments, joined, uncoupled
+from equitangents.kernels.engines.reference.windows import (
+    box_mean,
+    box_mean_of_angles,
+    pad_grid,
+    table_mean_pairs,
+    table_mean_pairs_of_angles,
+    window_averages,
+)
 from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool
 
 AnyPool = Pool | WindowPool | Flatten
@@ -24,7 +31,6 @@ class PairGeometry:
     """Fields over (p, p', *batch); batch axes are already aligned."""
 
     tables: dict[str, Any]
-    carry: Carry = DISTANCE
 
     def inner(self, i: int, branch: int) -> PairGeometry:
         """Branches carry all pairs too."""
@@ -39,40 +45,41 @@ class PairGeometry:
         return values[None]
 
     def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
-        """Both positions slide together; where one read falls outside, K = 0 and D is the other's variance."""
+        """Both positions slide together; where one read falls outside, K = Θ = 0."""
         n = len(op.in_shape)
         axes = tuple((j, n + j) for j in range(n))
-        d, theta = (x.reshape(op.in_shape + op.in_shape + x.shape[2:]) for x in state)
-        padded = State(pad_grid(d, op, axes), pad_grid(theta, op, axes))
+        single = tuple((j,) for j in range(n))
+        padded = state.map(lambda x: pad_grid(x.reshape(op.in_shape + op.in_shape + x.shape[2:]), op, axes))
+        first, second = (pad_grid(q.reshape(op.in_shape + q.shape[1:]), op, single) for q in (q1, q2))
+        at = both(first.reshape(first.shape[:n] + (1,) * n + first.shape[n:]), second[(None,) * n])
         if not op.wrap and (any(op.low) or any(op.high)):
             inside = np.pad(np.ones(op.in_shape, bool), list(zip(op.low, op.high, strict=True)))
-            batch = (1,) * (d.ndim - 2 * n)
-            both = (inside.reshape(inside.shape + (1,) * n) & inside).reshape(inside.shape * 2 + batch)
-            single = tuple((j,) for j in range(n))
-            first = pad_grid(q1.reshape(op.in_shape + q1.shape[1:]), op, single)
-            second = pad_grid(q2.reshape(op.in_shape + q2.shape[1:]), op, single)
-            first = first.reshape(inside.shape + (1,) * n + q1.shape[1:])
-            padded = State(
-                jnp.where(both, padded.d, self.carry.unrelated(first, second)), jnp.where(both, padded.theta, 0)
-            )
+            batch = (1,) * (padded.theta.ndim - 2 * n)
+            joint = (inside.reshape(inside.shape + (1,) * n) & inside).reshape(inside.shape * 2 + batch)
+            padded = uncoupled(padded, ~joint, at)
         out = int(np.prod(op.out_shape, dtype=np.int64))
-        return State(*(box_mean(x, op, axes).reshape((out, out, *x.shape[2 * n :])) for x in padded))
+        means = padded.angles(lambda e: box_mean_of_angles(e, at, op, axes))
+        means = means._replace(theta=box_mean(padded.theta, op, axes))
+        return means.map(lambda x: x.reshape((out, out, *x.shape[2 * n :])))
 
-    def table(self, i: int, op: Table, state: State) -> State:
+    def table(self, op: Table, state: State, before: Both, after: Both) -> State:
         """Both positions move along the window together."""
-        return State(*(table_mean_pairs(x, op, self.tables) for x in state))
+        e = table_mean_pairs_of_angles(state.e, before, after, op, self.tables)
+        return State(e, table_mean_pairs(state.theta, op, self.tables))
 
     def pool(self, i: int, op: AnyPool, state: State, m1: Moments, m2: Moments) -> State:
-        """Covariances are pooled, and D formed anew from them."""
-        k = pool_pairs(op, self.carry.covariance(state.d, m1.q[i][:, None], m2.q[i][None]), self.tables)
+        """Covariances are pooled, and E formed anew from them; those of flattened fields are means of distances."""
+        before, after = (both(m1.q[level][:, None], m2.q[level][None]) for level in (i, i + 1))
         theta = pool_pairs(op, state.theta, self.tables)
-        return State(self.carry.of_covariance(k, m1.q[i + 1][:, None], m2.q[i + 1][None]), theta)
+        if isinstance(op, Flatten):
+            return State(vanishing(pool_pairs(op, moved(state.e, before, after.to), self.tables), after), theta)
+        return State(of_covariance(pool_pairs(op, covariance(state.e, before), self.tables), after), theta)
 
-    def decouple(self, i: int, state: State, q1: ArrayLike, q2: ArrayLike) -> State:
+    def decouple(self, i: int, state: State, at: Both) -> State:
         """Only the diagonal survives."""
-        n = state.d.shape[0]
-        same = jnp.eye(n, dtype=bool).reshape((n, n) + (1,) * (state.d.ndim - 2))
-        return State(jnp.where(same, state.d, self.carry.unrelated(q1, q2)), jnp.where(same, state.theta, 0))
+        n = state.e.shape[0]
+        same = jnp.eye(n, dtype=bool).reshape((n, n) + (1,) * (state.e.ndim - 2))
+        return uncoupled(state, ~same, at)
 
 
 def averaging(op: AnyPool, positions: int, dtype: DType, tables: dict[str, Any]) -> Any:
@@ -93,12 +100,12 @@ def pool_pairs(op: AnyPool, k: ArrayLike, tables: dict[str, Any]) -> ArrayLike:
     return jnp.moveaxis(jnp.tensordot(matrix, half, axes=(1, 1), precision=lax.Precision.HIGHEST), 0, 1)
 
 
-def self_moments(ops: tuple[Op, ...], d: ArrayLike, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
+def self_moments(ops: tuple[Op, ...], e: ArrayLike, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
     """Moments of one input along `ops`, with pooling, which needs its own covariances at all pairs of positions.
 
-    `d` is (positions, positions, N), `q` and `mean` are (positions, N).
+    `e` is (positions, positions, N), `q` and `mean` are (positions, N).
     """
-    moments, _ = _self_moments(ops, State(d, jnp.zeros_like(d)), q, mean, tables)
+    moments, _ = _self_moments(ops, State(e, jnp.zeros_like(e)), q, mean, tables)
     return moments
 
 
@@ -110,26 +117,28 @@ def _self_moments(
     for op in ops:
         inner = None
         if isinstance(op, Pool | WindowPool | Flatten):
-            k = pool_pairs(op, DISTANCE.covariance(state.d, q[:, None], q[None]), tables)
+            k = pool_pairs(op, covariance(state.e, both(q[:, None], q[None])), tables)
             mean = pool_mean(op, mean, tables)
             q = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0)
-            state = State(DISTANCE.of_covariance(k, q[:, None], q[None]), jnp.zeros_like(k))
+            state = State(of_covariance(k, both(q[:, None], q[None])), jnp.zeros_like(k))
         elif isinstance(op, Parallel):
             each = [_self_moments(branch, state, q, mean, tables) for branch in op.branches]
             inner = Moments([], [], [own for own, _ in each])
             means = [own.mean[-1] for own, _ in each]
             shares = op.shares or (1.0,) * len(each)
-            d = sum(w * branch.d for w, (_, branch) in zip(shares, each, strict=True))
-            if op.shares is None:
-                for m, n in itertools.combinations(means, 2):
-                    d = d + 2 * (m[:, None] - m[None]) * (n[:, None] - n[None])
+            ends = [both(own.q[-1][:, None], own.q[-1][None]) for own, _ in each]
             q, mean = joined(op, [own.q[-1] for own, _ in each], means)
-            state = State(d, jnp.zeros_like(d))
+            after = both(q[:, None], q[None])
+            e = sum(w * moved(s.e, end, after.to) for w, (_, s), end in zip(shares, each, ends, strict=True))
+            if op.shares is None:
+                gaps = [after.gap(m[:, None], m[None]) for m in means]
+                e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
+            state = State(vanishing(e, after), jnp.zeros_like(e))
         else:
             after, new_mean = _next_variance(op, q, tables)
             step = Moments([q, after], [mean, new_mean], [None])
             state = execute((op,), geometry, state, step, step)
-            state = State(state.d, jnp.zeros_like(state.d))
+            state = State(state.e, jnp.zeros_like(state.e))
             q, mean = after, new_mean
         found.q.append(q)
         found.mean.append(mean)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents.kernels.engines.reference import tile as reference
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.fields.part import MATRIX, Layout
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan, tables_of
-from equitangents.kernels.program import Program
+from equitangents.kernels.program import Affine, Program
 from equitangents.kernels.progress import Progress
+from equitangents.kernels.units import with_affine
+
+P = TypeVar("P")
+Scales = tuple[tuple[Any, Any], ...]  # W_var and b_var of layers
 
 
 def kernels(program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -24,7 +28,8 @@ def kernels(program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np
     steps = plan(program)
     sides = reference.tile_sides(steps, len(x1), len(x1 if x2 is None else x2), x1.dtype.itemsize)
     tables = jax.device_put(tables_of(steps, program))
-    return tiled(steps, tables, x1, x2, sides, partial(_tile, steps), MATRIX)
+    bare, scales = _without_scales(steps)
+    return tiled(steps, tables, x1, x2, sides, partial(_tile, bare, scales), MATRIX)
 
 
 def tiled(
@@ -60,12 +65,26 @@ def diagonal(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows, columns = reference.tile_sides(steps, len(x), len(x), x.dtype.itemsize)
     tables = jax.device_put(tables_of(steps, program))
     blocks = Blocks(steps, tables, x, rows * columns)
-    parts = [_diagonal(steps, tables, *blocks[i]) for i in range(len(blocks))]
+    bare, scales = _without_scales(steps)
+    parts = [_diagonal(bare, scales, tables, *blocks[i]) for i in range(len(blocks))]
     nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[: len(x)] for i in range(2))
     return nngp, ntk
 
 
-def traced(program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple[Any, Any]:
+def listed(program: Program, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) of the pairs (x1[p], x2[p]), each (P,); few numbers of pairs are compiled."""
+    steps, count = plan(program), len(x1)
+    rows, columns = reference.tile_sides(steps, count, count, x1.dtype.itemsize)
+    tables = jax.device_put(tables_of(steps, program))
+    bare, scales = _without_scales(steps)
+    size = min(rows * columns, 1 << (count - 1).bit_length())
+    one, other = (Blocks(steps, tables, x, size) for x in (x1, x2))
+    parts = [_pairs(bare, scales, tables, *one[i], *other[i]) for i in range(len(one))]
+    nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[:count] for i in range(2))
+    return nngp, ntk
+
+
+def traced(program: Program, x1: Any, x2: Any) -> tuple[Any, Any]:
     """Kernels inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
     steps = plan(program)
     rows, columns = reference.tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
@@ -79,7 +98,7 @@ def traced(program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple
     def row(a: Any) -> Any:
         def one(b: Any) -> Any:
             p1, p2 = (reference.prepare(steps, tables, x) for x in (a, b))
-            return reference.tile(steps, tables, a, p1, b, p2, carry)
+            return reference.tile(steps, tables, a, p1, b, p2)
 
         return jax.lax.map(jax.checkpoint(one), stacked(x2, columns))
 
@@ -95,19 +114,50 @@ def by_position(x: Any) -> Any:
     return x.reshape((x.shape[0], -1, x.shape[-1])).swapaxes(0, 1)
 
 
-@partial(jax.jit, static_argnums=0)
-def _prepare(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Any:
-    return reference.prepare(steps, tables, x)
+def _without_scales(steps: P) -> tuple[P, Scales]:
+    """A plan with all scales of weights and biases at 1, and these: plans that differ in them share a program."""
+    scales: list[tuple[float, float]] = []
+
+    def bare(op: Affine) -> Affine:
+        scales.append((op.W_var, op.b_var))
+        return replace(op, W_var=1.0, b_var=1.0)
+
+    return with_affine(steps, bare), tuple(scales)
+
+
+def _with_scales(steps: P, scales: Scales) -> P:
+    """The plan that `_without_scales` took apart."""
+    left = iter(scales)
+
+    def dressed(op: Affine) -> Affine:
+        weight, bias = next(left)
+        return replace(op, W_var=weight, b_var=bias)
+
+    return with_affine(steps, dressed)
 
 
 @partial(jax.jit, static_argnums=0)
-def _tile(steps: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, p1: Any, x2: Any, p2: Any) -> Any:
-    return reference.tile(steps, tables, x1, p1, x2, p2)
+def _prepare(bare: FibrePlan | PairPlan, scales: Scales, tables: dict[str, Any], x: Any) -> Any:
+    return reference.prepare(_with_scales(bare, scales), tables, x)
 
 
 @partial(jax.jit, static_argnums=0)
-def _diagonal(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Any) -> Any:
-    return reference.diagonal(steps, tables, x, p)
+def _tile(
+    bare: FibrePlan | PairPlan, scales: Scales, tables: dict[str, Any], x1: Any, p1: Any, x2: Any, p2: Any
+) -> Any:
+    return reference.tile(_with_scales(bare, scales), tables, x1, p1, x2, p2)
+
+
+@partial(jax.jit, static_argnums=0)
+def _pairs(
+    bare: FibrePlan | PairPlan, scales: Scales, tables: dict[str, Any], x1: Any, p1: Any, x2: Any, p2: Any
+) -> Any:
+    return reference.pairs(_with_scales(bare, scales), tables, x1, x2, p1, p2)
+
+
+@partial(jax.jit, static_argnums=0)
+def _diagonal(bare: FibrePlan | PairPlan, scales: Scales, tables: dict[str, Any], x: Any, p: Any) -> Any:
+    return reference.diagonal(_with_scales(bare, scales), tables, x, p)
 
 
 class Blocks:
@@ -117,7 +167,7 @@ class Blocks:
     """
 
     def __init__(self, steps: FibrePlan | PairPlan, tables: dict[str, Any], x: np.ndarray, size: int) -> None:
-        self._steps, self._tables, self._x, self._size = steps, tables, x, size
+        self._steps, self._tables, self._x, self._size = _without_scales(steps), tables, x, size
         self._held: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
         each = size * reference.prepared_numbers(steps, x.shape[-1]) * x.dtype.itemsize
         self._most = max(1, reference.PANEL // each)
@@ -133,5 +183,5 @@ class Blocks:
             values = jnp.asarray(by_position(block))
             if len(self._held) >= self._most:
                 self._held.popitem()  # the latest one: those before it are asked for first next time
-            self._held[i] = values, _prepare(self._steps, self._tables, values)
+            self._held[i] = values, _prepare(*self._steps, self._tables, values)
         return self._held[i]

@@ -18,16 +18,15 @@ from jax import lax
 
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.duals import PiecewiseLinear
+from equitangents.kernels.angular import PLAIN, Both, angle_left, both, moved, of_covariance, start, vanishing
+from equitangents.kernels.duals import Gelu, PiecewiseLinear
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry, Distance, EitherDistance
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
 from equitangents.kernels.plans.levels import GridLevel, Levels, still
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, has_dual
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Op, Standardise, Table
-from equitangents.kernels.units import first_unit_bias, leaves_units, unit_bias, with_biases
 
 TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
 _FIELDS = 12  # fields alive at once, at most, while a tile runs
@@ -71,108 +70,83 @@ _Alone = tuple[np.ndarray, np.ndarray]
 
 
 class Prepared(NamedTuple):
-    """What is known of one set of inputs alone: moments in the field, and of the vectors after the readout.
-
-    All of it is that of the inputs divided by their units, (N,), if they have any, up to where these are left.
-    """
+    """What is known of one set of inputs alone: moments in the field, and of the vectors after the readout."""
 
     field: Moments
     vector: Moments | None
-    unit: jax.Array | None
-
-    def scaled(self, x: jax.Array) -> jax.Array:
-        """The inputs x, (positions, *batch, channels), in their units."""
-        return x if self.unit is None else x / self.unit[..., None]
 
 
-def in_units(
-    plan: FibrePlan | PairPlan, x: jax.Array, axes: int | tuple[int, ...], whole: bool = True
-) -> tuple[jax.Array, jax.Array | None]:
-    """(x divided by its units, these), of which each is a mean over `axes`; or (x, None).
-
-    Of `whole` networks alone, or also of those in which units are left. Kernels do not depend on units, so their
-    derivatives do not either.
-    """
-    whole = whole or isinstance(plan, PairPlan)
-    added = (unit_bias if whole else first_unit_bias)(*plan.parts)
-    if added is None:
-        return x, None
-    square = jax.lax.stop_gradient(jnp.mean(x * x, axis=axes, keepdims=True)) + added
-    usable = (square > 0) & (square < jnp.inf)
-    unit = jnp.where(usable, jnp.sqrt(jnp.where(usable, square, 1)), 1)
-    return x / unit, jnp.squeeze(unit, axes)
-
-
-def prepare(
-    plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, own: Callable[[Moments], Any] | None = None
-) -> Prepared:
-    """Moments of the inputs x, (positions, N, channels).
-
-    `own` gives the variances of the pooled vectors from the field's moments, where another engine sums the fibres.
-    """
-    x, unit = in_units(plan, x, (0, 2), whole=own is not None)
-    if unit is not None:
-        plan = with_biases(plan, 1 / unit)
+def prepare(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Prepared:
+    """Moments of the inputs x, (positions, N, channels)."""
     q, mean = jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1)
     if isinstance(plan, PairPlan):
-        d = jnp.mean((x[:, None] - x[None]) ** 2, axis=-1)
-        return Prepared(self_moments(plan.ops, d, q, mean, tables), None, unit)
-    moments = field_moments(plan.field, q, mean, tables, unit)
+        e, _ = start(x[:, None], x[None], both(q[:, None], q[None]))
+        return Prepared(self_moments(plan.ops, e, q, mean, tables), None)
+    moments = field_moments(plan.field, q, mean, tables)
+    own = lambda: _sum_fibres(plan, tables, x, x, moments, moments)[0]
+    return Prepared(moments, vector_moments(plan, tables, moments, own))
+
+
+def vector_moments(plan: FibrePlan, tables: dict[str, Any], moments: Moments, own: Callable[[], Any]) -> Moments | None:
+    """Moments of the vectors after the readout, unless all layers on these are linear.
+
+    `own` gives the variances that are pooled over all fibres of an input with itself.
+    """
     if not has_dual(plan.vector):
-        return Prepared(moments, None, unit)
-    kept = (tables[plan.labels.key] >= 0).astype(x.dtype)
+        return None
+    kept = (tables[plan.labels.key] >= 0).astype(moments.q[-1].dtype)
     # GPUs would otherwise multiply float32 in a format of ten bits.
     average = partial(jnp.matmul, kept / kept.sum(), precision=lax.Precision.HIGHEST)
-    pooled_mean, diagonal = average(moments.mean[-1]), average(moments.q[-1])
-    within = from_either(plan, DISTANCE).in_units(unit, unit)
-    own = own or (lambda m: _sum_fibres(plan, tables, x, x, m, m, within)[0])
-    pooled = diagonal if plan.single else own(moments)
-    kept_unit = None if any(map(leaves_units, plan.field)) else unit
-    return Prepared(moments, field_moments(plan.vector, pooled[None], pooled_mean[None], tables, kept_unit), unit)
+    pooled_mean = average(moments.mean[-1])
+    pooled = average(moments.q[-1]) if plan.single else own()
+    return field_moments(plan.vector, pooled[None], pooled_mean[None], tables)
 
 
 def tile(
-    plan: FibrePlan | PairPlan,
-    tables: dict[str, Any],
-    x1: Any,
-    p1: Prepared,
-    x2: Any,
-    p2: Prepared,
-    carry: Carry = DISTANCE,
+    plan: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared
 ) -> tuple[Any, Any]:
     """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2)."""
-    p1, p2 = aligned(p1, p2)
-    x1, x2 = p1.scaled(x1[:, :, None]), p2.scaled(x2[:, None])
-    carry = from_either(plan, carry)
-    within = carry.in_units(p1.unit, p2.unit)
+    return pairs(plan, tables, x1[:, :, None], x2[:, None], *aligned(p1, p2))
+
+
+def pairs(
+    plan: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, x2: Any, p1: Prepared, p2: Prepared
+) -> tuple[Any, Any]:
+    """(NNGP, NTK) of pairs of inputs (positions, *batch, channels), whose batch axes are aligned."""
     if isinstance(plan, PairPlan):
-        d = within.start(x1[:, None], x2[None])
-        geometry = PairGeometry(tables, within)
-        state = execute(plan.ops, geometry, State(d, jnp.zeros_like(d)), p1.field, p2.field, within)
-        k = within.covariance(state.d, p1.field.q[-1], p2.field.q[-1])
-        return out_of_units(plan, p1, p2, (k[0, 0], state.theta[0, 0]))
-    sums = _diagonal_fibre if carries_distance(plan) else _sum_fibres
-    first, theta = sums(plan, tables, x1, x2, p1.field, p2.field, within)
-    return after_readout(plan, tables, first, theta, p1, p2, carry)
+        k, theta = over_pairs(plan, tables, x1, x2, p1.field, p2.field)
+        return k[0, 0], theta[0, 0]
+    if carries_distance(plan):
+        return after_flattening(plan, tables, _flattened(plan, tables, x1, x2, p1, p2), p1, p2)
+    return after_readout(plan, tables, *_sum_fibres(plan, tables, x1, x2, p1.field, p2.field), p1, p2)
 
 
-def from_either(plan: FibrePlan | PairPlan, carry: Carry) -> Carry:
-    """With the distance from -g too, where linear layers and odd functions alone lead to a kink, which reads it."""
-    if isinstance(plan, PairPlan) or not isinstance(carry, Distance):
-        return carry
+def over_pairs(plan: PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
+    """(K, Θ) at the end of a plan over pairs of positions, each (positions, positions, *batch)."""
+    at = both(m1.q[0][:, None], m2.q[0][None])
+    e, _ = start(x1[:, None], x2[None], at)
+    state = execute(plan.ops, PairGeometry(tables), State(e, jnp.zeros_like(e)), m1, m2)
+    return state.covariance(both(m1.q[-1][:, None], m2.q[-1][None])), state.theta
+
+
+def begin(plan: FibrePlan, geometry: FibreGeometry, x1: Any, x2: Any, m1: Moments, m2: Moments) -> State:
+    """E of the inputs at the pairs of a fibre, and that of the opposite, if a kink reads it."""
+    at = both(geometry.first(0, m1.q[0]), geometry.second(0, m2.q[0]))
+    e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite(plan))
+    return State(e, jnp.zeros_like(e), opposite)
+
+
+def _reads_opposite(plan: FibrePlan) -> bool:
+    """Whether linear layers, and functions that know it, alone lead to a kink or an even function.
+
+    In the field, or behind a flattening readout.
+    """
     for op in (*plan.field, *(plan.vector if plan.single else ())):
-        if isinstance(op, Dual) and not traits_of(op.activation).odd:
-            return EitherDistance(carry.scales) if isinstance(op.activation, PiecewiseLinear) else carry
+        if isinstance(op, Dual) and not (traits_of(op.activation).odd or isinstance(op.activation, Gelu)):
+            return isinstance(op.activation, PiecewiseLinear) or traits_of(op.activation).even
         if not isinstance(op, Affine | Box | Table | Dual | Decouple | Standardise):
             break
-    return carry
-
-
-def out_of_units(plan: FibrePlan | PairPlan, p1: Prepared, p2: Prepared, values: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Kernels of the inputs as they are, from those in their units, unless these were left."""
-    if p1.unit is None or (isinstance(plan, FibrePlan) and any(map(leaves_units, (*plan.field, *plan.vector)))):
-        return values
-    return values[0] * p1.unit * p2.unit, values[1] * p1.unit * p2.unit
+    return False
 
 
 def aligned(p1: Prepared, p2: Prepared) -> tuple[Prepared, Prepared]:
@@ -181,61 +155,47 @@ def aligned(p1: Prepared, p2: Prepared) -> tuple[Prepared, Prepared]:
 
 
 def carries_distance(plan: FibrePlan) -> bool:
-    """Whether the readout is linear in D and a nonlinearity follows it, so that D rather than K is read out."""
+    """Whether the readout is a mean of distances and a nonlinearity follows it, so that these are read out, not K."""
     return plan.single and has_dual(plan.vector)
 
 
 def after_readout(
-    plan: FibrePlan,
-    tables: dict[str, Any],
-    first: Any,
-    theta: Any,
-    p1: Prepared,
-    p2: Prepared,
-    carry: Carry = DISTANCE,
+    plan: FibrePlan, tables: dict[str, Any], k: Any, theta: Any, p1: Prepared, p2: Prepared
 ) -> tuple[Any, Any]:
-    """(NNGP, NTK) from the readout's K (or D, if `carries_distance`) and Θ in units, by the layers on plain vectors."""
-    carry = _after(plan.field, carry.in_units(p1.unit, p2.unit))
+    """(NNGP, NTK) from the readout's K and Θ, by the layers on plain vectors."""
     if p1.vector is None or p2.vector is None:
-        return out_of_units(plan, p1, p2, _affine(plan.vector, first, theta, carry))
-    d = first if plan.single else carry.of_covariance(first, p1.vector.q[0][0], p2.vector.q[0][0])
-    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables, carry)
-    begin = State(d, theta).map(lambda x: x[None])
-    state = execute(plan.vector, geometry, begin, p1.vector, p2.vector, carry)
-    k = _after(plan.vector, carry).covariance(state.d, p1.vector.q[-1], p2.vector.q[-1])
-    return out_of_units(plan, p1, p2, (k[0], state.theta[0]))
+        return _affine(plan.vector, k, theta)
+    state = State(of_covariance(k, both(p1.vector.q[0][0], p2.vector.q[0][0])), theta)
+    return after_flattening(plan, tables, state, p1, p2)
 
 
-def _after(ops: tuple[Op, ...], carry: Carry) -> Carry:
-    """How operations behind these act."""
-    for op in ops:
-        carry = carry.after(op)
-    return carry
+def after_flattening(
+    plan: FibrePlan, tables: dict[str, Any], state: State, p1: Prepared, p2: Prepared
+) -> tuple[Any, Any]:
+    """(NNGP, NTK) from the state of the vectors after the readout."""
+    assert p1.vector is not None
+    assert p2.vector is not None
+    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables)
+    state = execute(plan.vector, geometry, state.map(lambda x: x[None]), p1.vector, p2.vector)
+    return state.covariance(both(p1.vector.q[-1], p2.vector.q[-1]))[0], state.theta[0]
 
 
 def diagonal(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[Any, Any]:
     """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N,)."""
-    x = p.scaled(x)
     if isinstance(plan, PairPlan):
-        carry = DISTANCE.in_units(p.unit, p.unit)
-        d = jnp.mean((x[:, None] - x[None]) ** 2, axis=-1)
-        state = execute(plan.ops, PairGeometry(tables, carry), State(d, jnp.zeros_like(d)), p.field, p.field, carry)
-        k = carry.covariance(state.d, p.field.q[-1], p.field.q[-1])
-        return out_of_units(plan, p, p, (k[0, 0], state.theta[0, 0]))
-    within = from_either(plan, DISTANCE).in_units(p.unit, p.unit)
-    k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field, within)
+        k, theta = over_pairs(plan, tables, x, x, p.field, p.field)
+        return k[0, 0], theta[0, 0]
+    k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field)
     return own_after_readout(plan, tables, k, theta, p)
 
 
 def own_after_readout(plan: FibrePlan, tables: dict[str, Any], k: Any, theta: Any, p: Prepared) -> tuple[Any, Any]:
-    """`after_readout` of inputs with themselves: distances are zero, and K is the variance."""
-    carry = _after(plan.field, DISTANCE.in_units(p.unit, p.unit))
+    """`after_readout` of inputs with themselves: E is zero, and K is the variance."""
     if p.vector is None:
-        return out_of_units(plan, p, p, _affine(plan.vector, k, theta, carry))
-    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables, carry)
-    begin = State(jnp.zeros_like(theta)[None], theta[None])
-    state = execute(plan.vector, geometry, begin, p.vector, p.vector, carry)
-    return out_of_units(plan, p, p, (p.vector.q[-1][0], state.theta[0]))
+        return _affine(plan.vector, k, theta)
+    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables)
+    state = execute(plan.vector, geometry, State(jnp.zeros_like(theta)[None], theta[None]), p.vector, p.vector)
+    return p.vector.q[-1][0], state.theta[0]
 
 
 def vector_levels(ops: tuple[Op, ...]) -> Levels:
@@ -243,21 +203,22 @@ def vector_levels(ops: tuple[Op, ...]) -> Levels:
     return still(ops, _VECTOR)
 
 
-def _affine(ops: tuple[Op, ...], k: Any, theta: Any, carry: Carry) -> tuple[Any, Any]:
+def _affine(ops: tuple[Op, ...], k: Any, theta: Any) -> tuple[Any, Any]:
     for op in ops:
         assert isinstance(op, Affine)
-        before, k = k, op.W_var * k + carry.bias(op)
-        gain = k if op.rates is None else op.rates[0] * before + carry.constant(op.rates[1])
+        before, k = k, op.W_var * k + op.b_var
+        gain = k if op.rates is None else op.rates[0] * before + op.rates[1]
         theta = gain + op.W_var * theta
     return k, theta
 
 
-def _run_fibre(
-    plan: FibrePlan, tables: dict[str, Any], label: Any, x1: Any, x2: Any, m1: Moments, m2: Moments, carry: Carry
-) -> tuple[FibreGeometry, State]:
-    geometry = FibreGeometry(plan.levels, label, tables, carry)
-    d = carry.start(x1, geometry.second(0, x2))
-    return geometry, execute(plan.field, geometry, State.begin(d), m1, m2, carry)
+def run_fibre(
+    plan: FibrePlan, tables: dict[str, Any], label: Any, x1: Any, x2: Any, m1: Moments, m2: Moments
+) -> tuple[FibreGeometry, State, Both]:
+    """(The fibre, the state at the end of the field, the variances there)."""
+    geometry, last = FibreGeometry(plan.levels, label, tables), len(plan.field)
+    state = execute(plan.field, geometry, begin(plan, geometry, x1, x2, m1, m2), m1, m2)
+    return geometry, state, both(geometry.first(last, m1.q[-1]), geometry.second(last, m2.q[-1]))
 
 
 def _readout(plan: FibrePlan, tables: dict[str, Any], geometry: FibreGeometry, values: Any) -> Any:
@@ -278,27 +239,23 @@ def sum_in_groups(x: Any) -> Any:
     return jnp.sum(stages, axis=0) + jnp.sum(x[rest:], axis=0)
 
 
-def _diagonal_fibre(
-    plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments, carry: Carry
-) -> tuple[Any, Any]:
-    """(D, Θ) after a flattening readout, whose mean over positions is linear in D."""
-    geometry, state = _run_fibre(plan, tables, jnp.asarray(plan.fibres.array[0]), x1, x2, m1, m2, carry)
-    d, theta = state.map(partial(_readout, plan, tables, geometry))
-    return d, theta
+def _flattened(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, p1: Prepared, p2: Prepared) -> State:
+    """The state after a flattening readout, a mean of distances over positions."""
+    assert p1.vector is not None
+    assert p2.vector is not None
+    to = both(p1.vector.q[0][0], p2.vector.q[0][0])
+    label = jnp.asarray(plan.fibres.array[0])
+    geometry, state, at = run_fibre(plan, tables, label, x1, x2, p1.field, p2.field)
+    read = state.angles(lambda e: moved(e, at, to.to)).map(partial(_readout, plan, tables, geometry))
+    return read.angles(lambda distance: vanishing(distance, to))
 
 
-def _sum_fibres(
-    plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments, carry: Carry
-) -> tuple[Any, Any]:
+def _sum_fibres(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
     """(K, Θ) after the readout, before the dense layers that follow it."""
 
     def one(label: Any) -> tuple[Any, Any]:
-        geometry, state = _run_fibre(plan, tables, label, x1, x2, m1, m2, carry)
-        last = len(plan.field)
-        k = _after(plan.field, carry).covariance(
-            state.d, geometry.first(last, m1.q[-1]), geometry.second(last, m2.q[-1])
-        )
-        return _readout(plan, tables, geometry, k), _readout(plan, tables, geometry, state.theta)
+        geometry, state, at = run_fibre(plan, tables, label, x1, x2, m1, m2)
+        return tuple(_readout(plan, tables, geometry, v) for v in (state.covariance(at), state.theta))
 
     if plan.single:
         return one(jnp.asarray(plan.fibres.array[0]))
@@ -326,9 +283,9 @@ def means(
     other: tuple[np.ndarray, np.ndarray],
     dtype: DType,
     side: int,
-    carry: Carry = DISTANCE,
+    products: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means over T of NNGP and NTK, (n1, n2), from what is carried of the inputs, d, (T, n1, n2).
+    """Means over T of NNGP and NTK, (n1, n2), from d, (T, n1, n2): mean squared distances, or mean `products`.
 
     `one` and `other`: their (mean squares, means). Filled up to `side` inputs, so that equal shapes compile once.
     """
@@ -336,17 +293,19 @@ def means(
     filled = np.ones((len(d), side, side), dtype)
     filled[:, :n1, :n2] = d
     values = [np.concatenate([v, np.ones(side - len(v))]).astype(dtype) for v in (*one, *other)]
-    nngp, ntk = (np.asarray(value)[:n1, :n2] for value in _average(steps.vector, carry, filled, *values))
+    nngp, ntk = (np.asarray(value)[:n1, :n2] for value in _average(steps.vector, products, filled, *values))
     return nngp, ntk
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _average(
-    ops: tuple[Op, ...], carry: Carry, d: ArrayLike, q1: ArrayLike, mean1: Any, q2: ArrayLike, mean2: Any
+    ops: tuple[Op, ...], products: bool, d: ArrayLike, q1: ArrayLike, mean1: Any, q2: ArrayLike, mean2: Any
 ) -> tuple[Any, Any]:
     m1 = field_moments(ops, q1[None, None, :, None], mean1[None, None, :, None], {})
     m2 = field_moments(ops, q2[None, None, None, :], mean2[None, None, None, :], {})
-    geometry = FibreGeometry(vector_levels(ops), jnp.zeros((0,), jnp.int32), {}, carry)
-    state = execute(ops, geometry, State(d[None], jnp.zeros_like(d)[None]), m1, m2, carry)
-    k = carry.covariance(state.d, m1.q[-1], m2.q[-1])[0]
+    geometry = FibreGeometry(vector_levels(ops), jnp.zeros((0,), jnp.int32), {})
+    at = both(m1.q[0], m2.q[0])
+    e = of_covariance(d[None], at) if products else angle_left(d[None], at, PLAIN)
+    state = execute(ops, geometry, State(e, jnp.zeros_like(e)), m1, m2)
+    k = state.covariance(both(m1.q[-1], m2.q[-1]))[0]
     return sum_in_groups(k) / len(d), sum_in_groups(state.theta[0]) / len(d)

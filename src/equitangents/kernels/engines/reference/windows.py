@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from equitangents._types import ArrayLike
+from equitangents.kernels.angular import Both, angle_left, both, moved, vanishing
 from equitangents.kernels.program import Box, Table
 
 Axes = tuple[tuple[int, ...], ...]  # for each spatial dimension, the array axes that slide together
@@ -29,15 +30,37 @@ def pad_grid(x: ArrayLike, op: Box, axes: Axes) -> ArrayLike:
 
 def box_mean(x: ArrayLike, op: Box, axes: Axes) -> ArrayLike:
     """Mean over the box of the padded `x`, one spatial dimension after the other."""
-    for group, n, w, s in zip(axes, op.out_shape, op.window, op.stride, strict=True):
-        pieces = []
-        for u in range(w):
-            piece = x
-            for axis in group:
-                piece = lax.slice_in_dim(piece, u, u + (n - 1) * s + 1, s, axis)
-            pieces.append(piece)
-        x = sum(pieces[1:], pieces[0]) / w
+    for dimension in range(len(axes)):
+        pieces = _pieces(x, op, axes, dimension)
+        x = sum(pieces[1:], pieces[0]) / len(pieces)
     return x
+
+
+def box_mean_of_angles(e: ArrayLike, at: Both, op: Box, axes: Axes) -> ArrayLike:
+    """E of means over the box: of each dimension the mean of distances, with the a of what it makes of variances."""
+    for dimension in range(len(axes)):
+        es, q1s, q2s = (_pieces(x, op, axes, dimension) for x in (e, at.q1, at.q2))
+        count = len(es)
+        before = [both(q1, q2) for q1, q2 in zip(q1s, q2s, strict=True)]
+        at = before[0] if count == 1 else both(sum(q1s) / count, sum(q2s) / count)
+        if count > 1:
+            e = vanishing(sum(moved(x, b, at.to) for x, b in zip(es, before, strict=True)) / count, at)
+        else:
+            e = es[0]
+    return e
+
+
+def _pieces(x: ArrayLike, op: Box, axes: Axes, dimension: int) -> list[ArrayLike]:
+    """What the window reads along a dimension, one shift after the other; axes of length 1 are those of all reads."""
+    n, w, s = (numbers[dimension] for numbers in (op.out_shape, op.window, op.stride))
+    pieces = []
+    for u in range(w):
+        piece = x
+        for axis in axes[dimension]:
+            if x.shape[axis] > 1:
+                piece = lax.slice_in_dim(piece, u, u + (n - 1) * s + 1, s, axis)
+        pieces.append(piece)
+    return pieces
 
 
 @lru_cache(maxsize=32)
@@ -62,6 +85,17 @@ def table_mean(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLike:
     return _gather_mean(x, index, weights, lambda y, i: y[i])
 
 
+def table_mean_of_angles(e: ArrayLike, before: Both, after: Both, op: Table, tables: dict[str, Any]) -> ArrayLike:
+    """E of such means. Where one matrix product takes them, every pair of inputs has one a."""
+    index = tables[op.index.key]
+    if e.shape[0] <= 8 * index.shape[1]:
+        common = both(jnp.mean(before.q1, axis=0), jnp.mean(before.q2, axis=0)).to
+        return angle_left(table_mean(moved(e, before, common), op, tables), after, common)
+    weights = jnp.asarray(op.weights.array, e.dtype)
+    gather = lambda v, i: moved(v[0][i], both(v[1][i], v[2][i]), after.to)
+    return vanishing(_gather_mean((e, before.q1, before.q2), index, weights, gather), after)
+
+
 def table_mean_pairs(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLike:
     """Σ_s weights[s] x[index[:, s], index[:, s]] over the two leading axes."""
     index = tables[op.index.key]
@@ -69,7 +103,14 @@ def table_mean_pairs(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLi
     return _gather_mean(x, index, weights, lambda y, i: y[i][:, i])
 
 
-def _gather_mean(x: ArrayLike, index: ArrayLike, weights: ArrayLike, gather: Any) -> ArrayLike:
+def table_mean_pairs_of_angles(e: ArrayLike, before: Both, after: Both, op: Table, tables: dict[str, Any]) -> ArrayLike:
+    """E of such means, of variances (P, 1, ...) and (1, P, ...)."""
+    weights = jnp.asarray(op.weights.array, e.dtype)
+    gather = lambda v, i: moved(v[0][i][:, i], both(v[1][i], v[2][:, i]), after.to)
+    return vanishing(_gather_mean((e, before.q1, before.q2), tables[op.index.key], weights, gather), after)
+
+
+def _gather_mean(x: Any, index: ArrayLike, weights: ArrayLike, gather: Any) -> ArrayLike:
     def add(total: ArrayLike, column: ArrayLike) -> tuple[Any, None]:
         i, weight = column
         return total + weight * gather(x, i), None

@@ -1,7 +1,8 @@
 """Fields on the sphere: networks whose first windows are narrower than the sphere.
 
-At each relative rotation Q the squared distance D(y) = (1/C) Σ_c (f(y) - f'(Qy))² is a field on the sphere. Windows
-multiply its harmonic coefficients, and those of the variance fields q1(y) and q2(Qy), which nonlinearities need.
+At each relative rotation Q a squared distance D(y) = (1/C) Σ_c (a f(y) - f'(Qy)/a)² is a field on the sphere, with one
+a for each pair (see `kernels.angular`). Windows multiply its harmonic coefficients, and those of the variance fields
+q1(y) and q2(Qy), which nonlinearities need.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
-from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run
+from equitangents.kernels import angular
+from equitangents.kernels.angular import Both, both, moved
+from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run, variances
 from equitangents.kernels.program import Affine
 from equitangents.kernels.rotations.program import RotationProgram, SphereOp, Zonal, sphere_resolution
 from equitangents.sphere import degrees, gauss_legendre
@@ -91,10 +93,8 @@ def _values(basis: Any, coefficients: Any) -> Any:
     return jnp.matmul(basis[:, : coefficients.shape[0]], coefficients, precision=_HIGHEST)
 
 
-def sphere_distances(
-    program: RotationProgram, samples: Sphere, a: Any, b: Any, carry: Carry = DISTANCE
-) -> tuple[Any, Any, Variances, Variances]:
-    """(D or K, Θ, variances of both) after the readout for the pairs of a and b, (B², C, P) scaled by 1/√C."""
+def sphere_angles(program: RotationProgram, samples: Sphere, a: Any, b: Any) -> tuple[Any, Any, Variances, Variances]:
+    """(E, Θ, variances of both) after the readout for the pairs of a and b, (B², C, P) scaled by 1/√C."""
     ops = program.sphere
     count, channels, pairs = a.shape
     f, f2 = (_values(samples.basis, x.reshape(count, -1)).reshape(-1, channels, pairs) for x in (a, b))
@@ -107,40 +107,43 @@ def sphere_distances(
     walk1 = _walk(ops, jnp.sum(f * f, axis=1), lambda i, op, q: _values(samples.basis, _coefficients(samples, op, q)))
     walk2 = _walk(ops, jnp.sum(f2 * f2, axis=1), at_rest)
     v1, v2 = (Variances(samples.weights @ w.q[-1], samples.weights @ w.mean) for w in (walk1, walk2))
-    m1, m2 = moments(program.field, v1), moments(program.field, v2)
+    m1, m2, to = moments(program.field, v1), moments(program.field, v2), variances(v1, v2)
     size = max([program.bandlimit, *(int(c.shape[0] ** 0.5 + 0.5) for c in kept.values())])
 
     def at(R: Any) -> tuple[Any, Any]:
         turned = polynomials(jnp.matmul(samples.points, R.T, precision=_HIGHEST), size)
         other = _values(turned, b.reshape(count, -1)).reshape(-1, channels, pairs)
         q2 = _walk(ops, jnp.sum(other * other, axis=1), lambda i, op, q: _values(turned, kept[i])).q
-        start = f * other if carry is COVARIANCE else (f - other) ** 2
-        d, theta = _run(ops, samples, jnp.sum(start, axis=1), walk1.q, q2, carry)
-        return run(program.field, samples.weights @ d, samples.weights @ theta, m1, m2, carry)
+        pairs_at = [both(*q) for q in zip(walk1.q, q2, strict=True)]
+        first, second = (v[:, None] for v in pairs_at[0].to)
+        start = angular.vanishing(jnp.sum((first * f - second * other) ** 2, axis=1), pairs_at[0])
+        e, theta = _run(ops, samples, start, pairs_at)
+        e = angular.vanishing(samples.weights @ moved(e, pairs_at[-1], to.to), to)
+        return run(program.field, e, samples.weights @ theta, m1, m2)
 
     def add(sums: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
-        d, theta = jax.vmap(at)(batch[0])
-        return (sums[0] + batch[1] @ d, sums[1] + batch[1] @ theta), None
+        e, theta = jax.vmap(at)(batch[0])
+        return (sums[0] + batch[1] @ e, sums[1] + batch[1] @ theta), None
 
     zero = jnp.zeros((pairs,), a.dtype)
     batches = (samples.rotations, samples.rotation_weights)
-    (d, theta), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), batches)
-    return d, theta, after(m1), after(m2)
+    (e, theta), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), batches)
+    return e, theta, after(m1), after(m2)
 
 
-def _run(
-    ops: tuple[SphereOp, ...], samples: Sphere, d: Any, q1: list[Any], q2: list[Any], carry: Carry
-) -> tuple[Any, Any]:
-    """(D or K, Θ) on the sphere after `ops`, each (S, P)."""
-    theta = jnp.zeros_like(d)
-    for i, op in enumerate(ops):
+def _run(ops: tuple[SphereOp, ...], samples: Sphere, e: Any, at: list[Both]) -> tuple[Any, Any]:
+    """(E, Θ) on the sphere after `ops`, each (S, P); `at` are the variances before each, and after the last."""
+    theta = jnp.zeros_like(e)
+    for op, before, behind in zip(ops, at, at[1:], strict=False):
         if isinstance(op, Zonal):
-            both = jnp.concatenate([d, theta], axis=1)
-            d, theta = jnp.split(_values(samples.basis, _coefficients(samples, op, both)), 2, axis=1)
+            common = both(*(samples.weights @ q for q in (before.q1, before.q2))).to
+            fields = jnp.concatenate([moved(e, before, common), theta], axis=1)
+            distance, theta = jnp.split(_values(samples.basis, _coefficients(samples, op, fields)), 2, axis=1)
+            e = angular.angle_left(distance, behind, common)
         elif isinstance(op, Affine):
-            d = carry.affine(op, d)
-            theta = carry.covariance(d, q1[i + 1], q2[i + 1]) + op.W_var * theta
+            e = angular.affine(op, e, before, behind)
+            theta = angular.covariance(e, behind) + op.W_var * theta
         else:
-            d, slope = carry.dual(op.activation, d, q1[i], q2[i])
+            e, slope = angular.dual(op.activation, e, before, behind)
             theta = theta * slope
-    return d, theta
+    return e, theta

@@ -12,9 +12,10 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike
+from equitangents.kernels.angular import PLAIN, angle_left, both, covariance
 from equitangents.kernels.engines.reference.rotations import recursion
 from equitangents.kernels.engines.reference.rotations.fields import Sphere, sphere_samples
-from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, covariance, moments, run
+from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run, variances
 from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.resolution import (
@@ -113,22 +114,22 @@ def sample_values(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.n
         return nngp, ntk
     n, pairs = len(x), len(a)
     turned = b[n:-n]  # whose kernels with themselves are wanted, too
-    k, theta, d, mean = _sample_values(program, r, np.concatenate([a, turned]), np.concatenate([b, turned]))
+    k, theta, e, mean = _sample_values(program, r, np.concatenate([a, turned]), np.concatenate([b, turned]))
     first = (np.tile(v[:n], pairs // n) for v in (k, mean))
     second = (np.concatenate([v[:n], v[pairs:], np.roll(v[:n], 1)]) for v in (k, mean))
-    nngp, ntk = _tail(program, k[:pairs], theta[:pairs], d[:pairs], tuple(first), tuple(second))
+    nngp, ntk = _tail(program, k[:pairs], theta[:pairs], e[:pairs], tuple(first), tuple(second))
     return np.asarray(nngp), np.asarray(ntk)
 
 
 @partial(jax.jit, static_argnums=0)
 def _tail(
-    program: RotationProgram, k: ArrayLike, theta: ArrayLike, d: ArrayLike, first: ArrayLike, second: ArrayLike
+    program: RotationProgram, k: ArrayLike, theta: ArrayLike, e: ArrayLike, first: ArrayLike, second: ArrayLike
 ) -> tuple[Any, Any]:
-    return recursion.after_readout(program, k, theta, d, Variances(*first), Variances(*second))
+    return recursion.after_readout(program, k, theta, e, Variances(*first), Variances(*second))
 
 
 def _sample_values(program: RotationProgram, r: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(K, Θ, D, mean of the first) after the readout, in float64; one compiled function serves all resolutions."""
+    """(K, Θ, E, mean of the first) after the readout, in float64; one compiled function serves all resolutions."""
     c1, c2 = (np.array(recursion.scaled(program, x)) for x in (a, b))
     if program.sphere:
         return tuple(map(np.asarray, _readout(program, samples_of(program, r, np.dtype(np.float64)), c1, c2)))
@@ -150,8 +151,9 @@ def _sample_values(program: RotationProgram, r: int, a: np.ndarray, b: np.ndarra
 @partial(jax.jit, static_argnums=0)
 def _weighted(program: RotationProgram, d: ArrayLike, weights: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     m1, m2 = (moments(program.field, Variances(q, jnp.zeros_like(q))) for q in (q1, q2))
-    d, theta = run(program.field, d, jnp.zeros_like(d), m1, m2)
-    return jnp.stack([weights @ covariance(d, after(m1), after(m2)), weights @ theta, weights @ d])
+    e = angle_left(d, both(q1, q2), PLAIN)
+    e, theta = run(program.field, e, jnp.zeros_like(e), m1, m2)
+    return jnp.stack([weights @ covariance(e, variances(after(m1), after(m2))), weights @ theta, weights @ e])
 
 
 @partial(jax.jit, static_argnums=0)
@@ -162,7 +164,7 @@ def _means(program: RotationProgram, q: ArrayLike) -> ArrayLike:
 @partial(jax.jit, static_argnums=0)
 def _readout(program: RotationProgram, samples: Any, a: ArrayLike, b: ArrayLike) -> tuple[Any, ...]:
     found = recursion.readout(program, samples, a, b, False)
-    return found.k, found.theta, found.d, found.first.mean
+    return found.k, found.theta, found.e, found.first.mean
 
 
 def samples_of(program: RotationProgram, resolution: int, dtype: np.dtype) -> Rings | Sphere:

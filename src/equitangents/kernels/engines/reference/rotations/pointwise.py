@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
+from equitangents.kernels.angular import Both, both
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.program import Op
 
@@ -51,17 +51,18 @@ def after(m: Moments) -> Variances:
     return Variances(m.q[-1], m.mean[-1])
 
 
-def run(ops: tuple[Op, ...], d: Any, theta: Any, m1: Moments, m2: Moments, carry: Carry = DISTANCE) -> tuple[Any, Any]:
-    """(D, Θ) after `ops`, or (K, Θ) where that is carried."""
-    return tuple(execute(ops, Pointwise(), State(d, theta), m1, m2, carry))
+def run(ops: tuple[Op, ...], e: Any, theta: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
+    """(E, Θ) after `ops`."""
+    found = execute(ops, Pointwise(), State(e, theta), m1, m2)
+    return found.e, found.theta
 
 
-def covariance(d: Any, v1: Variances, v2: Variances) -> Any:
-    """The covariance of a distance, K = (q1 + q2 - D)/2."""
-    return (v1.q + v2.q - d) / 2
+def variances(v1: Variances, v2: Variances) -> Both:
+    """The variances of pairs."""
+    return both(v1.q, v2.q)
 
 
-def settled(d: ArrayLike, total: ArrayLike) -> ArrayLike:
+def above_rounding(d: ArrayLike, total: ArrayLike) -> ArrayLike:
     """The distance D, where it is below the rounding of `total` set to zero; derivatives pass through."""
     noise = jnp.where(d <= 16 * jnp.finfo(d.dtype).eps * total, d, 0)
     return d - jax.lax.stop_gradient(noise)

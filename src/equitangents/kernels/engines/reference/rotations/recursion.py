@@ -11,9 +11,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
-from equitangents.kernels.engines.reference.rotations.fields import Sphere, sphere_distances
-from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run, settled
+from equitangents.kernels.angular import Both, covariance, of_covariance, vanishing
+from equitangents.kernels.engines.reference.rotations.fields import Sphere, sphere_angles
+from equitangents.kernels.engines.reference.rotations.pointwise import (
+    Variances,
+    above_rounding,
+    after,
+    moments,
+    run,
+    variances,
+)
 from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.program import Affine, Op
 from equitangents.kernels.rotations import rings as correlation
@@ -29,11 +36,11 @@ class Side(NamedTuple):
 
 
 class Readout(NamedTuple):
-    """What is known of pairs after the readout, each (P,): K, Θ, the distance before averaging, variances before it."""
+    """What is known of pairs after the readout, each (P,): K, Θ, E (see `kernels.angular`), variances before it."""
 
     k: Any
     theta: Any
-    d: Any
+    e: Any
     first: Variances
     second: Variances
 
@@ -52,48 +59,40 @@ def prepare(program: RotationProgram, samples: Rings | Sphere, c: Any) -> Side:
     return Side(c, Variances(own.k, own.first.mean))
 
 
-def listed(
-    program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side, carry: Carry = DISTANCE
-) -> tuple[Any, Any]:
+def listed(program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
     """(NNGP, NTK) of the pairs (a_p, b_p), each (P,)."""
-    return _kernels(program, samples, a, b, blocks=False, carry=carry)
+    return _kernels(program, samples, a, b, blocks=False)
 
 
-def block(
-    program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side, carry: Carry = DISTANCE
-) -> tuple[Any, Any]:
+def block(program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
     """(NNGP, NTK) between all of a and all of b, each (N1, N2)."""
     n1, n2 = a.c.shape[-1], b.c.shape[-1]
-    return tuple(v.reshape(n1, n2) for v in _kernels(program, samples, a, b, blocks=True, carry=carry))
+    return tuple(v.reshape(n1, n2) for v in _kernels(program, samples, a, b, blocks=True))
 
 
 def diagonal(program: RotationProgram, samples: Rings | Sphere, a: Side) -> tuple[Any, Any]:
     """(NNGP, NTK) of each signal with itself, each (N,)."""
-    return _kernels(program, samples, a, a, blocks=False, carry=DISTANCE)
+    return _kernels(program, samples, a, a, blocks=False)
 
 
-def _kernels(
-    program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side, blocks: bool, carry: Carry
-) -> tuple[Any, Any]:
-    k, theta, d, *_ = readout(program, samples, a.c, b.c, blocks, carry)
+def _kernels(program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side, blocks: bool) -> tuple[Any, Any]:
+    k, theta, e, *_ = readout(program, samples, a.c, b.c, blocks)
     if not has_dual(program.vector):
         return _affine(program.vector, k, theta)
     assert a.pooled is not None
     assert b.pooled is not None
-    return after_readout(program, k, theta, d, *_spread(a.pooled, b.pooled, blocks), carry)
+    return after_readout(program, k, theta, e, *_spread(a.pooled, b.pooled, blocks))
 
 
 def after_readout(
-    program: RotationProgram, k: Any, theta: Any, d: Any, w1: Variances, w2: Variances, carry: Carry = DISTANCE
+    program: RotationProgram, k: Any, theta: Any, e: Any, w1: Variances, w2: Variances
 ) -> tuple[Any, Any]:
     """(NNGP, NTK) after the layers that follow the readout, of pairs with these variances there, each (P,)."""
-    if carry is COVARIANCE:
-        d = k
-    elif program.readout == "pool":
-        d = settled(w1.q + w2.q - 2 * k, w1.q + w2.q)
+    if program.readout == "pool":
+        e = of_covariance(k, variances(w1, w2))
     m1, m2 = moments(program.vector, w1), moments(program.vector, w2)
-    d, theta = run(program.vector, d, theta, m1, m2, carry)
-    return carry.covariance(d, after(m1).q, after(m2).q), theta
+    e, theta = run(program.vector, e, theta, m1, m2)
+    return covariance(e, variances(after(m1), after(m2))), theta
 
 
 def _spread(v1: Variances, v2: Variances, blocks: bool) -> tuple[Variances, Variances]:
@@ -104,55 +103,53 @@ def _spread(v1: Variances, v2: Variances, blocks: bool) -> tuple[Variances, Vari
     return Variances(*(jnp.repeat(x, n2) for x in v1)), Variances(*(jnp.tile(x, n1) for x in v2))
 
 
-def readout(
-    program: RotationProgram, samples: Rings | Sphere, a: Any, b: Any, blocks: bool, carry: Carry = DISTANCE
-) -> Readout:
-    """Pairs of a and b, (B², C, N), after pooling or flattening; `d` is that of the readout only after flattening."""
+def readout(program: RotationProgram, samples: Rings | Sphere, a: Any, b: Any, blocks: bool) -> Readout:
+    """Pairs of a and b, (B², C, N), after pooling or flattening; E is that of the readout only after flattening."""
     if isinstance(samples, Sphere):
         if blocks:
             a, b = _all_pairs(a, b)
-        d, theta, v1, v2 = sphere_distances(program, samples, a, b, carry)
-        return Readout(carry.covariance(d, v1.q, v2.q), theta, d, v1, v2)
+        e, theta, v1, v2 = sphere_angles(program, samples, a, b)
+        return Readout(covariance(e, variances(v1, v2)), theta, e, v1, v2)
     v1, v2 = _spread(_variance(a), _variance(b), blocks)
+    at = variances(v1, v2)
     m1, m2 = moments(program.field, v1), moments(program.field, v2)
     v1, v2 = after(m1), after(m2)
     if program.readout == "flatten":
-        first, second = (a[..., :, None], b[..., None, :]) if blocks else (a, b)
-        d = _start(carry, first, second, (0, 1)).reshape(-1)
-        d, theta = run(program.field, d, jnp.zeros_like(d), m1, m2, carry)
+        e = vanishing(_distance(a, b, at, blocks).sum(axis=0), at)
+        e, theta = run(program.field, e, jnp.zeros_like(e), m1, m2)
     else:
-        d, theta = _haar_mean(program, samples, a, b, blocks, m1, m2, carry)
-    return Readout(carry.covariance(d, v1.q, v2.q), theta, d, v1, v2)
+        e, theta = _haar_mean(program, samples, a, b, blocks, m1, m2, at)
+    return Readout(covariance(e, variances(v1, v2)), theta, e, v1, v2)
 
 
-def _start(carry: Carry, first: Any, second: Any, axes: Any) -> Any:
-    """What is carried of coefficients, summed over `axes`."""
-    return jnp.sum(first * second if carry is COVARIANCE else (first - second) ** 2, axis=axes)
+def _distance(a: Any, b: Any, at: Both, blocks: bool) -> Any:
+    """That of coefficients (rows, C, N) of equal variance, summed over channels, (rows, P)."""
+    if not blocks:
+        return jnp.sum(at.gap(a, b) ** 2, axis=1)
+    first, second = (v.reshape(a.shape[-1], b.shape[-1]) for v in at.to)
+    return jnp.sum((first * a[..., :, None] - second * b[..., None, :]) ** 2, axis=1).reshape(len(a), -1)
 
 
 def _haar_mean(
-    program: RotationProgram, rings: Any, a: Any, b: Any, blocks: bool, m1: Any, m2: Any, carry: Carry
+    program: RotationProgram, rings: Any, a: Any, b: Any, blocks: bool, m1: Any, m2: Any, at: Both
 ) -> tuple[Any, Any]:
     pairs = m1.q[0].shape[-1]
     multiply = correlation.block_products if blocks else correlation.products
     shared, scanned = correlation.prepared(rings, multiply(a, b, program.bandlimit))
-    constant, p1, p2 = a[0], _directional(a), _directional(b)
-    if blocks:
-        d0 = _start(carry, constant[:, :, None], b[0][:, None, :], 0).reshape(-1)
-        total = (p1[:, None] + p2[None]).reshape(-1)
-    else:
-        d0, total = _start(carry, constant, b[0], 0), p1 + p2
+    constant = _distance(a[:1], b[:1], at, blocks)[0]
+    p1, p2 = _spread(_directional(a), _directional(b), blocks)
+    total = at.a**2 * p1.q + at.b**2 * p2.q
 
     def add(sums: tuple[Any, Any], ring: dict[str, Any]) -> tuple[tuple[Any, Any], None]:
         k = correlation.ring_values(rings, shared, ring, pairs)
-        d = d0 + (k if carry is COVARIANCE else settled(total - 2 * k, total))
-        d, theta = run(program.field, d, jnp.zeros_like(d), m1, m2, carry)
+        e = vanishing(constant + above_rounding(total - 2 * k, total), at)
+        e, theta = run(program.field, e, jnp.zeros_like(e), m1, m2)
         weights = ring["weights"][:, None]
-        return (sums[0] + jnp.sum(weights * d, axis=0), sums[1] + jnp.sum(weights * theta, axis=0)), None
+        return (sums[0] + jnp.sum(weights * e, axis=0), sums[1] + jnp.sum(weights * theta, axis=0)), None
 
     zero = jnp.zeros((pairs,), a.dtype)
-    (d, theta), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), scanned)
-    return d, theta
+    (e, theta), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), scanned)
+    return e, theta
 
 
 def _variance(c: Any) -> Variances:
@@ -160,8 +157,8 @@ def _variance(c: Any) -> Variances:
     return Variances(q, jnp.zeros_like(q))
 
 
-def _directional(c: Any) -> Any:
-    return jnp.sum(c[1:] * c[1:], axis=(0, 1))
+def _directional(c: Any) -> Variances:
+    return _variance(c[1:])
 
 
 def _all_pairs(a: Any, b: Any) -> tuple[Any, Any]:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from equitangents.kernels.engines.protocol import Pair, RotationRules
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.rotations import measured, tiling
 from equitangents.kernels.engines.reference.rotations.fields import BATCH
 from equitangents.kernels.rotations.program import RotationProgram, Zonal, field_points, nodes, sphere_resolution
@@ -84,12 +83,10 @@ class TiledRotations(RotationRules):
         return -(-count // threads())
 
 
-def traced(
-    program: RotationProgram, resolution: int, x1: Any, x2: Any = None, carry: Carry = DISTANCE
-) -> tuple[Any, Any]:
+def traced(program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
     """(NNGP, NTK) of all pairs inside a JAX program."""
     other = x1 if x2 is None else x2
     i, j = np.divmod(np.arange(len(x1) * len(other)), len(other))
-    values = tiling.traced(program, resolution, x1, other, i, j, carry)
+    values = tiling.traced(program, resolution, x1, other, i, j)
     nngp, ntk = (v.reshape(len(x1), len(other)) for v in values)
     return nngp, ntk

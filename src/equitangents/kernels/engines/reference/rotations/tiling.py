@@ -19,7 +19,6 @@ from equitangents._types import ArrayLike
 from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.rotations import recursion
 from equitangents.kernels.engines.reference.rotations.measured import samples_of
 from equitangents.kernels.fields.part import MATRIX
@@ -69,18 +68,14 @@ def _prepare(program: RotationProgram, samples: Any, x: ArrayLike) -> recursion.
     return recursion.prepare(program, samples, recursion.scaled(program, x))
 
 
-@partial(jax.jit, static_argnums=(0, 4))
-def _block(
-    program: RotationProgram, samples: Any, a: recursion.Side, b: recursion.Side, carry: Carry
-) -> tuple[Any, Any]:
-    return recursion.block(program, samples, a, b, carry)
+@partial(jax.jit, static_argnums=0)
+def _block(program: RotationProgram, samples: Any, a: recursion.Side, b: recursion.Side) -> tuple[Any, Any]:
+    return recursion.block(program, samples, a, b)
 
 
-@partial(jax.jit, static_argnums=(0, 4))
-def _list(
-    program: RotationProgram, samples: Any, a: recursion.Side, b: recursion.Side, carry: Carry
-) -> tuple[Any, Any]:
-    return recursion.listed(program, samples, a, b, carry)
+@partial(jax.jit, static_argnums=0)
+def _list(program: RotationProgram, samples: Any, a: recursion.Side, b: recursion.Side) -> tuple[Any, Any]:
+    return recursion.listed(program, samples, a, b)
 
 
 def _sides(program: RotationProgram, samples: Any, x: np.ndarray, size: int) -> list[recursion.Side]:
@@ -91,7 +86,7 @@ def _sides(program: RotationProgram, samples: Any, x: np.ndarray, size: int) -> 
 
 
 def blocks(
-    program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray | None, carry: Carry = DISTANCE
+    program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
     samples = samples_of(program, resolution, x1.dtype)
@@ -103,7 +98,7 @@ def blocks(
 
     def one(i: int, j: int) -> None:
         r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
-        for out, values in zip((nngp, ntk), _block(program, samples, sides1[i], sides2[j], carry), strict=True):
+        for out, values in zip((nngp, ntk), _block(program, samples, sides1[i], sides2[j]), strict=True):
             MATRIX.write(out, r, c, values, x2 is None)
 
     _in_parallel(
@@ -119,7 +114,6 @@ def listed(
     x2: np.ndarray,
     first: Any,
     second: Any,
-    carry: Carry = DISTANCE,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
     samples = samples_of(program, resolution, x1.dtype)
@@ -136,7 +130,7 @@ def listed(
             jax.tree.map(lambda v, index=index: v[..., _filled(index[here], size)], side)
             for side, index in zip(sides, (first, second), strict=True)
         )
-        for out, values in zip((nngp, ntk), _list(program, samples, a, b, carry), strict=True):
+        for out, values in zip((nngp, ntk), _list(program, samples, a, b), strict=True):
             out[here] = np.asarray(values)[: here.stop - here.start]
 
     _in_parallel(one, [(start,) for start in range(0, len(first), size)], x1.dtype)
@@ -175,9 +169,7 @@ def _in_parallel(one: Any, tasks: list[tuple[int, ...]], dtype: np.dtype) -> Non
             raise
 
 
-def traced(
-    program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any, carry: Carry = DISTANCE
-) -> tuple[Any, Any]:
+def traced(program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any) -> tuple[Any, Any]:
     """The pairs inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
     samples = samples_of(program, resolution, x1.dtype)
     count = len(first)
@@ -187,7 +179,7 @@ def traced(
 
     def one(here: tuple[Any, Any]) -> tuple[Any, Any]:
         a, b = (jax.tree.map(lambda v, i=i: v[..., i], side) for side, i in zip(sides, here, strict=True))
-        return recursion.listed(program, samples, a, b, carry)
+        return recursion.listed(program, samples, a, b)
 
     nngp, ntk = jax.lax.map(jax.checkpoint(one), tuple(index))
     return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]

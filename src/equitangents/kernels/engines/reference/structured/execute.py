@@ -9,8 +9,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents.kernels.angular import moved, vanishing
 from equitangents.kernels.engines.reference import execute as fields
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, pool_mean, pool_pairs
 from equitangents.kernels.engines.reference.structured import mixing
@@ -24,6 +24,7 @@ from equitangents.kernels.engines.reference.structured.fields import (
     pointwise,
     right,
     thetas,
+    variances,
 )
 from equitangents.kernels.program import Box, Flatten, Join, Op, Parallel, Pool, Table, WindowPool, flat
 from equitangents.kernels.structured.masks import deciding
@@ -46,7 +47,6 @@ class Context:
     tables: dict[str, Any]
     graphs: tuple[Any, Any]
     same: Any  # (N1, N2) bool, or None where no input of one set is one of the other
-    carry: Carry = DISTANCE
     masks: str = SMALLER  # what windows make of missing positions
 
 
@@ -69,12 +69,12 @@ def _parallel(op: Parallel, states: tuple[State, ...], context: Context) -> tupl
     if op.branches:
         each = zip(op.branches, states * len(op.branches) if len(states) == 1 else states, strict=True)
         states = tuple(found for branch, state in each for found in execute(branch, (state,), context))
-    return tuple(_join(join, states, context.carry) for join in op.joins) or states
+    return tuple(_join(join, states) for join in op.joins) or states
 
 
-def _join(join: Join, states: tuple[State, ...], carry: Carry) -> State:
+def _join(join: Join, states: tuple[State, ...]) -> State:
     parts = [states[i] for i in join.fields]
-    return _sum(parts, carry) if join.shares is None else _joined(parts, join.shares, carry)
+    return _sum(parts) if join.shares is None else _joined(parts, join.shares)
 
 
 def _plain(op: Op, state: State, context: Context) -> State:
@@ -85,12 +85,12 @@ def _plain(op: Op, state: State, context: Context) -> State:
         for step, s in zip(steps, (state.one, state.other), strict=True)
     )
 
-    def rule(pairs: Pairs, a: Side, b: Side, a2: Side, b2: Side, carry: Carry) -> Pairs:
+    def rule(pairs: Pairs, a: Side, b: Side, a2: Side, b2: Side) -> Pairs:
         first, second = (Moments([v.q, w.q], [v.mean, w.mean], [None]) for v, w in ((a, a2), (b, b2)))
-        geometry = PairGeometry(context.tables, carry)
-        return Pairs(*fields.execute((op,), geometry, fields.State(*pairs), first, second, carry))
+        found = fields.execute((op,), PairGeometry(context.tables), fields.State(*pairs), first, second)
+        return Pairs(found.e, found.theta)
 
-    return pointwise(state, one, other, rule, context.carry)
+    return pointwise(state, one, other, rule)
 
 
 def _mask_after(op: Op, mask: Any, convention: str) -> Any:
@@ -104,39 +104,36 @@ def _mask_after(op: Op, mask: Any, convention: str) -> Any:
 def _pool(op: Pool | BlockSums | WindowPool, state: State, context: Context) -> State:
     masked = state.one.mask is not None
     if masked and op.box is not None:
-        return mixing.window_pooled(op, state, context.masks, context.carry)
+        return mixing.window_pooled(op, state, context.masks)
     if isinstance(op, BlockSums) or (isinstance(op, Pool) and masked):
-        return mixing.pooled(op, state, context.tables, context.carry)
+        return mixing.pooled(op, state, context.tables)
     return _pooled(op, state, context)
 
 
 def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
     pool = partial(pool_pairs, op, tables=context.tables)
-    ks, ts = (
-        tuple(None if v is None else pool(v) for v in values)
-        for values in (covariances(state, context.carry), thetas(state))
-    )
+    ks, ts = (tuple(None if v is None else pool(v) for v in values) for values in (covariances(state), thetas(state)))
     means = tuple(pool_mean(op, side.mean, context.tables) for side in (state.one, state.other))
     masks = tuple(None if s.mask is None else s.mask.any(axis=0, keepdims=True) for s in (state.one, state.other))
-    return of_covariances(ks, ts, means, masks, context.carry)  # type: ignore[arg-type]
+    return of_covariances(ks, ts, means, masks)  # type: ignore[arg-type]
 
 
-def _sum(states: list[State], carry: Carry) -> State:
+def _sum(states: list[State]) -> State:
     """Means add a cross term: E[(f + g)(f' + g')] = K_f + K_g + m_f m_g' + m_g m_f'."""
     one, other = (_sum_of_sides([getattr(s, name) for s in states]) for name in ("one", "other"))
 
-    def total(own: str, how: Carry, first: Any, second: Any) -> Pairs | None:
+    def total(own: str, whole1: Side, whole2: Side, first: Any, second: Any) -> Pairs | None:
         if getattr(states[0], own) is None:
             return None
-        d = sum(getattr(s, own).d for s in states)
-        for s, t in itertools.combinations(states, 2):
-            m, n = first(s).mean[:, None], first(t).mean[:, None]
-            d = d + how.cross(m, n, second(s).mean[None], second(t).mean[None])
-        return Pairs(d, sum(getattr(s, own).theta for s in states))
+        after = variances(whole1, whole2)
+        e = sum(moved(getattr(s, own).e, variances(first(s), second(s)), after.to) for s in states)
+        gaps = [after.gap(first(s).mean[:, None], second(s).mean[None]) for s in states]
+        e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
+        return Pairs(vanishing(e, after), sum(getattr(s, own).theta for s in states))
 
-    own1 = total("own1", DISTANCE, lambda s: s.one, lambda s: s.one)
-    own2 = total("own2", DISTANCE, lambda s: s.other, lambda s: s.other)
-    cross = total("cross", carry, lambda s: left(s.one), lambda s: right(s.other))
+    own1 = total("own1", one, one, lambda s: s.one, lambda s: s.one)
+    own2 = total("own2", other, other, lambda s: s.other, lambda s: s.other)
+    cross = total("cross", left(one), right(other), lambda s: left(s.one), lambda s: right(s.other))
     assert own1 is not None
     assert own2 is not None
     return State(one, other, own1, own2, cross)
@@ -147,7 +144,7 @@ def _sum_of_sides(sides: list[Side]) -> Side:
     return Side(q, sum(s.mean for s in sides), sides[0].mask)
 
 
-def _joined(states: list[State], shares: tuple[float, ...], carry: Carry) -> State:
+def _joined(states: list[State], shares: tuple[float, ...]) -> State:
     def mean(parts: list[Any]) -> Any:
         return None if parts[0] is None else sum(w * v for w, v in zip(shares, parts, strict=True))
 
@@ -155,22 +152,28 @@ def _joined(states: list[State], shares: tuple[float, ...], carry: Carry) -> Sta
         parts = [getattr(s, name) for s in states]
         return Side(mean([p.q for p in parts]), mean([p.mean for p in parts]), parts[0].mask)
 
-    def pairs(name: str) -> Pairs | None:
-        parts = [getattr(s, name) for s in states]
-        return None if parts[0] is None else Pairs(mean([p.d for p in parts]), mean([p.theta for p in parts]))
+    one, other = side("one"), side("other")
 
-    own1, own2 = pairs("own1"), pairs("own2")
+    def pairs(name: str, whole1: Side, whole2: Side, first: Any, second: Any) -> Pairs | None:
+        parts = [getattr(s, name) for s in states]
+        if parts[0] is None:
+            return None
+        after = variances(whole1, whole2)
+        es = [moved(p.e, variances(first(s), second(s)), after.to) for p, s in zip(parts, states, strict=True)]
+        return Pairs(vanishing(mean(es), after), mean([p.theta for p in parts]))
+
+    own1 = pairs("own1", one, one, lambda s: s.one, lambda s: s.one)
+    own2 = pairs("own2", other, other, lambda s: s.other, lambda s: s.other)
     assert own1 is not None
     assert own2 is not None
-    return State(side("one"), side("other"), own1, own2, pairs("cross"))
+    cross = pairs("cross", left(one), right(other), lambda s: left(s.one), lambda s: right(s.other))
+    return State(one, other, own1, own2, cross)
 
 
 def _times(op: Times, state: State, context: Context) -> State:
     square = op.factor**2
     one, other = (Side(square * s.q, op.factor * s.mean, s.mask) for s in (state.one, state.other))
-    return pointwise(
-        state, one, other, lambda p, a, b, a2, b2, how: Pairs(square * p.d, square * p.theta), context.carry
-    )
+    return pointwise(state, one, other, lambda p, a, b, a2, b2: Pairs(square * p.e, square * p.theta))
 
 
 def _normalised(op: Normalise, state: State, context: Context) -> State:
@@ -191,7 +194,6 @@ def _normalised(op: Normalise, state: State, context: Context) -> State:
         alike = op.groups.array[:, None] == op.groups.array
         return jnp.tensordot(jnp.asarray(alike, values.dtype), values, axes=1, precision="highest")
 
-    carry = context.carry
     sides = state.one, state.other
     found = [statistics(side) for side in sides]
     roots = [jnp.sqrt(jnp.maximum(v, 0) + op.eps) for _, v in found]
@@ -199,7 +201,7 @@ def _normalised(op: Normalise, state: State, context: Context) -> State:
     ks: list[Any] = []
     ts: list[Any] = []
     for k, theta, (i, j), (first, second) in zip(
-        covariances(state, carry),
+        covariances(state),
         thetas(state),
         ((0, 0), (1, 1), (0, 1)),
         ((_same, _same), (_same, _same), (left, right)),
@@ -214,7 +216,7 @@ def _normalised(op: Normalise, state: State, context: Context) -> State:
         scale = first(roots[i])[:, None] * second(roots[j])[None]
         ks.append((k - mu * m2 - m * mu2 + mu * mu2) / scale)
         ts.append(theta / scale)
-    return of_covariances(tuple(ks), tuple(ts), means, (sides[0].mask, sides[1].mask), carry)
+    return of_covariances(tuple(ks), tuple(ts), means, (sides[0].mask, sides[1].mask))
 
 
 def _same(value: Any) -> Any:
@@ -234,22 +236,22 @@ def _dropped(op: Drop, state: State, context: Context) -> State:
     marks = 1.0, 1.0, None if context.same is None else context.same.astype(state.one.q.dtype)
     ks, ts = (
         tuple(grown(v, mark) for v, mark in zip(values, marks, strict=True))
-        for values in (covariances(state, context.carry), thetas(state))
+        for values in (covariances(state), thetas(state))
     )
     means, masks = (state.one.mean, state.other.mean), (state.one.mask, state.other.mask)
-    return of_covariances(ks, ts, means, masks, context.carry)
+    return of_covariances(ks, ts, means, masks)
 
 
 def _fitted(op: Fitted, state: State, context: Context) -> State:
-    return (mixing.fitted_pools if op.pools else mixing.fitted_means)(op, state, context.carry)
+    return (mixing.fitted_pools if op.pools else mixing.fitted_means)(op, state)
 
 
 _RULES: dict[type, Any] = {
     Times: _times,
     Normalise: _normalised,
     Drop: _dropped,
-    Attend: lambda op, state, context: mixing.attended(op, state, context.carry),
-    Mix: lambda op, state, context: mixing.aggregated(op, state, context.graphs, context.carry),
+    Attend: lambda op, state, context: mixing.attended(op, state),
+    Mix: lambda op, state, context: mixing.aggregated(op, state, context.graphs),
     Fitted: _fitted,
     Pool: _pool,
     BlockSums: _pool,

@@ -9,7 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
+from equitangents.kernels import angular
+from equitangents.kernels.angular import Both
+from equitangents.kernels.engines.reference import execute as fields
+from equitangents.kernels.engines.reference.execute import uncoupled
 
 
 class Side(NamedTuple):
@@ -21,9 +24,9 @@ class Side(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """D (or K, by what is carried) and Θ over (p, p', *inputs)."""
+    """E (see `kernels.angular`) and Θ over (p, p', *inputs)."""
 
-    d: Any
+    e: Any
     theta: Any
 
 
@@ -37,7 +40,7 @@ class State(NamedTuple):
     cross: Pairs | None
 
 
-Rule = Callable[[Pairs, Side, Side, Side, Side, Carry], Pairs]
+Rule = Callable[[Pairs, Side, Side, Side, Side], Pairs]
 Linear = Callable[[Any], Any]
 
 
@@ -51,35 +54,40 @@ def right(side: Any) -> Any:
     return jax.tree.map(lambda v: v[..., None, :], side)
 
 
-def pointwise(state: State, one: Side, other: Side, rule: Rule, carry: Carry) -> State:
+def pointwise(state: State, one: Side, other: Side, rule: Rule) -> State:
     """`rule` of all three fields, given the sides before and after."""
-    own1 = rule(state.own1, state.one, state.one, one, one, DISTANCE)
-    own2 = rule(state.own2, state.other, state.other, other, other, DISTANCE)
+    own1 = rule(state.own1, state.one, state.one, one, one)
+    own2 = rule(state.own2, state.other, state.other, other, other)
     cross = None
     if state.cross is not None:
-        cross = rule(state.cross, left(state.one), right(state.other), left(one), right(other), carry)
-    return masked(State(one, other, own1, own2, cross), carry)
+        cross = rule(state.cross, left(state.one), right(state.other), left(one), right(other))
+    return masked(State(one, other, own1, own2, cross))
 
 
-def covariance(pairs: Pairs, a: Side, b: Side, carry: Carry) -> Any:
+def variances(a: Side, b: Side) -> Both:
+    """Those of pairs of positions."""
+    return angular.both(a.q[:, None], b.q[None])
+
+
+def covariance(pairs: Pairs, a: Side, b: Side) -> Any:
     """K over pairs of positions."""
-    return carry.covariance(pairs.d, a.q[:, None], b.q[None])
+    return angular.covariance(pairs.e, variances(a, b))
 
 
-def covariances(state: State, carry: Carry) -> tuple[Any, Any, Any]:
+def covariances(state: State) -> tuple[Any, Any, Any]:
     """K of the first inputs with themselves, of the second, and between them (None if that is not carried)."""
     cross = None
     if state.cross is not None:
-        cross = covariance(state.cross, left(state.one), right(state.other), carry)
+        cross = covariance(state.cross, left(state.one), right(state.other))
     return (
-        covariance(state.own1, state.one, state.one, DISTANCE),
-        covariance(state.own2, state.other, state.other, DISTANCE),
+        covariance(state.own1, state.one, state.one),
+        covariance(state.own2, state.other, state.other),
         cross,
     )
 
 
 def of_covariances(
-    ks: tuple[Any, Any, Any], thetas: tuple[Any, Any, Any], means: tuple[Any, Any], masks: tuple[Any, Any], carry: Carry
+    ks: tuple[Any, Any, Any], thetas: tuple[Any, Any, Any], means: tuple[Any, Any], masks: tuple[Any, Any]
 ) -> State:
     """The state of these kernels; variances are the diagonals of K of inputs with themselves."""
     one, other = (
@@ -87,12 +95,12 @@ def of_covariances(
         for k, mean, mask in zip(ks[:2], means, masks, strict=True)
     )
 
-    def formed(k: ArrayLike, theta: ArrayLike, a: Side, b: Side, how: Carry) -> Pairs:
-        return Pairs(how.of_covariance(k, a.q[:, None], b.q[None]), theta)
+    def formed(k: ArrayLike, theta: ArrayLike, a: Side, b: Side) -> Pairs:
+        return Pairs(angular.of_covariance(k, variances(a, b)), theta)
 
-    own1, own2 = formed(ks[0], thetas[0], one, one, DISTANCE), formed(ks[1], thetas[1], other, other, DISTANCE)
-    cross = None if ks[2] is None else formed(ks[2], thetas[2], left(one), right(other), carry)
-    return masked(State(one, other, own1, own2, cross), carry)
+    own1, own2 = formed(ks[0], thetas[0], one, one), formed(ks[1], thetas[1], other, other)
+    cross = None if ks[2] is None else formed(ks[2], thetas[2], left(one), right(other))
+    return masked(State(one, other, own1, own2, cross))
 
 
 def thetas(state: State) -> tuple[Any, Any, Any]:
@@ -100,19 +108,18 @@ def thetas(state: State) -> tuple[Any, Any, Any]:
     return state.own1.theta, state.own2.theta, None if state.cross is None else state.cross.theta
 
 
-def masked(state: State, carry: Carry) -> State:
+def masked(state: State) -> State:
     """Zero wherever a mask leaves no position."""
     if state.one.mask is None and state.other.mask is None:
         return state
     one, other = _cleared(state.one), _cleared(state.other)
 
-    def clear(pairs: Pairs, a: Side, b: Side, how: Carry) -> Pairs:
-        both = a.mask[:, None] & b.mask[None]
-        d = jnp.where(both, pairs.d, how.unrelated(a.q[:, None], b.q[None]))
-        return Pairs(d, jnp.where(both, pairs.theta, 0))
+    def clear(pairs: Pairs, a: Side, b: Side) -> Pairs:
+        found = uncoupled(fields.State(*pairs), ~(a.mask[:, None] & b.mask[None]), variances(a, b))
+        return Pairs(found.e, found.theta)
 
-    own1, own2 = clear(state.own1, one, one, DISTANCE), clear(state.own2, other, other, DISTANCE)
-    cross = None if state.cross is None else clear(state.cross, left(one), right(other), carry)
+    own1, own2 = clear(state.own1, one, one), clear(state.own2, other, other)
+    cross = None if state.cross is None else clear(state.cross, left(one), right(other))
     return State(one, other, own1, own2, cross)
 
 
@@ -133,21 +140,19 @@ class FieldKernels(NamedTuple):
     mask2: Any = None
 
 
-def state_of_inputs(
-    x1: ArrayLike, x2: ArrayLike, mask1: ArrayLike | None, mask2: ArrayLike | None, carry: Carry = DISTANCE
-) -> State:
+def state_of_inputs(x1: ArrayLike, x2: ArrayLike, mask1: ArrayLike | None, mask2: ArrayLike | None) -> State:
     """The state of inputs (P, N, C), with masks (N, P) or None."""
     side1, own1 = start(x1, mask1)
     side2, own2 = start(x2, mask2)
-    d = carry.start(x1[:, None, :, None], x2[None, :, None, :])
-    return State(side1, side2, own1, own2, Pairs(d, jnp.zeros_like(d)))
+    e, _ = angular.start(x1[:, None, :, None], x2[None, :, None, :], variances(left(side1), right(side2)))
+    return State(side1, side2, own1, own2, Pairs(e, jnp.zeros_like(e)))
 
 
 def start(x: Any, mask: Any) -> tuple[Side, Pairs]:
     """What is known of the inputs (P, N, C) alone."""
-    d = jnp.mean((x[:, None] - x[None]) ** 2, axis=-1)
     side = Side(jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1), None if mask is None else jnp.swapaxes(mask, 0, 1))
-    return side, Pairs(d, jnp.zeros_like(d))
+    e, _ = angular.start(x[:, None], x[None], variances(side, side))
+    return side, Pairs(e, jnp.zeros_like(e))
 
 
 def state_of_kernels(found: FieldKernels) -> State:
@@ -155,12 +160,12 @@ def state_of_kernels(found: FieldKernels) -> State:
     means = tuple(jnp.zeros((k.shape[0], k.shape[-1]), k.dtype) for k in (found.own1, found.own2))
     thetas = jnp.zeros_like(found.own1), jnp.zeros_like(found.own2), found.ntk
     ks = found.own1, found.own2, found.nngp
-    return of_covariances(ks, thetas, means, (found.mask1, found.mask2), DISTANCE)  # type: ignore[arg-type]
+    return of_covariances(ks, thetas, means, (found.mask1, found.mask2))  # type: ignore[arg-type]
 
 
 def kernels_of_state(state: State) -> FieldKernels:
     """What a state holds, as kernels; zero where a mask leaves no position."""
-    own1, own2, cross = covariances(state, DISTANCE)
+    own1, own2, cross = covariances(state)
     assert state.cross is not None
     ntk, masks = state.cross.theta, (state.one.mask, state.other.mask)
     if masks[0] is not None and masks[1] is not None:

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.engines.reference.carry import Carry
 from equitangents.kernels.engines.reference.structured.fields import Side, State, covariances, of_covariances, thetas
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.program import Pool, WindowPool
@@ -40,7 +39,7 @@ def mixed_means(state: State, a1: Any, a2: Any) -> tuple[Any, Any]:
     )  # type: ignore[return-value]
 
 
-def aggregated(op: Mix, state: State, graphs: tuple[Any, Any], carry: Carry) -> State:
+def aggregated(op: Mix, state: State, graphs: tuple[Any, Any]) -> State:
     """Sums over neighbours, by a given matrix or by each input's graph."""
     if op.matrix is not None:
         a1, a2 = _spread(op.matrix.array, state)
@@ -49,27 +48,27 @@ def aggregated(op: Mix, state: State, graphs: tuple[Any, Any], carry: Carry) -> 
     masks = state.one.mask, state.other.mask
     if op.matrix is not None and op.matrix.array.shape[0] != op.matrix.array.shape[1]:
         masks = None, None
-    return _by_matrices(state, (a1, a2), masks, carry)
+    return _by_matrices(state, (a1, a2), masks)
 
 
-def window_pooled(op: Pool | BlockSums | WindowPool, state: State, convention: str, carry: Carry) -> State:
+def window_pooled(op: Pool | BlockSums | WindowPool, state: State, convention: str) -> State:
     """Means over whole windows, or sums: zeros stand at missing positions."""
     box = op.box
     assert box is not None
     matrix = window_averages(box) * (np.prod(box.window) if isinstance(op, BlockSums) else 1)
     at = deciding(box, convention)
     masks = tuple(None if s.mask is None else s.mask[at] for s in (state.one, state.other))
-    return _by_matrices(state, _spread(matrix, state), masks, carry)
+    return _by_matrices(state, _spread(matrix, state), masks)
 
 
-def fitted_pools(op: Fitted, state: State, carry: Carry) -> State:
+def fitted_pools(op: Fitted, state: State) -> State:
     """Means over windows of each smaller input."""
     found = [averages(op, jnp.swapaxes(s.mask, 0, 1), s.q.dtype) for s in (state.one, state.other)]
     masks = tuple(jnp.swapaxes(there, 0, 1) for _, there in found)
-    return _by_matrices(state, tuple(a for a, _ in found), masks, carry)
+    return _by_matrices(state, tuple(a for a, _ in found), masks)
 
 
-def fitted_means(op: Fitted, state: State, carry: Carry) -> State:
+def fitted_means(op: Fitted, state: State) -> State:
     """K'(p, p') = mean over u of K at what the windows of both smaller inputs read u-th."""
     tables = [fitted_windows(op, jnp.swapaxes(s.mask, 0, 1)) for s in (state.one, state.other)]
     (i1, ok1), (i2, ok2) = (((jnp.moveaxis(t, 0, 1)) for t in table[:2]) for table in tables)
@@ -101,8 +100,8 @@ def fitted_means(op: Fitted, state: State, carry: Carry) -> State:
         for s, i, ok in ((state.one, i1, ok1), (state.other, i2, ok2))
     )
     masks = tuple(jnp.swapaxes(table[2], 0, 1) for table in tables)
-    ks, ts = all_three(covariances(state, carry)), all_three(thetas(state))
-    return of_covariances(ks, ts, means, masks, carry)  # type: ignore[arg-type]
+    ks, ts = all_three(covariances(state)), all_three(thetas(state))
+    return of_covariances(ks, ts, means, masks)  # type: ignore[arg-type]
 
 
 def _spread(matrix: np.ndarray, state: State) -> tuple[Any, Any]:
@@ -111,12 +110,12 @@ def _spread(matrix: np.ndarray, state: State) -> tuple[Any, Any]:
     return tuple(jnp.broadcast_to(values, (*matrix.shape, s.q.shape[1])) for s in (state.one, state.other))  # type: ignore[return-value]
 
 
-def _by_matrices(state: State, matrices: tuple[Any, ...], masks: tuple[Any, ...], carry: Carry) -> State:
-    ks, ts = mixed(covariances(state, carry), *matrices), mixed(thetas(state), *matrices)
-    return of_covariances(ks, ts, mixed_means(state, *matrices), masks, carry)
+def _by_matrices(state: State, matrices: tuple[Any, ...], masks: tuple[Any, ...]) -> State:
+    ks, ts = mixed(covariances(state), *matrices), mixed(thetas(state), *matrices)
+    return of_covariances(ks, ts, mixed_means(state, *matrices), masks)
 
 
-def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any], carry: Carry) -> State:
+def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any]) -> State:
     """Means over the positions of a block that masks leave, or sums."""
 
     def matrix(side: Side) -> Any:
@@ -128,19 +127,17 @@ def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any], carry: Ca
 
     a1, a2 = matrix(state.one), matrix(state.other)
     masks = tuple(None if s.mask is None else (a != 0).any(axis=1) for a, s in ((a1, state.one), (a2, state.other)))
-    return _by_matrices(state, (a1, a2), masks, carry)
+    return _by_matrices(state, (a1, a2), masks)
 
 
-def attended(op: Attend, state: State, carry: Carry) -> State:
+def attended(op: Attend, state: State) -> State:
     """Attention with logits c K(f, f): K' = s² A K A'ᵀ + b², Θ' = 2 s² A K A'ᵀ + s² A Θ A'ᵀ + b²."""
-    ks, ts = covariances(state, carry), thetas(state)
+    ks, ts = covariances(state), thetas(state)
     if not op.linear:
-        return _by_root(op, state, ks, ts, carry)
+        return _by_root(op, state, ks, ts)
     a1, a2 = (_weights(op, k, side) for k, side in ((ks[0], state.one), (ks[1], state.other)))
     new_ks, new_ts = mixed(ks, a1, a2), mixed(ts, a1, a2)
-    return _affine(
-        op, state, new_ks, tuple(_plus(_scaled(2.0, k), t) for k, t in zip(new_ks, new_ts, strict=True)), carry
-    )
+    return _affine(op, state, new_ks, tuple(_plus(_scaled(2.0, k), t) for k, t in zip(new_ks, new_ts, strict=True)))
 
 
 def _weights(op: Attend, k: ArrayLike, side: Side) -> ArrayLike:
@@ -156,7 +153,7 @@ def _weights(op: Attend, k: ArrayLike, side: Side) -> ArrayLike:
     return how(logits)
 
 
-def _by_root(op: Attend, state: State, ks: _Three, ts: _Three, carry: Carry) -> State:
+def _by_root(op: Attend, state: State, ks: _Three, ts: _Three) -> State:
     """Logits divided by the root of the number of key channels, without a nonlinearity.
 
     K' = s² c² K Σ_{r,r'} K(r,r')² + b², trilinear in K, and Θ' = 4 (K' - b²) + b² + Σ over the three of Θ in K's place.
@@ -169,13 +166,13 @@ def _by_root(op: Attend, state: State, ks: _Three, ts: _Three, carry: Carry) -> 
         None if k is None else square * (4 * k * s + t * s + 2 * k * p)
         for k, t, s, p in zip(ks, ts, sums, products, strict=True)
     )
-    return _affine(op, state, new_ks, new_ts, carry)
+    return _affine(op, state, new_ks, new_ts)
 
 
-def _affine(op: Attend, state: State, ks: Any, ts: Any, carry: Carry) -> State:
+def _affine(op: Attend, state: State, ks: Any, ts: Any) -> State:
     ks, ts = ([_plus(_scaled(op.value_var, v), op.b_var) for v in values] for values in (ks, ts))
     means = tuple(jnp.zeros_like(s.mean) for s in (state.one, state.other))
-    return of_covariances(tuple(ks), tuple(ts), means, (state.one.mask, state.other.mask), carry)  # type: ignore[arg-type]
+    return of_covariances(tuple(ks), tuple(ts), means, (state.one.mask, state.other.mask))  # type: ignore[arg-type]
 
 
 def _scaled(factor: float, value: Any) -> Any:
