@@ -132,6 +132,15 @@ def test_a_pose_without_a_result_is_a_finding_that_loses_nothing() -> None:
     assert "<failure" in report.to_junit()
 
 
+def test_an_error_is_within_a_limit_that_it_equals() -> None:
+    hand = lambda atoms: 0.1 * atoms.positions[0, 0]
+    report = et.audit.atoms(Cluster(energy=hand), CLUSTERS[:2], ["rotation"], elements=2, **FEW)
+    error = report.row("rotation", "energy").relative.mean
+    assert error > 0
+    for limit, passed in ((error, True), (np.nextafter(error, 0), False)):
+        assert [check.passed for check in below(report, {"energy": limit})] == [passed]
+
+
 def test_an_exception_in_a_pose_is_one_line_with_its_place() -> None:
     calculator = Holes()
     calculator.fault = "raises"

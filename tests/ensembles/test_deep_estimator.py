@@ -128,7 +128,9 @@ def test_progress_is_shown_or_logged(capsys, caplog, monkeypatch):
 
 def test_divergence_is_announced():
     with pytest.warns(ConvergenceWarning, match="diverged for 2 of 2 members .* lower learning_rate, which is 1000"):
-        DeepEnsemble(NET, members=2, optimizer="gd", learning_rate=1000.0, epochs=30).fit(X, Y)
+        model = DeepEnsemble(NET, members=2, optimizer="gd", learning_rate=1000.0, epochs=30).fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match="diverged for 3 of 3 members"):
+        model.extend(3, X, Y)
 
 
 @pytest.mark.parametrize(

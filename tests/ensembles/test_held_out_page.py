@@ -61,6 +61,16 @@ def test_a_wrong_label_is_the_first_that_looks_mislabelled_and_turning_is_told(f
     assert right in html
 
 
+@pytest.mark.parametrize("shape", [(4, 4), (4, 6)])
+def test_images_are_turned_by_all_quarters_that_keep_their_shape(shape):
+    x, labels = RNG.normal(0, 0.1, (24, *shape, 1)), np.array(["lying", "standing"] * 12)
+    x[::2, 1:3] += 1
+    x[1::2, :, 1:3] += 1
+    html = render(held_out_page(et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(x, labels), title="t"))
+    worst = re.search(r"Of 24 training images (.+?) it names", html)[1]
+    assert (worst in ("turned by 90°", "turned by 270°")) == (shape == (4, 4))
+
+
 def test_a_calibrated_law_shows_an_error_of_chance_alone():
     p = RNG.dirichlet([1, 1, 1], 20_000)
     labels = (RNG.random((len(p), 1)) > p.cumsum(1)).sum(1)

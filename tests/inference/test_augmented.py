@@ -14,6 +14,15 @@ shift = actions.linear(C3, matrices)
 icosahedral = actions.rotations(groups.icosahedral())
 
 
+class Opposite:
+    """A map of a user's own that is no permutation, and does not say so."""
+
+    group = groups.cyclic(2)
+
+    def __call__(self, g, x):
+        return -x if g else x
+
+
 def test_samples_and_targets_run_over_the_group_in_the_same_order():
     x, y = np.random.default_rng(0).normal(size=(2, 3)), np.random.default_rng(1).normal(size=(2, 3))
     inputs, targets = augment_inputs(shift, x), augment_targets(shift, y, range(3))
@@ -79,6 +88,13 @@ class TestEqualRows:
         rot = actions.image_rotations(4)
         x[2] = rot(3, x[:1])[0]
         first, copies = distinct(orbit_digests(rot, x))
+        np.testing.assert_array_equal(first, [0, 1, 3])
+        np.testing.assert_array_equal(copies, [2, 1, 1])
+
+    def test_orbits_under_maps_that_are_no_permutations(self):
+        x = np.random.default_rng(0).normal(size=(4, 3))
+        x[2] = -x[0]
+        first, copies = distinct(orbit_digests(Opposite(), x))
         np.testing.assert_array_equal(first, [0, 1, 3])
         np.testing.assert_array_equal(copies, [2, 1, 1])
 

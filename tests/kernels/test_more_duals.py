@@ -89,6 +89,14 @@ def test_near_equal_inputs_keep_their_digits(name):
     assert np.max(np.abs(np.asarray(derivative) / expected - 1)) <= 1e-8
 
 
+@pytest.mark.parametrize("slope", [0.3, -1.0])
+def test_a_half_linear_function_has_one_dual_by_the_distance_and_by_the_covariance(slope):
+    distance, d1, covariance, d2, own, _ = values(duals.PiecewiseLinear(slope), A, B, C)
+    other = (1 + slope**2) / 2 * B
+    assert np.allclose(distance, own + other - 2 * covariance, atol=1e-13)
+    assert np.allclose(d1, d2, rtol=1e-12)
+
+
 def test_the_normalised_exponential_is_a_function_of_the_angle():
     distance, slope, covariance, slope2, square, first = values(nn.Exponential(0.7).dual, A, B, C)
     cosine = C / np.sqrt(A * B)

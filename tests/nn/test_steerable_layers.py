@@ -7,6 +7,7 @@ import pytest
 
 import equitangents as et
 from equitangents import errors, nn
+from equitangents.kernels.runs import steerable
 from equitangents.steerable import GaussianSum
 from equitangents.steerable.harmonics import samples
 
@@ -144,6 +145,21 @@ def test_linear_networks_have_the_kernels_of_mean_features():
 def test_groups_are_named_or_given_as_objects():
     assert nn.PointCloud(et.groups.so3(2)) == nn.PointCloud("SO(3)")
     assert nn.PointCloud(et.groups.so2(), "1x1").features.dimension == 2
+
+
+def test_vectors_near_zero_are_multiplied_by_the_slope_of_the_function_of_their_norm():
+    layer = nn.NormNonlinearity(lambda r: jnp.tanh(0.3 * r), largest=2.0)
+    signal = nn.Sequential(nn.PointCloud("SO(2)", "1x1"), nn.SteerableDense("1x1")).signals((1, 4))[-1]
+    moved = lambda v: layer.apply((), jnp.concatenate([jnp.zeros(2), v])[None, None], signal)[0, 0, 2:]
+    for v in (jnp.zeros(2), jnp.array([1e-3, -2e-3])):
+        assert np.allclose(jax.jacobian(moved)(v), 0.3 * np.eye(2), atol=1e-4)
+
+
+def test_pairs_that_run_at_once_take_no_more_than_is_planned():
+    program = NET.lowered(np.zeros((1, 5, 2), np.float32))[1]
+    for points in (1, 10, 100, 1000):
+        pairs = steerable._at_once(program, points, 10**6)
+        assert pairs * steerable._pair_bytes(program, points) <= steerable.working_bytes(program, points)
 
 
 @pytest.mark.slow

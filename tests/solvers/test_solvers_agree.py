@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -219,3 +220,19 @@ def test_a_seed_gives_the_same_numbers():
     for make in (solvers.PCG, solvers.Nystrom, solvers.SubsetOfRegressors):
         one, two = (solvers.solve(matrix, y, ridge=0.1, solver=make(rank=10, seed=5)) for _ in range(2))
         np.testing.assert_array_equal(one.coefficients, two.coefficients)
+
+
+def test_a_factor_in_single_precision_is_shifted_no_more_than_it_must_be():
+    """By the spacing of the largest eigenvalue, or the smallest power of ten of it that is enough."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        draws, y = rng.normal(size=(40, 8)), rng.normal(size=40)
+        theta = draws @ draws.T
+        report = solvers.solve(theta, y, ridge=1e-8, solver=solvers.Cholesky(precision="float32")).report
+        spacing = np.finfo(np.float32).eps * np.linalg.eigvalsh(theta)[-1]
+        shifts = [spacing * 10.0**power for power in range(3)]
+        moved = (shifted(theta, 1e-8) + shift * np.eye(40) for shift in shifts)
+        fails = [scipy.linalg.lapack.spotrf(matrix, lower=1)[1] != 0 for matrix in moved]
+        enough = shifts[fails.index(False)]
+        told = float(re.search(r"the matrix \+ ([\d.e-]+),", str(report))[1])
+        assert told == pytest.approx(enough, rel=0.05)

@@ -52,6 +52,7 @@ def test_channels_that_are_not_last_are_not_joined(axis):
 @example(a=0.5, b=-4e-161)  # a/b is beyond the square root of the largest number
 @example(a=-4e-161, b=0.5)
 @example(a=0.5, b=0.0)
+@example(a=0.5, b=3e-7)  # of another size than a, and not 0
 def test_half_linear_functions_of_an_input_with_itself_have_half_the_squares_of_slopes(a, b):
     if a**2 + b**2 < 1e-3:
         return

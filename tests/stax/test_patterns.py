@@ -79,6 +79,13 @@ def test_lists_of_edges_are_counted():
     np.testing.assert_array_equal(short, long)
 
 
+def test_without_a_pattern_aggregation_changes_nothing():
+    x = RNG.standard_normal((2, 4, 3))
+    before, after = (stax.Dense(3), stax.Relu()), (stax.Dense(2), stax.GlobalAvgPool())
+    with_it, without = stax.serial(*before, stax.Aggregate(), *after), stax.serial(*before, *after)
+    np.testing.assert_allclose(with_it.kernel_fn(x).ntk, without.kernel_fn(x).ntk, rtol=1e-6)
+
+
 def test_kernels_of_kernels_read_patterns_alike():
     x, pattern = RNG.standard_normal((2, 4, 3)), RNG.standard_normal((2, 4, 4))
     before, after = stax.serial(stax.Dense(3), stax.Relu()), stax.serial(stax.Aggregate(), stax.GlobalAvgPool())
@@ -94,6 +101,15 @@ def test_kernels_of_kernels_end_on_vectors(end):
     k, whole = end.kernel_fn(before.kernel_fn(x, None)), stax.serial(before, end).kernel_fn(x, None)
     np.testing.assert_allclose(k.ntk, whole.ntk, rtol=1e-6)
     assert (k.shape1, k.batch_axis, k.channel_axis) == (whole.shape1, whole.batch_axis, whole.channel_axis)
+
+
+def test_kernels_of_kernels_may_know_all_pairs_of_inputs_on_either_side():
+    x1, x2 = RNG.standard_normal((3, 4, 3)), RNG.standard_normal((2, 4, 3))
+    before, end = stax.serial(stax.Dense(3), stax.Relu()), stax.serial(stax.Dense(2), stax.Relu(), stax.Flatten())
+    whole = stax.serial(before, end).kernel_fn(x1, x2)
+    for batch in (True, False):
+        found = end.kernel_fn(before.kernel_fn(x1, x2, diagonal_batch=batch))
+        np.testing.assert_allclose(found.ntk, whole.ntk, rtol=1e-6)
 
 
 @pytest.mark.slow

@@ -85,6 +85,15 @@ def test_one_network_follows_gradient_flow_from_where_it_starts():
     assert np.max(np.abs(last - (test0 + TD.ntk @ np.linalg.solve(DD.ntk, Y - train0)))) <= 1e-11
 
 
+def test_an_absolute_regulariser_is_a_relative_one_times_the_mean_diagonal():
+    for kernel, cross in ((DD.ntk, TD.ntk), (DD.nngp, TD.nngp)):
+        unit = np.trace(kernel) / len(kernel)
+        relative = predict.gradient_descent_mse(kernel, Y, diag_reg=0.2)
+        absolute = predict.gradient_descent_mse(kernel, Y, diag_reg=0.2 * unit, diag_reg_absolute_scale=True)
+        for found, expected in zip(absolute(2.0, 0.0, 0.0, cross), relative(2.0, 0.0, 0.0, cross), strict=True):
+            assert np.max(np.abs(found - expected)) <= 1e-12
+
+
 def test_kernels_of_all_outputs_are_one_matrix():
     full = np.einsum("ij,op->ijop", DD.ntk, np.eye(2)) + 0.1 * np.einsum("ij,op->ijop", DD.nngp, np.ones((2, 2)))
     cross = np.einsum("ij,op->ijop", TD.ntk, np.eye(2))

@@ -72,6 +72,23 @@ def test_dropout_takes_the_share_that_is_kept():
     same(kernel_fn, nn.Sequential(nn.Dense(4), nn.Relu(), nn.Dropout(0.25), nn.Dense(1)), X[:, 0])
 
 
+def test_inputs_given_twice_are_one_set_and_their_negatives_another():
+    _, _, kernel_fn = stax.serial(stax.Dense(4), stax.Relu(), stax.Dropout(0.5, mode="train"), stax.Dense(1))
+    x = X[:, 0]
+    one, twice, opposite = kernel_fn(x), kernel_fn(x, x.copy()), kernel_fn(x, -x)
+    assert (one.x1_is_x2, twice.x1_is_x2, opposite.x1_is_x2) == (True, True, False)
+    assert np.allclose(one.nngp, twice.nngp, rtol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [{"batch_axis": 1, "channel_axis": 0}, {"batch_axis": 1}])
+def test_outputs_have_the_axes_of_inputs(axes):
+    usual, turned = stax.Dense(3), stax.Dense(3, **axes)
+    x = X if "channel_axis" not in axes else X[:, 0]
+    back = (1, 0) if x.ndim == 2 else (1, 0, 2)
+    _, params = turned.init_fn(jax.random.key(0), x.transpose(back).shape)
+    assert np.allclose(turned.apply_fn(params, x.transpose(back)), usual.apply_fn(params, x).transpose(back), atol=1e-6)
+
+
 def test_masks_and_graphs_come_as_arguments():
     x, graphs = X.copy(), np.random.default_rng(2).integers(0, 2, (4, 5, 5)).astype(float)
     x[1, 3:] = 100.0

@@ -111,6 +111,7 @@ def test_settings_that_cannot_be_used_are_refused():
     ):
         with pytest.raises(InvalidArgumentError, match=words):
             settings.check_settings(settings.Settings(data="digits", **change), None)
+    settings.check_settings(settings.Settings(data="digits", tuned=20), None)  # all draws
 
 
 def test_a_network_that_diverged_is_right_about_no_image():

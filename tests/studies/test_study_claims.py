@@ -39,6 +39,13 @@ class TestToyClaims:
     def test_true(self):
         assert _verdicts(toy.claims(self.settings, self._results())) == ["holds"] * 5
 
+    def test_violations_are_differences_from_the_input_as_it_is(self):
+        trained = self._results().augmented
+        found = toy.violations(trained, 1)
+        assert found.shape == (2, 200, 3, 30)
+        for g in range(1, 4):
+            assert np.array_equal(found[:, :, g - 1], trained.orbits[1][:, :, g] - trained.orbits[1][:, :, 0])
+
     def test_a_biased_mean_fails(self):
         assert _verdicts(toy.claims(self.settings, self._results(common=0.5)))[1] == "fails"
 

@@ -48,6 +48,13 @@ def test_a_session_that_was_killed_stays_running_and_one_that_crashed_says_so(sm
     assert Sessions(None).to_dict("running")["sessions"][-1]["ended"] == "running"
 
 
+def test_the_time_so_far_is_that_of_the_sessions_before_and_of_this_one():
+    began = time.monotonic()
+    later = Sessions({"sessions": [{"seconds": 5.0}, {"seconds": 2.5}]})
+    first = later.seconds
+    assert 7.5 <= first <= later.seconds <= 7.5 + time.monotonic() - began
+
+
 def test_the_time_is_written_down_within_a_stage(tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "_EVERY", 0.0)
     made = folder.RunFolder(tmp_path / "run", {"study": "small", "settings": {}})

@@ -172,3 +172,10 @@ class TestHistology:
         for preset in histology.PRESETS.values():
             assert preset.data in ("histology_crc5", "nct_crc_he")
             assert {"histology_lc25000_colon", "cifar10", "noise"} == set(preset.foreign)
+
+
+@pytest.mark.parametrize("hidden", [0, 1, 3])
+def test_the_network_has_as_many_hidden_layers_as_the_settings_say(hidden):
+    net = medical.network(dataclasses.replace(medical.Settings(), hidden_layers=hidden))
+    assert sum(isinstance(layer, nn.Conv) for layer in net.layers) == hidden + 1
+    assert sum(isinstance(layer, nn.Relu) for layer in net.layers) == hidden + 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tools.mutate.drawn import draw, span
-from tools.mutate.faults import Fault
+from tools.mutate.faults import Fault, explained
 from tools.mutate.switches import with_switches
 
 SOURCE = '''"""A module."""
@@ -53,6 +53,15 @@ def test_a_fault_changes_the_body_alone_and_still_compiles(project):
 
 def test_a_seed_gives_the_same_faults(project):
     assert draw(project, 1, 3) == draw(project, 1, 3)
+
+
+def test_the_reason_of_a_listed_fault_holds_for_a_drawn_one_that_is_the_same_change(project):
+    (drawn,) = draw(project, 1, 3)
+    source = (project / drawn.path).read_text()
+    same = Fault("p", drawn.path, "", source, drawn.planted(source), (), (), reason="why")
+    other = Fault("p", drawn.path, "", "max(", "min(", (), (), reason="not this one")
+    assert [fault.reason for fault in explained([drawn], [other, same], project)] == ["why"]
+    assert [fault.reason for fault in explained([drawn], [other], project)] == [None]
 
 
 def test_tests_that_name_the_function_come_first_and_other_folders_follow_none(project):

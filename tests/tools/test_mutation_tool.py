@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,71 @@ def test_a_fault_of_the_engine_is_an_expression(tmp_path: Path) -> None:
     project(tmp_path, f"{head}faults = [{fault % 'a += 1; return a + a'}]\n")
     with pytest.raises(FaultError, match="lost: faults of the compiled engine are expressions"):
         load(folder, tmp_path)
+
+
+DRAWN = {
+    "src/equitangents/__init__.py": "",
+    "src/equitangents/shapes/areas.py": "def area(a, b):\n    return a * b\n",
+    "src/equitangents/shapes/sides.py": "def side(a, b):\n    return a / b\n",
+    "tests/shapes/test_areas.py": "from equitangents.shapes.areas import area\n\n\n"
+    "def test_it():\n    assert area(1, 2) == 2\n",
+    "tests/shapes/test_sides.py": "import os, time\n\nfrom equitangents.shapes.sides import side\n\n\ndef test_it():\n"
+    "    while side(1, 2) != 0.5 and not os.path.exists(os.environ['GO']):\n        time.sleep(0.05)\n"
+    "    assert side(1, 2) == 0.5\n",
+}  # fmt: skip
+
+
+def test_drawn_faults_go_on_where_a_run_was_ended(tmp_path: Path) -> None:
+    folder = project(tmp_path / "project", 'wide = ["tests/shapes"]\nfile = []\n')
+    for name, text in DRAWN.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    go, results = tmp_path / "go", folder / "build/mutate/results.jsonl"
+    command = [sys.executable, "-m", "tools.mutate", "--root", str(folder), "--faults", str(folder / "faults")]
+    command += ["--drawn", "2", "--jobs", "1"]
+    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GO": str(go)}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as stopped:
+        started = time.monotonic()
+        while not (results.exists() and results.read_text()):  # with the fault the tests of the other function wait
+            if stopped.poll() is not None or time.monotonic() > started + 240:
+                break
+            time.sleep(0.05)
+        stopped.send_signal(signal.SIGTERM)
+        stopped.communicate(timeout=60)  # also its children have ended: the pipe is closed
+    assert stopped.returncode == 128 + signal.SIGTERM
+    assert ["area" in line for line in results.read_text().splitlines()] == [True]
+    go.touch()
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert "1 faults to plant, 1 known from before" in done.stdout, done.stdout + done.stderr
+    assert "2 of 2 faults are seen" in done.stdout
+    assert len(results.read_text().splitlines()) == 2
+
+
+WAYS = {"works": "while True: pass", "sleeps": "time.sleep(1.2)", "hangs": "time.sleep(60)", "crashes": "os.abort()"}
+
+
+@pytest.mark.parametrize(
+    ("way", "hangs", "kind"),
+    [("works", 60, "time limit"), ("sleeps", 60, "passed"), ("hangs", 0.2, "time limit"), ("crashes", 60, "crash")],
+)
+def test_a_limit_counts_the_seconds_of_processors_and_a_hanging_test_is_ended(tmp_path, way, hangs, kind) -> None:
+    script = f"""
+import os, pathlib, time
+from tools.mutate import tests_in_a_fork
+
+tests_in_a_fork._HANGS = {hangs}
+def call():
+    {WAYS[way]}
+    return 0
+run = tests_in_a_fork.fork(call, pathlib.Path("log"), 1.0)
+while (outcome := run.poll()) is None:
+    time.sleep(0.02)
+print(outcome.kind, outcome.seconds)
+"""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    found, seconds = done.stdout.split()[:-1], float(done.stdout.split()[-1])
+    assert " ".join(found) == kind
+    assert (seconds > 0.5) == (way == "works")  # a kernel may count by its clock

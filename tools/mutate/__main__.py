@@ -19,12 +19,13 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from tools.mutate.drawn import draw
-from tools.mutate.faults import Fault, FaultError, load
+from tools.mutate.faults import Fault, FaultError, explained, load
 from tools.mutate.report import exit_code, table
 from tools.mutate.runner import Result, Runner
 from tools.mutate.settings import Settings
@@ -48,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     root = Path(asked.root).resolve()
     folder = root / "tools/mutate/faults" if asked.faults is None else Path(asked.faults).resolve()
     try:
-        faults = load(folder, root) if asked.drawn is None else draw(root, asked.drawn, asked.seed)
+        listed = load(folder, root)
+        faults = listed if asked.drawn is None else explained(draw(root, asked.drawn, asked.seed), listed, root)
     except FaultError as error:
         print(error, file=sys.stderr)
         return 2
@@ -131,7 +133,7 @@ def _switched(
 
 
 def _in_forks(calls: Sequence[Callable[[], None]]) -> None:
-    """Call all in children, which may import the package; raises RuntimeError where one fails."""
+    """Call all in children, which may import the package and end with this process; RuntimeError where one fails."""
     sys.stdout.flush()
     children = []
     for call in calls:
@@ -148,7 +150,14 @@ def _in_forks(calls: Sequence[Callable[[], None]]) -> None:
         finally:
             sys.stdout.flush()
             os._exit(code)
-    if any([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]):
+    try:
+        failed = any([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
+    except SystemExit:
+        for pid in children:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        raise
+    if failed:
         raise RuntimeError("the drawn faults were not run to the end")
 
 

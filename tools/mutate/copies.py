@@ -14,7 +14,8 @@ from tools.mutate.faults import Fault
 
 _COPIED = (
     "src", "tests", "benchmarks", "docs", "tools", "scripts", "native", "packaging", "pyproject.toml", "mkdocs.yml",
-    "Makefile", "constraints.txt", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff",
+    "Makefile", "constraints.txt", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
+    "CITATION.cff",
 )  # fmt: skip
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.pyc")
 

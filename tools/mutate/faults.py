@@ -15,7 +15,8 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,13 @@ def load(folder: Path, root: Path) -> list[Fault]:
     if problems:
         raise FaultError("\n".join(problems))
     return faults
+
+
+def explained(drawn: Sequence[Fault], listed: Sequence[Fault], root: Path) -> list[Fault]:
+    """Drawn faults, each with the reason of the listed one, if there is one, that changes its file in the same way."""
+    change = lambda fault: (fault.path, fault.planted((root / fault.path).read_text()))
+    reasons = {change(fault): fault.reason for fault in listed if fault.reason is not None}
+    return [replace(fault, reason=reasons.get(change(fault))) for fault in drawn]
 
 
 def _of_package(package: str, content: dict[str, Any]) -> list[Fault]:

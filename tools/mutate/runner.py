@@ -16,7 +16,7 @@ from tools.mutate import copies, native
 from tools.mutate.faults import Fault
 from tools.mutate.tests_in_a_fork import Outcome, Run, start
 
-_LIMIT = 900.0  # seconds for tests without a fault
+_LIMIT = 900.0  # seconds of a processor for tests without a fault
 _LEAST, _FACTOR = 240.0, 20.0  # seconds for tests with one: so many, or so many times what they take without
 _NOT_RUN = Outcome("passed", None, 0.0, "")
 

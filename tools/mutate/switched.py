@@ -16,7 +16,6 @@ import json
 import os
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,12 +26,13 @@ from tools.mutate.drawn import test_files
 from tools.mutate.faults import Fault
 from tools.mutate.runner import Result
 from tools.mutate.switches import CHOSEN, REACHED, SWITCH, with_switches
-from tools.mutate.tests_in_a_fork import Run, threads
+from tools.mutate.tests_in_a_fork import fork, processor_seconds, threads
 
 _LIMIT = 900.0  # seconds for a file without a fault
 _LEAST, _FACTOR = 60.0, 20.0  # seconds for tests with one: so many, or so many times what they take without
 _AT_ONCE = 20.0  # seconds of tests that are run in one fork
 _FILES, _TESTS = 4, 12  # so many files of those known to reach a fault, and so many tests of each, are run at first
+_NAMED = 3  # so many files that name a fault's function are run without it before all else, until one reaches it
 
 
 @dataclass
@@ -50,11 +50,11 @@ class Control:
 
 @dataclass
 class _Ran:
-    """What a fault was run against without being seen: tests, their seconds without it, and seconds by the clock."""
+    """What a fault was run against without being seen: tests, their seconds without it, and with it."""
 
     tests: set[str] = field(default_factory=set)
     seconds: float = 0.0
-    clock: float = 0.0
+    took: float = 0.0
 
 
 class Switched:
@@ -139,6 +139,11 @@ class Switched:
 
     def run(self, faults: Sequence[Fault]) -> None:
         """All against the nearest tests, then those not seen against files known to reach them, then against all."""
+        self._refresh()
+        for place in range(_NAMED):
+            for fault in faults:
+                if fault.tests[place:] and not any(fault.name in c.reached for c in self._controls.values()):
+                    self._control(fault.tests[place])
         left = list(faults)
         for far in ("near", "known", "all"):
             waiting, left = left, []
@@ -155,14 +160,14 @@ class Switched:
         ran = self._ran.setdefault(fault.name, _Ran())
 
         def end(verdict: str, by: str) -> Result:
-            return Result(fault.name, fault.package, verdict, by, round(ran.clock, 1), self.key(fault, verdict, by))
+            return Result(fault.name, fault.package, verdict, by, round(ran.took, 1), self.key(fault, verdict, by))
 
         for tests in self._near(fault) if far == "near" else self._all(fault, known=far == "known"):
             cost = sum(self._controls[_file(t)].seconds[t] for t in tests)
             if cost > self.most - ran.seconds and ran.tests and far != "near":
                 return end("survived", f"the nearest {len(ran.tests)} tests, {ran.seconds:.0f} s; more reach it")
             code, seen, took = self._fork(tests, self._number[fault.name], max(_LEAST, _FACTOR * cost))
-            ran.clock, ran.seconds = ran.clock + took, ran.seconds + cost
+            ran.took, ran.seconds = ran.took + took, ran.seconds + cost
             ran.tests |= set(tests)
             if code != "passed":
                 return end("seen", seen or code)
@@ -171,20 +176,6 @@ class Switched:
         if far != "all":
             return None
         return end("survived", f"{len(ran.tests)} tests: all that reach it, and others of their files")
-
-    def _unknown(self, fault: Fault, name: str) -> str | None:
-        """The test of a file that sees a fault; where none does, the file has also told which faults it reaches."""
-        reached = self._recording()
-        code, seen, took = self._fork([name], self._number[fault.name], _LIMIT)
-        del os.environ[REACHED]
-        self._ran[fault.name].clock += took
-        if code == "passed":
-            self._keep(name, self._told(name, reached))
-            self._ran[fault.name].tests |= set(self._controls[name].seconds)
-            return None
-        if seen is None or "::" not in seen:
-            return None
-        return seen if self._fork([seen], None, _LIMIT)[0] == "passed" else None
 
     def _near(self, fault: Fault) -> Iterator[list[str]]:
         """Of files that are known to reach it those whose tests are the fastest, then the files that name it."""
@@ -288,38 +279,20 @@ class Switched:
     def _fork(self, tests: Sequence[str], number: int | None, limit: float) -> tuple[str, str | None, float]:
         """passed, failed, crash, or time limit; the test that failed; seconds."""
         self.copy.with_suffix(".ended").write_text("")
-        log = self.copy.with_suffix(".log")
-        sys.stdout.flush()
-        began = time.monotonic()
-        pid = os.fork()
-        if not pid:
-            code = 3
-            try:
-                code = self._child(tests, number, log)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
-        running = Run(pid, log, limit, began)
-        while (outcome := running.poll()) is None:
-            time.sleep(0.01)
-        running.stop()  # also what it started
+        running = fork(lambda: self._child(tests, number), self.copy.with_suffix(".log"), limit)
+        try:
+            while (outcome := running.poll()) is None:
+                time.sleep(0.01)
+        finally:
+            running.stop()  # also what it started
         failed = [said["test"] for line in self._ended().splitlines() if not (said := json.loads(line))["passed"]]
         kind = "failed" if outcome.kind == "broken" else outcome.kind
-        return (
-            kind,
-            failed[0] if failed else None if kind != "failed" else f"pytest ended: {outcome.tail[-200:]}",
-            (time.monotonic() - began),
-        )
+        seen = failed[0] if failed else None if kind != "failed" else f"pytest ended: {outcome.tail[-200:]}"
+        return kind, seen, outcome.seconds
 
-    def _child(self, tests: Sequence[str], number: int | None, log: Path) -> int:
+    def _child(self, tests: Sequence[str], number: int | None) -> int:
         import pytest
 
-        os.setsid()
-        with log.open("wb") as out:
-            os.dup2(out.fileno(), 1)
-            os.dup2(out.fileno(), 2)
         if number is not None:
             os.environ[CHOSEN] = str(number)
             stop = ["-x"]
@@ -331,7 +304,6 @@ class Switched:
         files = list(dict.fromkeys(map(_file, tests)))
         noted = _Noted(self.copy.with_suffix(".ended"), [t for t in tests if "::" in t])
         code = int(pytest.main([*_OPTIONS, *stop, "-q", *files], plugins=[noted]))
-        sys.stdout.flush()
         return 0 if code == pytest.ExitCode.NO_TESTS_COLLECTED else code
 
 
@@ -345,7 +317,7 @@ class _Noted:
     def __init__(self, file: Path, tests: Sequence[str]) -> None:
         self._file = file
         self._place = {test: place for place, test in enumerate(tests)}
-        self._seconds: dict[str, float] = {}
+        self._began = 0.0
         self._failed: set[str] = set()
 
     def pytest_collection_modifyitems(self, session: Any, config: Any, items: list[Any]) -> None:
@@ -356,13 +328,16 @@ class _Noted:
                 first.setdefault(_file(test), place)
             items[:] = sorted((i for i in items if i.nodeid in self._place), key=lambda i: first[_file(i.nodeid)])
 
+    def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
+        """A test begins."""
+        self._began = processor_seconds()
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         """A line a test."""
-        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
         if report.failed:
             self._failed.add(report.nodeid)
         if report.when == "teardown" or report.failed:
-            self._say(report.nodeid, report.nodeid not in self._failed, self._seconds[report.nodeid])
+            self._say(report.nodeid, report.nodeid not in self._failed, processor_seconds() - self._began)
 
     def pytest_collectreport(self, report: Any) -> None:
         """A file that cannot be imported is a test that fails."""

@@ -1,21 +1,24 @@
 """Tests of a copy in a child of one warm process: libraries are imported once, the package itself by each child.
 
-A child is forked before JAX has started any thread, so that it is as good as a new interpreter.
+A child is forked before JAX has started any thread, so that it is as good as a new interpreter. Seconds are those of
+processors, of a child and of all that it has waited for: they are the same on a machine that others keep busy.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import os
 import re
+import resource
 import runpy
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +26,7 @@ from typing import Any
 
 _SEEN_BY = re.compile(r"^(?:FAILED|ERROR) (tests/[^\s:]+(?:::\S+)?)", re.MULTILINE)
 PASSED, FAILED, NOTHING = 0, 1, 5
+_HANGS = 6.0  # times the limit by the clock: what takes so long waits for something that never comes
 
 
 def warm(modules: Sequence[str]) -> None:
@@ -40,9 +44,15 @@ def threads() -> int:
     return len(list(folder.iterdir())) if folder.exists() else 1
 
 
+def processor_seconds() -> float:
+    """Of this process, and of its children that have ended."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
 @dataclass
 class Run:
-    """Tests that run in a child."""
+    """Tests that run in a child; `limit` in seconds of processors, `began` by the clock."""
 
     pid: int
     log: Path
@@ -51,15 +61,15 @@ class Run:
 
     def poll(self) -> Outcome | None:
         """How it ended, or None while it runs."""
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        seconds = time.monotonic() - self.began
+        pid, status, used = os.wait4(self.pid, os.WNOHANG)
         if pid == 0:
-            if seconds < self.limit:
+            if time.monotonic() - self.began < _HANGS * self.limit:
                 return None
-            self.stop()
-            return Outcome("time limit", None, seconds, self._tail())
+            return Outcome("time limit", None, self.stop(), self._tail())
+        seconds = used.ru_utime + used.ru_stime
         if os.WIFSIGNALED(status):
-            return Outcome("crash", None, seconds, self._tail())
+            kind = "time limit" if os.WTERMSIG(status) == signal.SIGXCPU else "crash"
+            return Outcome(kind, None, seconds, self._tail())
         code, text = os.WEXITSTATUS(status), self.log.read_text(errors="replace")
         if code == PASSED:
             return Outcome("passed", None, seconds, "")
@@ -68,12 +78,14 @@ class Run:
         seen = _SEEN_BY.search(text)
         return Outcome("failed" if seen else "broken", seen[1] if seen else None, seconds, self._tail())
 
-    def stop(self) -> None:
-        """End the child and what it started."""
+    def stop(self) -> float:
+        """End the child and what it started; the seconds that it took, 0 if it had ended before."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+            used = os.wait4(self.pid, 0)[2]
+            return used.ru_utime + used.ru_stime
+        return 0.0
 
     def _tail(self) -> str:
         return self.log.read_text(errors="replace")[-1500:]
@@ -89,8 +101,8 @@ class Outcome:
     tail: str
 
 
-def start(copy: Path, tests: Sequence[str], log: Path, limit: float, environment: dict[str, str]) -> Run:
-    """Run tests of a copy until the first fails."""
+def fork(call: Callable[[], int], log: Path, limit: float) -> Run:
+    """Call in a child, which writes to `log`, takes at most `limit` seconds, and exits with what the call gives."""
     sys.stdout.flush()
     sys.stderr.flush()
     began = time.monotonic()
@@ -102,19 +114,28 @@ def start(copy: Path, tests: Sequence[str], log: Path, limit: float, environment
         os.setsid()
         for ending in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ending, signal.SIG_DFL)
-        os.environ.update(environment, PYTHONPATH=os.pathsep.join((str(copy / "src"), str(copy))))
-        code = _child(copy, tests, log)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        most = math.ceil(limit)
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))  # each process that it starts has as much
+        with log.open("wb") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        code = call()
     except BaseException:
         traceback.print_exc()
     finally:
+        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
 
-def _child(copy: Path, tests: Sequence[str], log: Path) -> int:
-    with log.open("wb") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+def start(copy: Path, tests: Sequence[str], log: Path, limit: float, environment: dict[str, str]) -> Run:
+    """Run tests of a copy until the first fails."""
+    return fork(lambda: _child(copy, tests, environment), log, limit)
+
+
+def _child(copy: Path, tests: Sequence[str], environment: dict[str, str]) -> int:
+    os.environ.update(environment, PYTHONPATH=os.pathsep.join((str(copy / "src"), str(copy))))
     os.chdir(copy)
     sys.dont_write_bytecode = True
     for name in [name for name in sys.modules if name.partition(".")[0] in ("tools", "tests", "benchmarks")]:
@@ -141,9 +162,7 @@ def _child(copy: Path, tests: Sequence[str], log: Path) -> int:
         "--tb=line",
         "-rfE",
     ]
-    code = int(pytest.main([*options, *tests], plugins=[_NoShrinking()]))
-    sys.stdout.flush()
-    return code
+    return int(pytest.main([*options, *tests], plugins=[_NoShrinking()]))
 
 
 class _NoShrinking:

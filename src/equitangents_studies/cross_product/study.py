@@ -74,8 +74,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     moved = Part("shift-{moved}", lambda name: f"Permutation shift, {TITLES[name]}", partial(_shift, settings, rates))
     title = lambda name: f"Training {settings.members} members, {TITLES[name]}"
     trained = Part("ensemble-{trained}", title, partial(_trained, settings, folder, rates), ensemble=True)
-    for part in (moved, trained):
-        found |= measured(folder, part, levels=levels)
+    found |= measured(folder, moved, trained, levels=levels)
     return Results.read(found, times=steps)
 
 

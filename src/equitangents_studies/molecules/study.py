@@ -142,12 +142,9 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     grams = {at["model"]: arrays["kernel"] for at, arrays in found.parts["kernel"]}
     curves = Part("curves", "Learning curves", partial(_curves, problem, grams))
     moved = each("moved", "moved molecules", lambda name, task: _moved(problem, models[name], grams[name], task))
-    for part in (curves, moved):
-        found |= measured(folder, part, levels=levels)
-    so3 = tuned["so3"]
-    return Results.read(
-        found, resolution=int(so3["resolution"]), kernel_error=float(so3["error"]), label=problem.set.label
-    )
+    found |= measured(folder, curves, moved, levels=levels)
+    resolution, error = int(tuned["so3"]["resolution"]), float(tuned["so3"]["error"])
+    return Results.read(found, resolution=resolution, kernel_error=error, label=problem.set.label)
 
 
 class _Problem:

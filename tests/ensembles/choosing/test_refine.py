@@ -22,6 +22,21 @@ def likelihood(ridge, W_std, b_std):
     return InfiniteEnsemble(net, ridge=ridge, kernel="nngp").fit(X, Y).log_marginal_likelihood_
 
 
+@pytest.mark.parametrize(
+    ("slopes", "at_bound", "says"),
+    [
+        ({"ridge": 1e-4, "W_std": -1e-5}, (), "It is level there"),
+        ({"ridge": 1e-4, "W_std": -0.2}, (), "1 % of W_std changes it by 0.002"),
+        ({"ridge": 0.3, "W_std": 1e-5, "b_std": 0.0}, ("ridge",), "larger. It is level in W_std and b_std."),
+        ({"ridge": 0.3}, ("ridge",), "beyond that the likelihood may be larger."),
+    ],
+)
+def test_its_summary_says_in_what_the_likelihood_is_level(slopes, at_bound, says):
+    values = dict.fromkeys(slopes, 1.0)
+    found = refining.Refined(InfiniteEnsemble(NET), values, values, -2.0, -1.0, slopes, at_bound, 3)
+    assert says in found.summary()
+
+
 def test_it_ends_where_every_neighbour_is_less_likely():
     found = InfiniteEnsemble(NET, ridge=0.01, kernel="nngp").refine(X, Y)
     assert found.converged
