@@ -122,9 +122,6 @@ class RotationSections(HashedOnce):
         return sampled or any(isinstance(op, Dual) for op in self.sphere)
 
 
-RotationProgram = RotationSections
-
-
 @lru_cache(maxsize=256)
 def sections(program: Program[Sphere]) -> RotationSections:
     """The three parts of a program on the sphere."""

@@ -20,7 +20,7 @@ from equitangents.kernels.engines.reference.rotations import measured, reference
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.program import RotationSections
 from equitangents.kernels.rotations.resolution import Resolution
 from equitangents.kernels.runs import by_scale, traced_scales
 from equitangents.kernels.runs.results import Values, any_traced, result
@@ -31,18 +31,18 @@ from equitangents.sphere import rotate
 
 @overload
 def compute(
-    program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None, part: None = None
+    program: RotationSections, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None, part: None = None
 ) -> Kernels: ...
 
 
 @overload
 def compute(
-    program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part | None
+    program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part | None
 ) -> Kernels | KernelField: ...
 
 
 def compute(
-    program: RotationProgram,
+    program: RotationSections,
     x1: ArrayLike,
     x2: ArrayLike | None = None,
     engine: str | None = None,
@@ -80,10 +80,10 @@ def compute(
         return _result(nngp, ntk, found, choice, notes, x1, x2)
 
 
-def _ways(program: RotationProgram, resolution: int, engine: Engine) -> by_scale.Ways:
+def _ways(program: RotationSections, resolution: int, engine: Engine) -> by_scale.Ways:
     """Kernels of NumPy arrays by an engine, and by the reference engine where it cannot."""
 
-    def run(carried: RotationProgram, x1: np.ndarray, x2: np.ndarray | None) -> by_scale.Pair:
+    def run(carried: RotationSections, x1: np.ndarray, x2: np.ndarray | None) -> by_scale.Pair:
         with precision.scope(x1.dtype):
             return rules_of(engine).kernels(carried, resolution, x1, x2)
 
@@ -100,7 +100,7 @@ def _ways(program: RotationProgram, resolution: int, engine: Engine) -> by_scale
 
 
 def _field(
-    program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part
+    program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part
 ) -> KernelField:
     """N(f)(R) = N(ρ(R⁻¹)f)(1): the kernel between R and R' is that between the turned signals at 1.
 
@@ -133,7 +133,7 @@ def _turned_back(x: ArrayLike, turns: np.ndarray) -> ArrayLike:
 
 
 def compute_diagonal(
-    program: RotationProgram, x: ArrayLike, engine: str | None = None, part: Part | None = None
+    program: RotationSections, x: ArrayLike, engine: str | None = None, part: Part | None = None
 ) -> Kernels | KernelField:
     """Kernels of each signal with itself, (N,), or their field, one signal after another."""
     if part is not None:
@@ -148,7 +148,7 @@ def compute_diagonal(
 
 
 def compute_pairs(
-    program: RotationProgram,
+    program: RotationSections,
     x1: ArrayLike,
     x2: ArrayLike,
     first: np.ndarray,
@@ -181,7 +181,7 @@ def compute_pairs(
 
 
 def _listed(
-    program: RotationProgram,
+    program: RotationSections,
     resolution: int,
     rules: RotationRules,
     how: Treatment,
@@ -198,7 +198,7 @@ def _listed(
         return by(program, resolution, x1, x2, first, second)
 
 
-def choose_engine(program: RotationProgram, engine: str | None) -> Choice:
+def choose_engine(program: RotationSections, engine: str | None) -> Choice:
     """The engine that runs `program`; raises InvalidArgumentError where the one asked for cannot."""
 
     def obstacle(candidate: Engine) -> str | None:
@@ -213,7 +213,7 @@ def rules_of(engine: Engine) -> RotationRules:
     return engine.rotations
 
 
-def find_resolution(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, rules: RotationRules) -> Resolution:
+def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, rules: RotationRules) -> Resolution:
     """The resolution for these signals, measured by the engine that computes their kernels."""
     return measured.resolve(program, x1, x2, rules.sample_values)
 

@@ -20,7 +20,7 @@ from equitangents.kernels.engines.reference.rotations.tiling import check_memory
 from equitangents.kernels.plans.levels import grid_levels
 from equitangents.kernels.plans.plan import FibrePlan, has_dual
 from equitangents.kernels.program import FrozenArray, Op
-from equitangents.kernels.rotations.program import RotationProgram, Zonal, sphere_resolution
+from equitangents.kernels.rotations.program import RotationSections, Zonal, sphere_resolution
 from equitangents.kernels.rotations.rings import Rings, rings_of
 from equitangents.kernels.threads import threads
 from equitangents.sphere import gauss_legendre
@@ -34,19 +34,19 @@ _SIDE, _SIDE_ON_SPHERE = 64, 16  # signals on each side of what is timed
 class CompiledRotations(RotationRules):
     """Signals as vectors, correlated and carried through all layers in C++."""
 
-    def obstacle(self, program: RotationProgram) -> str | None:
+    def obstacle(self, program: RotationSections) -> str | None:
         """Why the engine cannot run `program`, or None if it can."""
         pointwise = tuple(op for op in program.sphere if not isinstance(op, Zonal))
         return cpu.obstacle(_at_once(pointwise + program.field, program.vector))
 
-    def kernels(self, program: RotationProgram, resolution: int, x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray]:
+    def kernels(self, program: RotationSections, resolution: int, x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray]:
         """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
         plan = plan_of(program, resolution, x1.dtype.itemsize)
         of = partial(inputs, program, resolution)
         return cpu.kernels(plan, of(x1), None if x2 is None else of(x2))
 
     def listed(
-        self, program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
+        self, program: RotationSections, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
         plan = plan_of(program, resolution, x1.dtype.itemsize)
@@ -58,20 +58,20 @@ class CompiledRotations(RotationRules):
             nngp[here], ntk[here] = cpu.listed(plan, a[i[here]], b[j[here]])
         return nngp, ntk
 
-    def sample_values(self, program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def sample_values(self, program: RotationSections, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(NNGP, NTK) of a few pairs; see `measured.resolve`."""
         short = program if has_dual(program.vector) else replace(program, vector=())
         a, b = turned_pairs(program, r, x)
         return cpu.listed(plan_of(short, r, a.dtype.itemsize), *(inputs(short, r, v) for v in (a, b)))
 
-    def traced(self, program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
+    def traced(self, program: RotationSections, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
         """As `kernels`, inside a JAX program; without derivatives."""
         plan = plan_of(program, resolution, x1.dtype.itemsize)
         of = partial(inputs, program, resolution)
         return cpu.traced_kernels(plan, of(x1), None if x2 is None else of(x2))
 
     def traced_listed(
-        self, program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any
+        self, program: RotationSections, resolution: int, x1: Any, x2: Any, first: Any, second: Any
     ) -> tuple[Any, Any]:
         """As `listed`, inside a JAX program; without derivatives."""
         plan = plan_of(program, resolution, x1.dtype.itemsize)
@@ -82,7 +82,7 @@ class CompiledRotations(RotationRules):
         nngp, ntk = jax.lax.map(lambda here: cpu.traced_listed(plan, a[here[0]], b[here[1]]), index)
         return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
 
-    def products_on_sphere(self, program: RotationProgram, resolution: int, channels: int) -> int:
+    def products_on_sphere(self, program: RotationSections, resolution: int, channels: int) -> int:
         """Multiply-adds of the windows: of D and Θ, at the first of D alone, since Θ is zero still."""
         plan = sphere_plan(program, resolution)
         windows = [op.coefficients.array.size for op in plan.sphere if isinstance(op, ZonalMean)]
@@ -91,7 +91,7 @@ class CompiledRotations(RotationRules):
         return int(plan.positions * channels + 2 * sum(there_and_back) - sum(there_and_back[:1]))
 
     def working_bytes(
-        self, program: RotationProgram, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
+        self, program: RotationSections, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
     ) -> int:
         """Bytes held beyond inputs and results: signals scaled and prepared, the quadrature, and each thread's tile."""
         if program.sphere:
@@ -108,7 +108,7 @@ class CompiledRotations(RotationRules):
         return panels + scaled + 8 * numbers + 12 * len(plan.fibres.array) + threads() * entries * 64
 
     def piece(
-        self, program: RotationProgram, resolution: int, n1: int, n2: int | None, itemsize: int
+        self, program: RotationSections, resolution: int, n1: int, n2: int | None, itemsize: int
     ) -> tuple[int, int]:
         """So many signals that the engine is busy; it has no tiles."""
         side = _SIDE_ON_SPHERE if program.sphere else _SIDE
@@ -123,7 +123,7 @@ def _pairs_at_once(vectors: Any) -> int:
     return max(64, _GATHERED // (math.prod(vectors.shape[1:]) * vectors.dtype.itemsize))
 
 
-def inputs(program: RotationProgram, resolution: int, x: Any) -> Any:
+def inputs(program: RotationSections, resolution: int, x: Any) -> Any:
     """Signals (N, B², C) as the engine takes them: as vectors, or at the points of the sphere."""
     return values(program, resolution, x) if program.sphere else vectors(x)
 
@@ -141,7 +141,7 @@ def _at_once(field: tuple[Op, ...], vector: tuple[Op, ...]) -> FibrePlan:
 
 
 @lru_cache(maxsize=16)
-def plan_of(program: RotationProgram, resolution: int, itemsize: int) -> FibrePlan | RotationPlan | SpherePlan:
+def plan_of(program: RotationSections, resolution: int, itemsize: int) -> FibrePlan | RotationPlan | SpherePlan:
     """What the engine runs; raises MemoryLimitError where that is too large."""
     check_memory(program, resolution, itemsize)
     if program.sphere:
@@ -174,7 +174,7 @@ def _of_list(rings: Rings) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
 
 
 @lru_cache(maxsize=16)
-def sphere_plan(program: RotationProgram, resolution: int) -> SpherePlan:
+def sphere_plan(program: RotationSections, resolution: int) -> SpherePlan:
     """What the engine runs for a program on fields over the sphere."""
     s = sphere_resolution(program.bandlimit, resolution)
     grid = gauss_legendre(s)
@@ -195,7 +195,7 @@ def sphere_plan(program: RotationProgram, resolution: int) -> SpherePlan:
     )
 
 
-def values(program: RotationProgram, resolution: int, x: Any) -> Any:
+def values(program: RotationSections, resolution: int, x: Any) -> Any:
     """Signals (N, B², C) at the sphere's points, (N, points, C)."""
     basis = _basis(program.bandlimit, sphere_resolution(program.bandlimit, resolution)).astype(x.dtype)
     if isinstance(x, jax.Array):
@@ -225,7 +225,7 @@ def _legendre(x: np.ndarray, degrees: int) -> np.ndarray:
     return found
 
 
-def _turns(program: RotationProgram, resolution: int, degrees: int) -> Turns:
+def _turns(program: RotationSections, resolution: int, degrees: int) -> Turns:
     """All rotations of the quadrature; for a flattening readout the identity."""
     azimuths, cosine, weights, signs = np.zeros(1), np.ones(1), np.ones(1), 1
     if program.readout == "pool":

@@ -20,7 +20,7 @@ from equitangents.kernels import angular
 from equitangents.kernels.angular import Both, both, moved
 from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run, variances
 from equitangents.kernels.program import Affine
-from equitangents.kernels.rotations.program import RotationProgram, SphereOp, Zonal, sphere_resolution
+from equitangents.kernels.rotations.program import RotationSections, SphereOp, Zonal, sphere_resolution
 from equitangents.sphere import degrees, gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 
@@ -42,7 +42,7 @@ class Sphere(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def sphere_samples(program: RotationProgram, resolution: int) -> Sphere:
+def sphere_samples(program: RotationSections, resolution: int) -> Sphere:
     """The samples at a resolution, in NumPy and float64; without pooling the identity is the only rotation."""
     s = sphere_resolution(program.bandlimit, resolution)
     grid = gauss_legendre(s)
@@ -93,7 +93,7 @@ def _values(basis: Any, coefficients: Any) -> Any:
     return jnp.matmul(basis[:, : coefficients.shape[0]], coefficients, precision=_HIGHEST)
 
 
-def sphere_angles(program: RotationProgram, samples: Sphere, a: Any, b: Any) -> tuple[Any, Any, Variances, Variances]:
+def sphere_angles(program: RotationSections, samples: Sphere, a: Any, b: Any) -> tuple[Any, Any, Variances, Variances]:
     """(E, Θ, variances of both) after the readout for the pairs of a and b, (B², C, P) scaled by 1/√C."""
     ops = program.sphere
     count, channels, pairs = a.shape

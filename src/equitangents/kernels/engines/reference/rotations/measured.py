@@ -17,7 +17,7 @@ from equitangents.kernels.engines.reference.rotations import recursion
 from equitangents.kernels.engines.reference.rotations.fields import Sphere, sphere_samples
 from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run, variances
 from equitangents.kernels.plans.plan import has_dual
-from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.program import RotationSections
 from equitangents.kernels.rotations.resolution import (
     LADDER,
     LADDER_OF_FIELDS,
@@ -35,10 +35,10 @@ from equitangents.kernels.scales import divided, law_of, norms
 
 _CHUNK = 1 << 13  # rotations at a time
 
-SampleValues = Callable[[RotationProgram, int, np.ndarray], tuple[np.ndarray, np.ndarray]]
+SampleValues = Callable[[RotationSections, int, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def resolve(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, values: SampleValues) -> Resolution:
+def resolve(program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, values: SampleValues) -> Resolution:
     """The resolution for these signals; for traced ones it is measured on random signals, and the result says so.
 
     `values(program, r, x)` are (NNGP, NTK) of the `turned_pairs` of a few signals x by one of the engines, in float64;
@@ -59,7 +59,7 @@ def resolve(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None, value
     return _measured(program, _comparable(program, few), least, values)
 
 
-def _comparable(program: RotationProgram, x: np.ndarray) -> np.ndarray:
+def _comparable(program: RotationSections, x: np.ndarray) -> np.ndarray:
     """Signals whose distances resolve their products: of unit scale, where the kernel just follows that.
 
     Else the smallest are raised to 1e-8 of the largest, where networks are linear in them, or do not feel them.
@@ -75,12 +75,12 @@ def _comparable(program: RotationProgram, x: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def _resolve_for_surrogates(program: RotationProgram, channels: int, least: float, values: SampleValues) -> Resolution:
+def _resolve_for_surrogates(program: RotationSections, channels: int, least: float, values: SampleValues) -> Resolution:
     found = _measured(program, surrogates(program.bandlimit, channels), least, values)
     return found._replace(note="resolution and error are those of random signals of unit variance")
 
 
-def _measured(program: RotationProgram, x: np.ndarray, least: float, values: SampleValues) -> Resolution:
+def _measured(program: RotationSections, x: np.ndarray, least: float, values: SampleValues) -> Resolution:
     ladder: tuple[int, ...] = LADDER_OF_FIELDS if program.sphere else LADDER
     start = (program.bandlimit + 1) // 2
     ladder = tuple(r for r in ladder if r >= start)
@@ -90,19 +90,19 @@ def _measured(program: RotationProgram, x: np.ndarray, least: float, values: Sam
         return choose(program.accuracy, ladder, lambda r: values(program, r, x), len(x), least)
 
 
-def _turns(program: RotationProgram, r: int) -> tuple[np.ndarray, ...]:
+def _turns(program: RotationSections, r: int) -> tuple[np.ndarray, ...]:
     """Turns that leave what is computed as it is, and change the error at resolution r."""
     if program.readout == "flatten":  # which every turn changes
         return (np.eye(3),)
     return (turn_to_node(r), turn_between_nodes(r)) if has_dual(program.vector) else (turn_to_node(r),)
 
 
-def turned_pairs(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def turned_pairs(program: RotationSections, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The pairs of signals whose kernels show the error at a resolution."""
     return pairs_of(x, _turns(program, r))
 
 
-def sample_values(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def sample_values(program: RotationSections, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What `resolve` asks for, by the reference engine.
 
     Nonlinearities after the readout may magnify errors: under ReLU the angle of a signal with its turned copy is the
@@ -123,12 +123,12 @@ def sample_values(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.n
 
 @partial(jax.jit, static_argnums=0)
 def _tail(
-    program: RotationProgram, k: ArrayLike, theta: ArrayLike, e: ArrayLike, first: ArrayLike, second: ArrayLike
+    program: RotationSections, k: ArrayLike, theta: ArrayLike, e: ArrayLike, first: ArrayLike, second: ArrayLike
 ) -> tuple[Any, Any]:
     return recursion.after_readout(program, k, theta, e, Variances(*first), Variances(*second))
 
 
-def _sample_values(program: RotationProgram, r: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, ...]:
+def _sample_values(program: RotationSections, r: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, ...]:
     """(K, Θ, E, mean of the first) after the readout, in float64; one compiled function serves all resolutions."""
     c1, c2 = (np.array(recursion.scaled(program, x)) for x in (a, b))
     if program.sphere:
@@ -149,7 +149,7 @@ def _sample_values(program: RotationProgram, r: int, a: np.ndarray, b: np.ndarra
 
 
 @partial(jax.jit, static_argnums=0)
-def _weighted(program: RotationProgram, d: ArrayLike, weights: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
+def _weighted(program: RotationSections, d: ArrayLike, weights: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     m1, m2 = (moments(program.field, Variances(q, jnp.zeros_like(q))) for q in (q1, q2))
     e = angle_left(d, both(q1, q2), PLAIN)
     e, theta = run(program.field, e, jnp.zeros_like(e), m1, m2)
@@ -157,17 +157,17 @@ def _weighted(program: RotationProgram, d: ArrayLike, weights: ArrayLike, q1: Ar
 
 
 @partial(jax.jit, static_argnums=0)
-def _means(program: RotationProgram, q: ArrayLike) -> ArrayLike:
+def _means(program: RotationSections, q: ArrayLike) -> ArrayLike:
     return after(moments(program.field, Variances(q, jnp.zeros_like(q)))).mean
 
 
 @partial(jax.jit, static_argnums=0)
-def _readout(program: RotationProgram, samples: Any, a: ArrayLike, b: ArrayLike) -> tuple[Any, ...]:
+def _readout(program: RotationSections, samples: Any, a: ArrayLike, b: ArrayLike) -> tuple[Any, ...]:
     found = recursion.readout(program, samples, a, b, False)
     return found.k, found.theta, found.e, found.first.mean
 
 
-def samples_of(program: RotationProgram, resolution: int, dtype: np.dtype) -> Rings | Sphere:
+def samples_of(program: RotationSections, resolution: int, dtype: np.dtype) -> Rings | Sphere:
     """The quadrature's arrays in a precision, on the device."""
     if program.sphere:
         found: Rings | Sphere = sphere_samples(program, resolution)

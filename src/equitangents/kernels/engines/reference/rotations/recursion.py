@@ -24,7 +24,7 @@ from equitangents.kernels.engines.reference.rotations.pointwise import (
 from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.program import Affine, Op
 from equitangents.kernels.rotations import rings as correlation
-from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.program import RotationSections
 from equitangents.kernels.rotations.rings import Rings
 
 
@@ -45,13 +45,13 @@ class Readout(NamedTuple):
     second: Variances
 
 
-def scaled(program: RotationProgram, x: Any) -> Any:
+def scaled(program: RotationSections, x: Any) -> Any:
     """Signals (N, B², C) as (B², C, N), scaled for the input kernel; for fields on the sphere without 1/4π."""
     norm = x.shape[-1] if program.sphere else 4 * jnp.pi * x.shape[-1]
     return jnp.moveaxis(x, 0, -1) / jnp.sqrt(jnp.asarray(norm, x.dtype))
 
 
-def prepare(program: RotationProgram, samples: Rings | Sphere, c: Any) -> Side:
+def prepare(program: RotationSections, samples: Rings | Sphere, c: Any) -> Side:
     """What is known of signals c, (B², C, N), alone."""
     if not has_dual(program.vector):
         return Side(c, None)
@@ -59,23 +59,23 @@ def prepare(program: RotationProgram, samples: Rings | Sphere, c: Any) -> Side:
     return Side(c, Variances(own.k, own.first.mean))
 
 
-def listed(program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
+def listed(program: RotationSections, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
     """(NNGP, NTK) of the pairs (a_p, b_p), each (P,)."""
     return _kernels(program, samples, a, b, blocks=False)
 
 
-def block(program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
+def block(program: RotationSections, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
     """(NNGP, NTK) between all of a and all of b, each (N1, N2)."""
     n1, n2 = a.c.shape[-1], b.c.shape[-1]
     return tuple(v.reshape(n1, n2) for v in _kernels(program, samples, a, b, blocks=True))
 
 
-def diagonal(program: RotationProgram, samples: Rings | Sphere, a: Side) -> tuple[Any, Any]:
+def diagonal(program: RotationSections, samples: Rings | Sphere, a: Side) -> tuple[Any, Any]:
     """(NNGP, NTK) of each signal with itself, each (N,)."""
     return _kernels(program, samples, a, a, blocks=False)
 
 
-def _kernels(program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side, blocks: bool) -> tuple[Any, Any]:
+def _kernels(program: RotationSections, samples: Rings | Sphere, a: Side, b: Side, blocks: bool) -> tuple[Any, Any]:
     k, theta, e, *_ = readout(program, samples, a.c, b.c, blocks)
     if not has_dual(program.vector):
         return _affine(program.vector, k, theta)
@@ -85,7 +85,7 @@ def _kernels(program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side
 
 
 def after_readout(
-    program: RotationProgram, k: Any, theta: Any, e: Any, w1: Variances, w2: Variances
+    program: RotationSections, k: Any, theta: Any, e: Any, w1: Variances, w2: Variances
 ) -> tuple[Any, Any]:
     """(NNGP, NTK) after the layers that follow the readout, of pairs with these variances there, each (P,)."""
     if program.readout == "pool":
@@ -103,7 +103,7 @@ def _spread(v1: Variances, v2: Variances, blocks: bool) -> tuple[Variances, Vari
     return Variances(*(jnp.repeat(x, n2) for x in v1)), Variances(*(jnp.tile(x, n1) for x in v2))
 
 
-def readout(program: RotationProgram, samples: Rings | Sphere, a: Any, b: Any, blocks: bool) -> Readout:
+def readout(program: RotationSections, samples: Rings | Sphere, a: Any, b: Any, blocks: bool) -> Readout:
     """Pairs of a and b, (B², C, N), after pooling or flattening; E is that of the readout only after flattening."""
     if isinstance(samples, Sphere):
         if blocks:
@@ -131,7 +131,7 @@ def _distance(a: Any, b: Any, at: Both, blocks: bool) -> Any:
 
 
 def _haar_mean(
-    program: RotationProgram, rings: Any, a: Any, b: Any, blocks: bool, m1: Any, m2: Any, at: Both
+    program: RotationSections, rings: Any, a: Any, b: Any, blocks: bool, m1: Any, m2: Any, at: Both
 ) -> tuple[Any, Any]:
     pairs = m1.q[0].shape[-1]
     multiply = correlation.block_products if blocks else correlation.products

@@ -9,7 +9,7 @@ import numpy as np
 from equitangents.kernels.engines.protocol import Pair, RotationRules
 from equitangents.kernels.engines.reference.rotations import measured, tiling
 from equitangents.kernels.engines.reference.rotations.fields import BATCH
-from equitangents.kernels.rotations.program import RotationProgram, Zonal, field_points, nodes, sphere_resolution
+from equitangents.kernels.rotations.program import RotationSections, Zonal, field_points, nodes, sphere_resolution
 from equitangents.kernels.threads import threads
 
 _FIELDS = 12  # fields alive at once, at most
@@ -20,36 +20,36 @@ class TiledRotations(RotationRules):
 
     differentiable = True
 
-    def obstacle(self, program: RotationProgram) -> str | None:
+    def obstacle(self, program: RotationSections) -> str | None:
         return None
 
-    def kernels(self, program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+    def kernels(self, program: RotationSections, resolution: int, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
         return tiling.blocks(program, resolution, x1, x2)
 
     def listed(
-        self, program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
+        self, program: RotationSections, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
     ) -> Pair:
         return tiling.listed(program, resolution, x1, x2, first, second)
 
-    def traced(self, program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> Pair:
+    def traced(self, program: RotationSections, resolution: int, x1: Any, x2: Any = None) -> Pair:
         return traced(program, resolution, x1, x2)
 
     def traced_listed(
-        self, program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any
+        self, program: RotationSections, resolution: int, x1: Any, x2: Any, first: Any, second: Any
     ) -> Pair:
         return tiling.traced(program, resolution, x1, x2, first, second)
 
-    def sample_values(self, program: RotationProgram, r: int, x: np.ndarray) -> Pair:
+    def sample_values(self, program: RotationSections, r: int, x: np.ndarray) -> Pair:
         return measured.sample_values(program, r, x)
 
-    def products_on_sphere(self, program: RotationProgram, resolution: int, channels: int) -> int:
+    def products_on_sphere(self, program: RotationSections, resolution: int, channels: int) -> int:
         points = field_points(program, resolution)
         s = sphere_resolution(program.bandlimit, resolution)
         windows = [min(op.coefficients.array.size, s) for op in program.sphere if isinstance(op, Zonal)]
         return int(points * (program.bandlimit**2 * channels + sum(4 * n * n for n in windows)))
 
     def working_bytes(
-        self, program: RotationProgram, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
+        self, program: RotationSections, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
     ) -> int:
         """Bytes held beyond inputs and results: the signals in tiles, the quadrature, and a tile for every thread."""
         B, rows, columns = program.bandlimit, *tiling.tile_shape(program, resolution, n1, n2, itemsize)
@@ -72,7 +72,7 @@ class TiledRotations(RotationRules):
         return (sides + samples + threads() * tile) * itemsize
 
     def piece(
-        self, program: RotationProgram, resolution: int, n1: int, n2: int | None, itemsize: int
+        self, program: RotationSections, resolution: int, n1: int, n2: int | None, itemsize: int
     ) -> tuple[int, int]:
         return tiling.tile_shape(program, resolution, n1, n2, itemsize)
 
@@ -83,7 +83,7 @@ class TiledRotations(RotationRules):
         return -(-count // threads())
 
 
-def traced(program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
+def traced(program: RotationSections, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
     """(NNGP, NTK) of all pairs inside a JAX program."""
     other = x1 if x2 is None else x2
     i, j = np.divmod(np.arange(len(x1) * len(other)), len(other))

@@ -23,7 +23,7 @@ from equitangents.kernels.engines.reference.rotations import recursion
 from equitangents.kernels.engines.reference.rotations.measured import samples_of
 from equitangents.kernels.fields.part import MATRIX
 from equitangents.kernels.plans.plan import has_dual
-from equitangents.kernels.rotations.program import RotationProgram, sphere_resolution
+from equitangents.kernels.rotations.program import RotationSections, sphere_resolution
 from equitangents.kernels.threads import threads
 
 _TILE_ELEMENTS = 1 << 15  # numbers in one field of a tile: a ring's rotations (or a sphere's points) times pairs
@@ -32,12 +32,12 @@ _MEMORY_LIMIT = 4 << 30
 _FIELDS = 12
 
 
-def check_memory(program: RotationProgram, resolution: int, itemsize: int) -> None:
+def check_memory(program: RotationSections, resolution: int, itemsize: int) -> None:
     """Raises MemoryLimitError where even one pair is too large."""
     _pairs_in_tile(program, resolution, itemsize)
 
 
-def _pairs_in_tile(program: RotationProgram, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
+def _pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
     """How many pairs one tile holds; see `check_memory`."""
     if program.sphere:
         s = sphere_resolution(program.bandlimit, resolution)
@@ -56,7 +56,7 @@ def _pairs_in_tile(program: RotationProgram, resolution: int, itemsize: int, ele
     return max(1, elements // each)
 
 
-def tile_shape(program: RotationProgram, resolution: int, n1: int, n2: int | None, itemsize: int) -> tuple[int, int]:
+def tile_shape(program: RotationSections, resolution: int, n1: int, n2: int | None, itemsize: int) -> tuple[int, int]:
     """Signals of both sides in a tile of n1 × n2 (None: n1 with themselves)."""
     pairs = _pairs_in_tile(program, resolution, itemsize)
     rows = min(n1, max(1, int(pairs**0.5)))
@@ -64,21 +64,21 @@ def tile_shape(program: RotationProgram, resolution: int, n1: int, n2: int | Non
 
 
 @partial(jax.jit, static_argnums=0)
-def _prepare(program: RotationProgram, samples: Any, x: ArrayLike) -> recursion.Side:
+def _prepare(program: RotationSections, samples: Any, x: ArrayLike) -> recursion.Side:
     return recursion.prepare(program, samples, recursion.scaled(program, x))
 
 
 @partial(jax.jit, static_argnums=0)
-def _block(program: RotationProgram, samples: Any, a: recursion.Side, b: recursion.Side) -> tuple[Any, Any]:
+def _block(program: RotationSections, samples: Any, a: recursion.Side, b: recursion.Side) -> tuple[Any, Any]:
     return recursion.block(program, samples, a, b)
 
 
 @partial(jax.jit, static_argnums=0)
-def _list(program: RotationProgram, samples: Any, a: recursion.Side, b: recursion.Side) -> tuple[Any, Any]:
+def _list(program: RotationSections, samples: Any, a: recursion.Side, b: recursion.Side) -> tuple[Any, Any]:
     return recursion.listed(program, samples, a, b)
 
 
-def _sides(program: RotationProgram, samples: Any, x: np.ndarray, size: int) -> list[recursion.Side]:
+def _sides(program: RotationSections, samples: Any, x: np.ndarray, size: int) -> list[recursion.Side]:
     """Signals in blocks of equal size, the last filled up with zeros."""
     padded = np.zeros((-(-len(x) // size) * size, *x.shape[1:]), x.dtype)
     padded[: len(x)] = x
@@ -86,7 +86,7 @@ def _sides(program: RotationProgram, samples: Any, x: np.ndarray, size: int) -> 
 
 
 def blocks(
-    program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray | None
+    program: RotationSections, resolution: int, x1: np.ndarray, x2: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
     samples = samples_of(program, resolution, x1.dtype)
@@ -108,7 +108,7 @@ def blocks(
 
 
 def listed(
-    program: RotationProgram,
+    program: RotationSections,
     resolution: int,
     x1: np.ndarray,
     x2: np.ndarray,
@@ -137,7 +137,7 @@ def listed(
     return nngp, ntk
 
 
-def _all(program: RotationProgram, samples: Any, x: np.ndarray) -> recursion.Side:
+def _all(program: RotationSections, samples: Any, x: np.ndarray) -> recursion.Side:
     """All signals in one array on the host, from which tiles gather."""
     size = min(len(x), _pairs_in_tile(program, 1, x.dtype.itemsize)) if has_dual(program.vector) else len(x)
     parts = [jax.tree.map(np.asarray, side) for side in _sides(program, samples, x, size)]
@@ -169,7 +169,7 @@ def _in_parallel(one: Any, tasks: list[tuple[int, ...]], dtype: np.dtype) -> Non
             raise
 
 
-def traced(program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any) -> tuple[Any, Any]:
+def traced(program: RotationSections, resolution: int, x1: Any, x2: Any, first: Any, second: Any) -> tuple[Any, Any]:
     """The pairs inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
     samples = samples_of(program, resolution, x1.dtype)
     count = len(first)
