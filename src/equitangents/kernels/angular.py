@@ -35,12 +35,12 @@ class Both(NamedTuple):
 
     @property
     def to(self) -> tuple[Any, Any]:
-        """(a, 1/a)."""
+        """What f and g are multiplied by where their norms are made equal: (a, 1/a)."""
         return self.a, self.b
 
     @property
     def root(self) -> Any:
-        """√(q1 q2)."""
+        """The geometric mean of both variances, √(q1 q2)."""
         return safe_sqrt(self.q1) * safe_sqrt(self.q2)
 
     @property
@@ -49,7 +49,7 @@ class Both(NamedTuple):
         return self.a**2 * self.q1, self.b**2 * self.q2
 
     def gap(self, one: Any, other: Any) -> Any:
-        """a·one - other/a."""
+        """How far apart what belongs to f and to g is at equal norms: a·one - other/a."""
         return self.a * one - self.b * other
 
 
@@ -85,7 +85,7 @@ def start(f: ArrayLike, g: ArrayLike, at: Both, *, opposite: bool = False) -> tu
 
 
 def vanishing(e: Any, at: Both) -> Any:
-    """E of a distance of a·f and g/a: zero where a variance is, or an angle that rounding alone makes of none."""
+    """The distance E of a·f and g/a: zero where a variance is, or an angle that rounding alone makes of none."""
     least = (_ROUNDING * jnp.finfo(e.dtype).eps) ** 2 * at.root
     return valued(jnp.where((at.root > 0) & (e > least), e, 0), e)
 
@@ -106,7 +106,7 @@ def angle_left(distance: Any, at: Both, of: tuple[Any, Any]) -> Any:
 
 
 def covariance(e: Any, at: Both) -> Any:
-    """K = √(q1 q2) - E/2."""
+    """The covariance K = √(q1 q2) - E/2."""
     one, other = at.equal
     return valued(at.root - e / 2, (one + other - e) / 2)
 
@@ -119,13 +119,13 @@ def of_covariance(k: Any, at: Both) -> Any:
 
 
 def affine(op: Affine, e: Any, before: Both, after: Both, sign: int = 1) -> Any:
-    """E of f and ±g behind weights and bias."""
+    """The distance E of f and ±g behind weights and bias."""
     distance = op.W_var * moved(e, before, after.to) + op.b_var * (after.a - sign * after.b) ** 2
     return vanishing(distance, after)
 
 
 def divided(e: Any, before: Both, f1: Any, f2: Any, after: Both) -> Any:
-    """E behind multiplication of f and g by f1 and f2."""
+    """The distance E behind multiplication of f and g by f1 and f2."""
     product = f1 * f2
     more1, more2 = (after.a * f1) ** 2 - product * before.a**2, (after.b * f2) ** 2 - product * before.b**2
     return valued(product * e, product * e + more1 * before.q1 + more2 * before.q2)
@@ -155,7 +155,7 @@ def dual(activation: DualActivation, e: Any, before: Both, after: Both, *sign: A
 
 
 def opposite(activation: DualActivation, e: Any, before: Both, after: Both) -> Any:
-    """E of φ(u) and -φ(v) from that of u and -v, where `Traits.opposite` knows it; else None."""
+    """The distance E of φ(u) and -φ(v) from that of u and -v, where `Traits.opposite` knows it; else None."""
     value = traits_of(activation).opposite(e, before.q1, before.q2, after.a)
     if value is None:
         return None

@@ -37,7 +37,7 @@ def box_mean(x: ArrayLike, op: Box, axes: Axes) -> ArrayLike:
 
 
 def box_mean_of_angles(e: ArrayLike, at: Both, op: Box, axes: Axes) -> ArrayLike:
-    """E of means over the box: of each dimension the mean of distances, with the a of what it makes of variances."""
+    """The distance E of means over the box: of each dimension the mean of distances, with the a of its variances."""
     for dimension in range(len(axes)):
         es, q1s, q2s = (_pieces(x, op, axes, dimension) for x in (e, at.q1, at.q2))
         count = len(es)
@@ -86,7 +86,7 @@ def table_mean(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLike:
 
 
 def table_mean_of_angles(e: ArrayLike, before: Both, after: Both, op: Table, tables: dict[str, Any]) -> ArrayLike:
-    """E of such means. Where one matrix product takes them, every pair of inputs has one a."""
+    """The distance E of such means. Where one matrix product takes them, every pair of inputs has one a."""
     index = tables[op.index.key]
     if e.shape[0] <= 8 * index.shape[1]:
         common = both(jnp.mean(before.q1, axis=0), jnp.mean(before.q2, axis=0)).to
@@ -104,7 +104,7 @@ def table_mean_pairs(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLi
 
 
 def table_mean_pairs_of_angles(e: ArrayLike, before: Both, after: Both, op: Table, tables: dict[str, Any]) -> ArrayLike:
-    """E of such means, of variances (P, 1, ...) and (1, P, ...)."""
+    """The distance E of such means, of variances (P, 1, ...) and (1, P, ...)."""
     weights = jnp.asarray(op.weights.array, e.dtype)
     gather = lambda v, i: moved(v[0][i][:, i], both(v[1][i], v[2][:, i]), after.to)
     return vanishing(_gather_mean((e, before.q1, before.q2), tables[op.index.key], weights, gather), after)
