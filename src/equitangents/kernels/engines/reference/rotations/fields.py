@@ -28,6 +28,9 @@ _HIGHEST = jax.lax.Precision.HIGHEST
 BATCH = 16  # rotations at a time
 
 
+_NEAR = 2.0  # of |log2 a|
+
+
 class Sphere(NamedTuple):
     """Points y (S, 3) of a grid with weights that sum to 1, their harmonics (S, s²), and rotations with weights.
 
@@ -118,7 +121,8 @@ def sphere_angles(program: RotationSections, samples: Sphere, a: Any, b: Any) ->
         first, second = (v[:, None] for v in pairs_at[0].to)
         start = angular.vanishing(jnp.sum((first * f - second * other) ** 2, axis=1), pairs_at[0])
         e, theta = _run(ops, samples, start, pairs_at)
-        e = angular.vanishing(samples.weights @ moved(e, pairs_at[-1], to.to), to)
+        sampled = _as_plain(to.to, to.q2 - samples.weights @ pairs_at[-1].q2)
+        e = angular.vanishing(samples.weights @ moved(e, pairs_at[-1], to.to) + sampled, to)
         return run(program.field, e, samples.weights @ theta, m1, m2)
 
     def add(sums: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
@@ -137,9 +141,9 @@ def _run(ops: tuple[SphereOp, ...], samples: Sphere, e: Any, at: list[Both]) -> 
     for op, before, behind in zip(ops, at, at[1:], strict=False):
         if isinstance(op, Zonal):
             common = both(*(samples.weights @ q for q in (before.q1, before.q2))).to
-            fields = jnp.concatenate([moved(e, before, common), theta], axis=1)
-            distance, theta = jnp.split(_values(samples.basis, _coefficients(samples, op, fields)), 2, axis=1)
-            e = angular.angle_left(distance, behind, common)
+            fields = jnp.concatenate([moved(e, before, common), theta, before.q2], axis=1)
+            distance, theta, q2 = jnp.split(_values(samples.basis, _coefficients(samples, op, fields)), 3, axis=1)
+            e = angular.angle_left(distance + _as_plain(common, behind.q2 - q2), behind, common)
         elif isinstance(op, Affine):
             e = angular.affine(op, e, before, behind)
             theta = angular.covariance(e, behind) + op.W_var * theta
@@ -147,3 +151,14 @@ def _run(ops: tuple[SphereOp, ...], samples: Sphere, e: Any, at: list[Both]) -> 
             e, slope = angular.dual(op.activation, e, before, behind)
             theta = theta * slope
     return e, theta
+
+
+def _as_plain(to: tuple[Any, Any], error: Any) -> Any:
+    """What a distance of a·f and g/a is corrected by, so that samples are taken of f and g as other engines take them.
+
+    `error` is what a mean of q2 over turned samples misses of that over those at rest: it enters K halved from the
+    distance of f and g, and divided by a² from this one. Beyond a ratio of deviations of 16, a of 4, whose products the
+    former does not resolve, it is left as it is; it is no more than what the resolution leaves open.
+    """
+    a, b = to
+    return jnp.where(jnp.abs(jnp.log2(a)) <= _NEAR, (b**2 - 1) * error, 0)
