@@ -40,12 +40,12 @@ class Both(NamedTuple):
 
     @property
     def to(self) -> tuple[Any, Any]:
-        """(a, 1/a)."""
+        """What f and g are multiplied by where their norms are made equal: (a, 1/a)."""
         return self.a, self.b
 
     @property
     def root(self) -> Any:
-        """√(q1 q2)."""
+        """The geometric mean of both variances, √(q1 q2)."""
         return self.root1 * self.root2
 
     @property
@@ -55,11 +55,11 @@ class Both(NamedTuple):
 
     @property
     def still(self) -> Both:
-        """With an a that inputs do not move."""
+        """Itself, with an a that inputs do not move."""
         return self._replace(a=jax.lax.stop_gradient(self.a), b=jax.lax.stop_gradient(self.b))
 
     def gap(self, one: Any, other: Any) -> Any:
-        """a·one - other/a."""
+        """How far apart what belongs to f and to g is at equal norms: a·one - other/a."""
         return self.a * one - self.b * other
 
 
@@ -77,7 +77,7 @@ PLAIN = 1.0, 1.0  # a and 1/a of the distance of f and g themselves
 
 
 def valued(value: Callable[..., Any], by: Callable[..., Any], *known: Any) -> Any:
-    """value(*known) with the derivatives of by(*known), which are the same numbers with more rounding.
+    """Numbers value(*known) with the derivatives of by(*known), which are the same numbers with more rounding.
 
     `by` is not even traced where nothing is differentiated. Neither function reads arrays beside `known`.
     """
@@ -102,7 +102,7 @@ def start(f: ArrayLike, g: ArrayLike, at: Both, *, opposite: bool = False) -> tu
 
 
 def vanishing(e: Any, at: Both) -> Any:
-    """E of a distance of a·f and g/a: zero where a variance is, or an angle that rounding alone makes of none."""
+    """The distance E of a·f and g/a: zero where a variance is, or an angle that rounding alone makes of none."""
     return valued(_vanishing, lambda e, root: e, e, at.root)
 
 
@@ -117,7 +117,7 @@ def moved(e: Any, at: Both, to: tuple[Any, Any]) -> Any:
 
 
 def distance(e: Any, at: Both, to: tuple[Any, Any]) -> Any:
-    """`moved`, without derivatives."""
+    """The distance that `moved` gives, without its derivatives."""
     return e + (to[0] * at.root1 - to[1] * at.root2) ** 2
 
 
@@ -143,7 +143,7 @@ def angle_left(distance: Any, at: Both, of: tuple[Any, Any]) -> Any:
 
 
 def covariance(e: Any, at: Both) -> Any:
-    """K = √(q1 q2) - E/2."""
+    """The covariance K = √(q1 q2) - E/2."""
     return valued(lambda e, at: at.root - e / 2, _covariance_by, e, at)
 
 
@@ -176,7 +176,7 @@ def of_covariance(k: Any, at: Both) -> Any:
 
 
 def affine(op: Affine, e: Any, before: Both, after: Both, sign: int = 1) -> Any:
-    """E of f and ±g behind weights and bias."""
+    """The distance E of f and ±g behind weights and bias."""
 
     def through(move: Callable[..., Any], e: Any, before: Both, after: Both, scales: tuple[Any, Any]) -> Any:
         return scales[0] * move(e, before, after.to) + scales[1] * (after.a - sign * after.b) ** 2
@@ -191,7 +191,7 @@ def affine(op: Affine, e: Any, before: Both, after: Both, sign: int = 1) -> Any:
 
 
 def divided(e: Any, before: Both, f1: Any, f2: Any, after: Both) -> Any:
-    """E behind multiplication of f and g by f1 and f2."""
+    """The distance E behind multiplication of f and g by f1 and f2."""
 
     def by(e: Any, before: Both, f1: Any, f2: Any, after: Both) -> Any:
         before, after = before.still, after.still
@@ -240,7 +240,7 @@ def _behind_by(activation: DualActivation, e: Any, before: Both, after: Both, *s
 
 
 def opposite(activation: DualActivation, e: Any, before: Both, after: Both) -> Any:
-    """E of φ(u) and -φ(v) from that of u and -v, where `Traits.opposite` knows it; else None."""
+    """The distance E of φ(u) and -φ(v) from that of u and -v, where `Traits.opposite` knows it; else None."""
     found = traits_of(activation).opposite(e, before.q1, before.q2, after.a)
     if found is None:
         return None

@@ -29,7 +29,7 @@ class Normalised(Traits):
         return gap**2 + 4 * a1 * a2 * s, self._factor(q1) * self._factor(q2)
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
-        """E/√((q1 + ε)(q2 + ε)), and what Θ is multiplied by."""
+        """The distance E/√((q1 + ε)(q2 + ε)), and what Θ is multiplied by."""
         factor = self._factor(q1) * self._factor(q2)
         return factor * e, factor
 

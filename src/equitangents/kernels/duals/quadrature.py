@@ -53,7 +53,7 @@ class Quadrature(Traits):
         return distance - jax.lax.stop_gradient(jnp.where(equal & (q1 == q2), distance, 0)), derivative
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
-        """E[(a φ(u) - φ(v)/a)²], and E[φ'φ']."""
+        """The distance E[(a φ(u) - φ(v)/a)²], and E[φ'φ']."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
         s = jnp.where(r > 0, e / jnp.where(r > 0, 4 * r, 1), 0.5)
         return self._sums(jnp.clip(s, 0, 1), r, q1, q2, a)

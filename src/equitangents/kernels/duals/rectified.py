@@ -32,7 +32,7 @@ class RectifiedMonomial(Traits):
 
     @property
     def homogeneity(self) -> int:
-        """The power n."""
+        """The power n: φ(s·x) = sⁿ φ(x) for s > 0."""
         return self.degree
 
     @property

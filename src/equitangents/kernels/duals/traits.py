@@ -36,7 +36,7 @@ class Traits:
         return None
 
     def opposite(self, e: Any, q1: Any, q2: Any, a: Any) -> Any:
-        """E' = 2(√(q1' q2') + k') from E = 2(√(q1 q2) + k), that of u and -v, to its rounding; None: unknown."""
+        """The distance 2(√(q1' q2') + k') from 2(√(q1 q2) + k), that of u and -v, to its rounding; None: unknown."""
         return self.angular(e, q1, q2, a)[0] if self.odd else None  # type: ignore[index]
 
     @property

@@ -121,7 +121,7 @@ class At(NamedTuple):
 
     @property
     def after(self) -> Both:
-        """Those behind it."""
+        """Variances of both inputs behind the operation."""
         return self._variances(self.i + 1)
 
     def pairs(self, level: int, one: ArrayLike, other: ArrayLike) -> tuple[Any, Any]:

@@ -49,7 +49,7 @@ def box_variances(at: Both, op: Box, axes: Axes) -> list[Both]:
 
 
 def box_mean_of_angles(e: ArrayLike, variances: list[Both], op: Box, axes: Axes) -> ArrayLike:
-    """E of means over the box: of each dimension the mean of distances, with the a of what it makes of variances."""
+    """The distance E of means over the box: of each dimension the mean of distances, with the a of its variances."""
     for dimension, (before, after) in enumerate(pairwise(variances)):
         if op.window[dimension] == 1:
             (e,) = _pieces(e, op, axes, dimension)
@@ -110,7 +110,7 @@ def table_mean(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLike:
 
 
 def table_mean_of_angles(e: ArrayLike, before: Both, after: Both, op: Table, tables: dict[str, Any]) -> ArrayLike:
-    """E of such means. Where one matrix product takes them, every pair of inputs has one a."""
+    """The distance E of such means. Where one matrix product takes them, every pair of inputs has one a."""
     index = tables[op.index.key]
     if e.shape[0] <= 8 * index.shape[1]:
         common = both(jnp.mean(before.q1, axis=0), jnp.mean(before.q2, axis=0)).to
@@ -128,7 +128,7 @@ def table_mean_pairs(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLi
 
 
 def table_mean_pairs_of_angles(e: ArrayLike, before: Both, after: Both, op: Table, tables: dict[str, Any]) -> ArrayLike:
-    """E of such means, of variances (P, 1, ...) and (1, P, ...)."""
+    """The distance E of such means, of variances (P, 1, ...) and (1, P, ...)."""
     weights = jnp.asarray(op.weights.array, e.dtype)
     gather = lambda v, i: moved(v[0][i][:, i], both(v[1][i], v[2][:, i]), after.to)
     return vanishing(_gather_mean((e, before.q1, before.q2), tables[op.index.key], weights, gather), after)
