@@ -155,7 +155,7 @@ def test_sketches_are_on_average_the_jacobian_by_the_weights(parametrisation, rn
         affine = [op for op in program.ops if isinstance(op, Affine)]
         rates = [op.rates or (op.W_var, op.b_var) for op in affine]
         zero = [(jnp.zeros((width, width)), jnp.zeros(width)) for _ in affine]
-        by_each = jax.jacobian(output)(zero)
+        by_each = jax.jit(jax.jacobian(output))(zero)
         jacobian = [
             np.asarray(root**0.5 * part).reshape((inputs, -1))
             for each, pair in zip(by_each, rates, strict=True)

@@ -10,6 +10,7 @@ that a, and finite where √q has none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -26,12 +27,16 @@ _WIDE = 8.0  # of ratios of deviations, beyond which D no longer resolves K behi
 
 
 class Both(NamedTuple):
-    """The variances (q1, q2) of the fields f and g of every pair; a·f and b·g, b = 1/a, are of equal variance."""
+    """The variances (q1, q2) of the fields f and g of every pair, and their roots; a·f and b·g, b = 1/a, are of equal
+    variance.
+    """
 
     q1: Any
     q2: Any
     a: Any
     b: Any
+    root1: Any
+    root2: Any
 
     @property
     def to(self) -> tuple[Any, Any]:
@@ -41,12 +46,17 @@ class Both(NamedTuple):
     @property
     def root(self) -> Any:
         """The geometric mean of both variances, √(q1 q2)."""
-        return safe_sqrt(self.q1) * safe_sqrt(self.q2)
+        return self.root1 * self.root2
 
     @property
     def equal(self) -> tuple[Any, Any]:
         """The variances of a·f and g/a, which differ by rounding."""
         return self.a**2 * self.q1, self.b**2 * self.q2
+
+    @property
+    def still(self) -> Both:
+        """Itself, with an a that inputs do not move."""
+        return self._replace(a=jax.lax.stop_gradient(self.a), b=jax.lax.stop_gradient(self.b))
 
     def gap(self, one: Any, other: Any) -> Any:
         """How far apart what belongs to f and to g is at equal norms: a·one - other/a."""
@@ -55,22 +65,29 @@ class Both(NamedTuple):
 
 def both(q1: Any, q2: Any) -> Both:
     """The variances of pairs; of a field that is zero any other counts in a."""
-    first, second = (jnp.sqrt(jnp.sqrt(jnp.where(q > 0, jax.lax.stop_gradient(q), 1))) for q in (q1, q2))
-    return Both(q1, q2, second * (1 / first), first * (1 / second))  # divisions are of inputs, not of pairs
+    roots = safe_sqrt(q1), safe_sqrt(q2)
+    first, second = (
+        jnp.sqrt(jnp.where(q > 0, root, 1)) for q, root in zip((q1, q2), jax.lax.stop_gradient(roots), strict=True)
+    )
+    a, b = second * (1 / first), first * (1 / second)  # divisions are of inputs, not of pairs
+    return Both(q1, q2, a, b, *roots)
 
 
 PLAIN = 1.0, 1.0  # a and 1/a of the distance of f and g themselves
 
 
-@jax.custom_jvp
-def valued(value: ArrayLike, by: ArrayLike) -> ArrayLike:
-    """`value` with the derivatives of `by`, which is the same number with more rounding."""
-    return value
+def valued(value: Callable[..., Any], by: Callable[..., Any], *known: Any) -> Any:
+    """Numbers value(*known) with the derivatives of by(*known), which are the same numbers with more rounding.
 
+    `by` is not even traced where nothing is differentiated. Neither function reads arrays beside `known`.
+    """
+    found = jax.custom_jvp(value)
 
-@valued.defjvp
-def _(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
-    return valued(*primals), tangents[1]
+    @found.defjvp
+    def _(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        return found(*primals), jax.jvp(by, primals, tangents)[1]
+
+    return found(*known)
 
 
 def start(f: ArrayLike, g: ArrayLike, at: Both, *, opposite: bool = False) -> tuple[Any, Any]:
@@ -86,49 +103,103 @@ def start(f: ArrayLike, g: ArrayLike, at: Both, *, opposite: bool = False) -> tu
 
 def vanishing(e: Any, at: Both) -> Any:
     """The distance E of a·f and g/a: zero where a variance is, or an angle that rounding alone makes of none."""
-    least = (_ROUNDING * jnp.finfo(e.dtype).eps) ** 2 * at.root
-    return valued(jnp.where((at.root > 0) & (e > least), e, 0), e)
+    return valued(_vanishing, lambda e, root: e, e, at.root)
+
+
+def _vanishing(e: Any, root: Any) -> Any:
+    least = (_ROUNDING * jnp.finfo(e.dtype).eps) ** 2 * root
+    return jnp.where((root > 0) & (e > least), e, 0)
 
 
 def moved(e: Any, at: Both, to: tuple[Any, Any]) -> Any:
     """The distance of a·f and b·g, `to` = (a, b), b = 1/a."""
-    a, b = to
-    gap = a * safe_sqrt(at.q1) - b * safe_sqrt(at.q2)
-    return valued(e + gap**2, e + (a**2 - at.a**2) * at.q1 + (b**2 - at.b**2) * at.q2)
+    return valued(distance, distance_by, e, at, to)
+
+
+def distance(e: Any, at: Both, to: tuple[Any, Any]) -> Any:
+    """The distance that `moved` gives, without its derivatives."""
+    return e + (to[0] * at.root1 - to[1] * at.root2) ** 2
+
+
+def distance_by(e: Any, at: Both, to: tuple[Any, Any]) -> Any:
+    """What has the derivatives of `moved`."""
+    a, b = jax.lax.stop_gradient(to)
+    at = at.still
+    return e + (a**2 - at.a**2) * at.q1 + (b**2 - at.b**2) * at.q2
 
 
 def angle_left(distance: Any, at: Both, of: tuple[Any, Any]) -> Any:
     """E of the distance of a·f and b·g, `of` = (a, b), whose rounding it keeps."""
-    a, b = of
-    rest = distance - (a * safe_sqrt(at.q1) - b * safe_sqrt(at.q2)) ** 2
-    linear = distance - (a**2 - at.a**2) * at.q1 - (b**2 - at.b**2) * at.q2
-    return vanishing(valued(rest, linear), at)
+
+    def value(distance: Any, at: Both, of: tuple[Any, Any]) -> Any:
+        return _vanishing(distance - (of[0] * at.root1 - of[1] * at.root2) ** 2, at.root)
+
+    def by(distance: Any, at: Both, of: tuple[Any, Any]) -> Any:
+        a, b = jax.lax.stop_gradient(of)
+        at = at.still
+        return distance - (a**2 - at.a**2) * at.q1 - (b**2 - at.b**2) * at.q2
+
+    return valued(value, by, distance, at, of)
 
 
 def covariance(e: Any, at: Both) -> Any:
     """The covariance K = √(q1 q2) - E/2."""
-    one, other = at.equal
-    return valued(at.root - e / 2, (one + other - e) / 2)
+    return valued(lambda e, at: at.root - e / 2, _covariance_by, e, at)
+
+
+def nearest_covariance(e: Any, opposite: Any, at: Both) -> Any:
+    """K from the smaller of E and that of f and -g."""
+
+    def value(e: Any, opposite: Any, at: Both) -> Any:
+        return jnp.where(opposite < e, opposite / 2 - at.root, at.root - e / 2)
+
+    return valued(value, lambda e, opposite, at: _covariance_by(e, at), e, opposite, at)
+
+
+def _covariance_by(e: Any, at: Both) -> Any:
+    one, other = at.still.equal
+    return (one + other - e) / 2
 
 
 def of_covariance(k: Any, at: Both) -> Any:
     """E of a covariance; what is below its rounding counts as zero, which keeps equal inputs exact."""
-    (one, other), e = at.equal, 2 * (at.root - k)
-    rounding = 32 * jnp.finfo(e.dtype).eps * at.root
-    return valued(jnp.where(e <= rounding, 0, e), one + other - 2 * k)
+
+    def value(k: Any, at: Both) -> Any:
+        e = 2 * (at.root - k)
+        return jnp.where(e <= 32 * jnp.finfo(e.dtype).eps * at.root, 0, e)
+
+    def by(k: Any, at: Both) -> Any:
+        one, other = at.still.equal
+        return one + other - 2 * k
+
+    return valued(value, by, k, at)
 
 
 def affine(op: Affine, e: Any, before: Both, after: Both, sign: int = 1) -> Any:
     """The distance E of f and ±g behind weights and bias."""
-    distance = op.W_var * moved(e, before, after.to) + op.b_var * (after.a - sign * after.b) ** 2
-    return vanishing(distance, after)
+
+    def through(move: Callable[..., Any], e: Any, before: Both, after: Both, scales: tuple[Any, Any]) -> Any:
+        return scales[0] * move(e, before, after.to) + scales[1] * (after.a - sign * after.b) ** 2
+
+    def value(e: Any, before: Both, after: Both, scales: tuple[Any, Any]) -> Any:
+        return _vanishing(through(distance, e, before, after, scales), after.root)
+
+    def by(e: Any, before: Both, after: Both, scales: tuple[Any, Any]) -> Any:
+        return through(distance_by, e, before, after.still, scales)
+
+    return valued(value, by, e, before, after, (op.W_var, op.b_var))
 
 
 def divided(e: Any, before: Both, f1: Any, f2: Any, after: Both) -> Any:
     """The distance E behind multiplication of f and g by f1 and f2."""
-    product = f1 * f2
-    more1, more2 = (after.a * f1) ** 2 - product * before.a**2, (after.b * f2) ** 2 - product * before.b**2
-    return valued(product * e, product * e + more1 * before.q1 + more2 * before.q2)
+
+    def by(e: Any, before: Both, f1: Any, f2: Any, after: Both) -> Any:
+        before, after = before.still, after.still
+        product = f1 * f2
+        more1, more2 = (after.a * f1) ** 2 - product * before.a**2, (after.b * f2) ** 2 - product * before.b**2
+        return product * e + more1 * before.q1 + more2 * before.q2
+
+    return valued(lambda e, before, f1, f2, after: f1 * f2 * e, by, e, before, f1, f2, after)
 
 
 def dual(activation: DualActivation, e: Any, before: Both, after: Both, *sign: Any) -> tuple[Any, Any]:
@@ -137,29 +208,45 @@ def dual(activation: DualActivation, e: Any, before: Both, after: Both, *sign: A
     That which `Traits.angular` knows. Else of homogeneous ones that of a·f and g/a, which are of equal variance, of
     others what is left of the distance, or of K, where deviations differ much.
     """
+
+    def value(e: Any, before: Both, after: Both, *sign: Any) -> tuple[Any, Any]:
+        found, slope = _behind(activation, e, before, after, *sign)
+        return _vanishing(found, after.root), slope
+
+    by = lambda e, before, after, *sign: _behind_by(activation, e, before, after, *sign)
+    return valued(value, by, e, before, after, *sign)
+
+
+def _behind(activation: DualActivation, e: Any, before: Both, after: Both, *sign: Any) -> tuple[Any, Any]:
     traits = traits_of(activation)
     q1, q2 = before.q1, before.q2
     own = traits.angular(e, q1, q2, after.a, *sign)
+    if own is not None:
+        return own
     if traits.homogeneity is not None:
-        by, steep = activation.pair(e, *before.equal, *sign)
-        own = own or (by, steep)
-    else:
-        distance, steep = activation.pair(moved(e, before, PLAIN), q1, q2)
-        by = distance + (after.a**2 - 1) * after.q1 + (after.b**2 - 1) * after.q2
-        if own is None:
-            k, slope = activation.covariance(before.root - e / 2, q1, q2)
-            wide = (before.a**2 > _WIDE) | (before.b**2 > _WIDE)
-            own = jnp.where(wide, 2 * (after.root - k), distance - root_gap(after.q1, after.q2)), slope
-    value, slope = own
-    return vanishing(valued(value, by), after), valued(slope, steep)
+        return activation.pair(e, *before.equal, *sign)
+    apart, _ = activation.pair(distance(e, before, PLAIN), q1, q2)
+    k, slope = activation.covariance(before.root - e / 2, q1, q2)
+    wide = (before.a**2 > _WIDE) | (before.b**2 > _WIDE)
+    return jnp.where(wide, 2 * (after.root - k), apart - root_gap(after.q1, after.q2)), slope
+
+
+def _behind_by(activation: DualActivation, e: Any, before: Both, after: Both, *sign: Any) -> tuple[Any, Any]:
+    before, after = before.still, after.still
+    if traits_of(activation).homogeneity is not None:
+        return activation.pair(e, *before.equal, *sign)
+    apart, steep = activation.pair(moved(e, before, PLAIN), before.q1, before.q2)
+    return apart + (after.a**2 - 1) * after.q1 + (after.b**2 - 1) * after.q2, steep
 
 
 def opposite(activation: DualActivation, e: Any, before: Both, after: Both) -> Any:
     """The distance E of φ(u) and -φ(v) from that of u and -v, where `Traits.opposite` knows it; else None."""
-    value = traits_of(activation).opposite(e, before.q1, before.q2, after.a)
-    if value is None:
+    found = traits_of(activation).opposite(e, before.q1, before.q2, after.a)
+    if found is None:
         return None
-    one, other = before.equal
-    by, _ = dual(activation, 2 * (one + other) - e, before, after)
-    whole = sum(after.equal)
-    return vanishing(valued(value, 2 * whole - by), after)
+
+    def by(found: Any, e: Any, before: Both, after: Both) -> Any:
+        rest, _ = _behind_by(activation, 2 * sum(before.still.equal) - e, before, after)
+        return 2 * sum(after.still.equal) - rest
+
+    return valued(lambda found, e, before, after: _vanishing(found, after.root), by, found, e, before, after)

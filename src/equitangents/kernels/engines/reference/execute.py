@@ -57,10 +57,9 @@ class State(NamedTuple):
 
     def covariance(self, at: Both) -> Any:
         """K, from the smaller angle."""
-        k = angular.covariance(self.e, at)
         if self.opposite is None:
-            return k
-        return angular.valued(jnp.where(self.opposite < self.e, self.opposite / 2 - at.root, k), k)
+            return angular.covariance(self.e, at)
+        return angular.nearest_covariance(self.e, self.opposite, at)
 
 
 def uncoupled(state: State, where: Any, at: Both) -> State:
@@ -113,26 +112,33 @@ class At(NamedTuple):
     geometry: Geometry
     m1: Moments
     m2: Moments
+    known: dict[int, Both]  # the variances of every pair by level, where they were asked for
 
     @property
     def before(self) -> Both:
         """The variances of every pair before the operation."""
-        return both(*self.pairs(self.i, self.m1.q[self.i], self.m2.q[self.i]))
+        return self._variances(self.i)
 
     @property
     def after(self) -> Both:
         """Variances of both inputs behind the operation."""
-        return both(*self.pairs(self.i + 1, self.m1.q[self.i + 1], self.m2.q[self.i + 1]))
+        return self._variances(self.i + 1)
 
     def pairs(self, level: int, one: ArrayLike, other: ArrayLike) -> tuple[Any, Any]:
         """Values of the two sides by position, brought to the pairs."""
         return self.geometry.first(level, one), self.geometry.second(level, other)
 
+    def _variances(self, level: int) -> Both:
+        if level not in self.known:
+            self.known[level] = both(*self.pairs(level, self.m1.q[level], self.m2.q[level]))
+        return self.known[level]
+
 
 def execute(ops: tuple[Op, ...], geometry: Geometry, state: State, m1: Moments, m2: Moments) -> State:
     """The state after `ops`."""
+    known: dict[int, Both] = {}
     for i, op in enumerate(ops):
-        state = _PAIRS[type(op)](op, state, At(i, geometry, m1, m2))
+        state = _PAIRS[type(op)](op, state, At(i, geometry, m1, m2, known))
     return state
 
 
@@ -167,7 +173,7 @@ def _parallel(op: Parallel, state: State, at: At) -> State:
 
     In sums means add a cross term: E[(f+g)(f'+g')] = K_f + K_g + m_f m_g' + m_g m_f'.
     """
-    i, geometry, m1, m2 = at
+    i, geometry, m1, m2, _ = at
     one, other = m1.branches[i].branches, m2.branches[i].branches
     after = at.after
     each = [execute(branch, geometry.inner(i, b), state, one[b], other[b]) for b, branch in enumerate(op.branches)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from equitangents.kernels.engines.reference.execute import Moments, State, uncou
 from equitangents.kernels.engines.reference.windows import (
     box_mean,
     box_mean_of_angles,
+    box_variances,
     pad_grid,
     table_mean,
     table_mean_of_angles,
@@ -28,10 +29,11 @@ def grid_partners(level: GridLevel, label: Any, low: tuple[int, ...], high: tupl
     On a torus the index wraps, but a position outside is still said to be outside.
     """
     d = len(level.shape)
-    index: Any = jnp.zeros((1,) * d, jnp.int32)
-    valid: Any = jnp.ones((1,) * d, bool)
+    xp: Any = np if isinstance(label, np.ndarray) else jnp  # what is known is no part of the compiled program
+    index = xp.zeros((1,) * d, np.int32)
+    valid = xp.ones((1,) * d, bool)
     for i, n in enumerate(level.shape):
-        p = jnp.arange(-low[i], n + high[i], dtype=jnp.int32) + label[i] * level.step[i]
+        p = xp.arange(-low[i], n + high[i], dtype=np.int32) + label[i] * level.step[i]
         wide = (1,) * i + (-1,) + (1,) * (d - i - 1)
         inside = (p >= 0) & (p < n)
         index = index * n + (p % n).reshape(wide)
@@ -46,6 +48,7 @@ class FibreGeometry:
     levels: Levels
     label: Any
     tables: dict[str, Any]
+    _partners: dict[Level, tuple[Any, Any]] = field(default_factory=dict)
 
     def inner(self, i: int, branch: int) -> FibreGeometry:
         """This fibre inside one of the branches at operation i."""
@@ -57,6 +60,11 @@ class FibreGeometry:
 
     def partners(self, level: Level) -> tuple[Any, Any]:
         """(index of the second position, whether there is one) for every first position."""
+        if level not in self._partners:
+            self._partners[level] = self._find_partners(level)
+        return self._partners[level]
+
+    def _find_partners(self, level: Level) -> tuple[Any, Any]:
         if isinstance(level, GridLevel):
             zero = (0,) * len(level.shape)
             index, valid = grid_partners(level, self.label, zero, zero)
@@ -73,7 +81,10 @@ class FibreGeometry:
 
     def second(self, i: int, values: ArrayLike) -> ArrayLike:
         """Values at p'; where there is none, those of some position: such pairs never reach a result."""
-        return values[self.partners(self.levels.levels[i])[0]]
+        level = self.levels.levels[i]
+        if isinstance(level, GridLevel) and isinstance(self.label, np.ndarray) and not self.label.any():
+            return values
+        return values[self.partners(level)[0]]
 
     def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
         """Windowed mean; where only one of the two reads falls outside, K = Θ = 0."""
@@ -85,7 +96,8 @@ class FibreGeometry:
             second, beyond = self._outside(i, op, q2)
             padded = uncoupled(padded, beyond, both(first, second))
         at = both(first, second)
-        means = padded.angles(lambda e: box_mean_of_angles(e, at, op, axes))
+        variances = box_variances(at, op, axes)
+        means = padded.angles(lambda e: box_mean_of_angles(e, variances, op, axes))
         means = means._replace(theta=box_mean(padded.theta, op, axes))
         means = means.map(lambda x: x.reshape((-1, *x.shape[len(axes) :])))
         if op.wrap:

@@ -16,6 +16,7 @@ from equitangents.kernels.engines.reference.execute import Moments, State, execu
 from equitangents.kernels.engines.reference.windows import (
     box_mean,
     box_mean_of_angles,
+    box_variances,
     pad_grid,
     table_mean_pairs,
     table_mean_pairs_of_angles,
@@ -58,7 +59,8 @@ class PairGeometry:
             joint = (inside.reshape(inside.shape + (1,) * n) & inside).reshape(inside.shape * 2 + batch)
             padded = uncoupled(padded, ~joint, at)
         out = int(np.prod(op.out_shape, dtype=np.int64))
-        means = padded.angles(lambda e: box_mean_of_angles(e, at, op, axes))
+        variances = box_variances(at, op, axes)
+        means = padded.angles(lambda e: box_mean_of_angles(e, variances, op, axes))
         means = means._replace(theta=box_mean(padded.theta, op, axes))
         return means.map(lambda x: x.reshape((out, out, *x.shape[2 * n :])))
 

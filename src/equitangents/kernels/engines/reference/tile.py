@@ -175,7 +175,7 @@ def after_flattening(
     """(NNGP, NTK) from the state of the vectors after the readout."""
     assert p1.vector is not None
     assert p2.vector is not None
-    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables)
+    geometry = FibreGeometry(vector_levels(plan.vector), np.zeros((0,), np.int32), tables)
     state = execute(plan.vector, geometry, state.map(lambda x: x[None]), p1.vector, p2.vector)
     return state.covariance(both(p1.vector.q[-1], p2.vector.q[-1]))[0], state.theta[0]
 
@@ -193,7 +193,7 @@ def own_after_readout(plan: FibrePlan, tables: dict[str, Any], k: Any, theta: An
     """`after_readout` of inputs with themselves: E is zero, and K is the variance."""
     if p.vector is None:
         return _affine(plan.vector, k, theta)
-    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables)
+    geometry = FibreGeometry(vector_levels(plan.vector), np.zeros((0,), np.int32), tables)
     state = execute(plan.vector, geometry, State(jnp.zeros_like(theta)[None], theta[None]), p.vector, p.vector)
     return p.vector.q[-1][0], state.theta[0]
 
@@ -244,7 +244,7 @@ def _flattened(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, p1: Pr
     assert p1.vector is not None
     assert p2.vector is not None
     to = both(p1.vector.q[0][0], p2.vector.q[0][0])
-    label = jnp.asarray(plan.fibres.array[0])
+    label = plan.fibres.array[0]
     geometry, state, at = run_fibre(plan, tables, label, x1, x2, p1.field, p2.field)
     read = state.angles(lambda e: moved(e, at, to.to)).map(partial(_readout, plan, tables, geometry))
     return read.angles(lambda distance: vanishing(distance, to))
@@ -258,7 +258,7 @@ def _sum_fibres(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: M
         return tuple(_readout(plan, tables, geometry, v) for v in (state.covariance(at), state.theta))
 
     if plan.single:
-        return one(jnp.asarray(plan.fibres.array[0]))
+        return one(plan.fibres.array[0])
 
     def add(sums: tuple[Any, Any, Any, Any], label: Any) -> tuple[tuple[Any, Any, Any, Any], None]:
         k, theta = one(label)
@@ -303,7 +303,7 @@ def _average(
 ) -> tuple[Any, Any]:
     m1 = field_moments(ops, q1[None, None, :, None], mean1[None, None, :, None], {})
     m2 = field_moments(ops, q2[None, None, None, :], mean2[None, None, None, :], {})
-    geometry = FibreGeometry(vector_levels(ops), jnp.zeros((0,), jnp.int32), {})
+    geometry = FibreGeometry(vector_levels(ops), np.zeros((0,), np.int32), {})
     at = both(m1.q[0], m2.q[0])
     e = of_covariance(d[None], at) if products else angle_left(d[None], at, PLAIN)
     state = execute(ops, geometry, State(e, jnp.zeros_like(e)), m1, m2)

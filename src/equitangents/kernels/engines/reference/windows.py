@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -11,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.angular import Both, angle_left, both, moved, vanishing
+from equitangents.kernels.angular import Both, angle_left, both, distance_by, moved, valued, vanishing
 from equitangents.kernels.program import Box, Table
 
 Axes = tuple[tuple[int, ...], ...]  # for each spatial dimension, the array axes that slide together
@@ -36,18 +38,40 @@ def box_mean(x: ArrayLike, op: Box, axes: Axes) -> ArrayLike:
     return x
 
 
-def box_mean_of_angles(e: ArrayLike, at: Both, op: Box, axes: Axes) -> ArrayLike:
-    """The distance E of means over the box: of each dimension the mean of distances, with the a of its variances."""
+def box_variances(at: Both, op: Box, axes: Axes) -> list[Both]:
+    """The variances at the padded grid, and what each dimension of the box in turn makes of them."""
+    found = [at]
     for dimension in range(len(axes)):
-        es, q1s, q2s = (_pieces(x, op, axes, dimension) for x in (e, at.q1, at.q2))
-        count = len(es)
-        before = [both(q1, q2) for q1, q2 in zip(q1s, q2s, strict=True)]
-        at = before[0] if count == 1 else both(sum(q1s) / count, sum(q2s) / count)
-        if count > 1:
-            e = vanishing(sum(moved(x, b, at.to) for x, b in zip(es, before, strict=True)) / count, at)
-        else:
-            e = es[0]
+        pieces = [_pieces(q, op, axes, dimension) for q in (at.q1, at.q2)]
+        at = both(*(sum(p[1:], p[0]) / len(p) for p in pieces))
+        found.append(at)
+    return found
+
+
+def box_mean_of_angles(e: ArrayLike, variances: list[Both], op: Box, axes: Axes) -> ArrayLike:
+    """The distance E of means over the box: of each dimension the mean of distances, with the a of its variances."""
+    for dimension, (before, after) in enumerate(pairwise(variances)):
+        if op.window[dimension] == 1:
+            (e,) = _pieces(e, op, axes, dimension)
+            continue
+
+        slid = partial(_pieces, op=op, axes=axes, dimension=dimension)
+        e = vanishing(valued(partial(_mean, slid), partial(_mean_by, slid), e, before, after), after)
     return e
+
+
+def _mean(slid: Callable[[Any], list[Any]], e: Any, before: Both, after: Both) -> Any:
+    # The roots are all that distances read.
+    each = [
+        x + after.gap(one, other) ** 2
+        for x, one, other in zip(*map(slid, (e, before.root1, before.root2)), strict=True)
+    ]
+    return sum(each[1:], each[0]) / len(each)
+
+
+def _mean_by(slid: Callable[[Any], list[Any]], e: Any, before: Both, after: Both) -> Any:
+    each = [distance_by(x, Both(*at), after.to) for x, *at in zip(*map(slid, (e, *before)), strict=True)]
+    return sum(each[1:], each[0]) / len(each)
 
 
 def _pieces(x: ArrayLike, op: Box, axes: Axes, dimension: int) -> list[ArrayLike]:
