@@ -254,7 +254,7 @@ def test_zero_inputs_of_deeper_networks(phi, b):
 @pytest.mark.parametrize("name", ["mlp", *(pytest.param(k, marks=SLOW) for k in ("cnn", "gcnn", "pairs"))])
 def test_gradients_are_finite_even_at_equal_inputs(name):
     net, shape = {
-        "mlp": (mlp(), (4,)),
+        "mlp": (mlp(3), (4,)),
         "gcnn": (gcnn(shape=(2, 2), window=(1, 2)), (2, 2, 1)),
         "cnn": (cnn(), (2, 2, 1)),
         "pairs": (cnn(n.AvgPool((2, 1)), n.Conv(3, (1, 2)), n.Erf(), n.Flatten()), (2, 2, 1)),
