@@ -64,7 +64,8 @@ class Sin(Traits):
         near = self.pair(gap, q1, q2)[0] - root_gap(one, other)
         large = jnp.where(gap > r, 2 * (safe_sqrt(one) * safe_sqrt(other) - _products(r, q1, q2)[0]), near)
         parallel = jnp.where(h < 1.5, small, large)
-        return parallel + turned, (jnp.exp(k - h) + jnp.exp(-k - h)) / 2
+        # e^{k-h} as a product, since k - h has lost its digits where both are large.
+        return parallel + turned, (along * jnp.exp(-e / 2) + jnp.exp(-k - h)) / 2
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
