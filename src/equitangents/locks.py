@@ -82,7 +82,9 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except NoLocksError:
-        return _age(path, _lease_of(path)) < LEASE
+        with contextlib.suppress(FileNotFoundError):
+            return _age(path, _lease_of(path).stat()) < LEASE
+        return False
 
 
 def created(path: Path) -> int:
@@ -236,7 +238,7 @@ def _remove_stale(path: Path, lease: Path) -> None:
     """Remove a lease that has run out; HeldError for one that counts."""
     with contextlib.suppress(FileNotFoundError):
         judged = lease.stat()
-        if _age(path, lease) < LEASE:
+        if _age(path, judged) < LEASE:  # also of one that is gone by now: what has its name then is not that one
             raise HeldError(_owner(path))
         aside = lease.with_name(f"{lease.name}-{uuid.uuid4().hex}")
         os.rename(lease, aside)
@@ -246,15 +248,12 @@ def _remove_stale(path: Path, lease: Path) -> None:
         aside.unlink()
 
 
-def _age(path: Path, lease: Path) -> float:
-    """Seconds since a lease was renewed, by the clock of the file system; infinite where there is none."""
-    with contextlib.suppress(FileNotFoundError):
-        renewed = lease.stat().st_mtime
-        with contextlib.suppress(OSError):
-            os.utime(path)
-            return path.stat().st_mtime - renewed
-        return time.time() - renewed
-    return float("inf")
+def _age(path: Path, lease: os.stat_result) -> float:
+    """Seconds since a lease was renewed, by the clock of the file system where that can be asked."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+        return path.stat().st_mtime - lease.st_mtime
+    return time.time() - lease.st_mtime
 
 
 def _lease_of(path: Path) -> Path:
