@@ -23,7 +23,7 @@ import pytest
 
 MB, GB = 10**6, 10**9
 CLEAR_ABOVE = 900 * MB
-GROWTH = 200 * MB  # else a process that keeps more than CLEAR_ABOVE for other reasons would forget after every test
+GROWTH = 150 * MB  # else a process that keeps more than CLEAR_ABOVE for other reasons would forget after every test
 SLOWEST = 10
 
 _programs: str | None = None  # the folder, in the process that made it
