@@ -19,7 +19,8 @@ from equitangents import (
 from equitangents.ensembles import BaggedInfiniteEnsemble
 from equitangents.ensembles.orbits.law import orbit_batch, orbit_law
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
-from equitangents.planning.net_width import follow
+from equitangents.planning.net_width import _enough, follow
+from equitangents.planning.pilot import Followed
 
 ROT = actions.image_rotations(4)
 RNG = np.random.default_rng(0)
@@ -170,3 +171,9 @@ def test_what_cannot_be_followed_is_refused():
         ask(infinite(augmentation=actions.subset(ROT, [0, 1], weights=[1, 2])))
     with pytest.raises(MemoryLimitError, match="plan from a pilot"):
         follow(model.set_params(memory_limit=100), 6.0, 4, 0)
+
+
+@pytest.mark.parametrize(("outputs", "settled"), [(np.full((3, 2, 1), np.nan), False), (np.zeros((3, 2, 1)), True)])
+def test_outputs_that_are_no_numbers_are_not_settled(outputs, settled):
+    stages, moved = _enough(lambda count: outputs)
+    assert Followed(stages, None, moved, 0.0).settled is settled

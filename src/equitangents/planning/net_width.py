@@ -189,7 +189,7 @@ def _enough(outputs: Callable[[int], np.ndarray]) -> tuple[int, float]:
         stages *= 2
         found = outputs(stages)
         spread = float(((found - found.mean(axis=0)) ** 2).mean())
-        moved = float(np.sqrt(((found - before) ** 2).mean() / spread)) if spread > 0 else 0.0
+        moved = 0.0 if spread == 0 else float(np.sqrt(((found - before) ** 2).mean() / spread))  # NaN is not settled
         if moved <= SETTLED or stages >= most:
             return stages, moved
         before = found

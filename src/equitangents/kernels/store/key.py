@@ -20,7 +20,7 @@ from equitangents.kernels.rotations.program import Sphere, sections
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.structured.program import StructuredPositions
 
-VERSION = 2  # of the numbers: raised whenever some kernel's change, whatever the version of the package
+VERSION = 3  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 
 
 def kernel_key(program: object, x1: np.ndarray, x2: np.ndarray | None, engine: str) -> str:
