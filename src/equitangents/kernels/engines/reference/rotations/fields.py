@@ -26,9 +26,7 @@ from equitangents.sphere.harmonics import polynomials
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 BATCH = 16  # rotations at a time
-
-
-_NEAR = 2.0  # of |log2 a|
+_NEAR = 2.0  # of |log2 a|, up to which distances are corrected for what samples miss
 
 
 class Sphere(NamedTuple):
