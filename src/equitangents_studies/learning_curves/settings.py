@@ -33,7 +33,8 @@ class Settings:
     kernels. `draws` synthetic curves are fitted.
 
     Kernels of `whole` also learn `whole_images` of the training images of `data`, NTK and NNGP, with their left-right
-    flips, too, if `flips`; a ninth as many more, and `whole_tested` test images, are classified.
+    flips, too, if `flips`; a ninth as many more, and `whole_tested` test images, are classified. Their kernels have
+    entries of `whole_precision`; they are solved in float64.
     """
 
     data: str = "auto"
@@ -58,13 +59,14 @@ class Settings:
     whole_images: int = 450
     whole_tested: int = 100
     flips: bool = True
+    whole_precision: Literal["float32", "float64"] = "float64"
     seed: int = 0
 
 
 PRESETS = presets(
     Settings(),
     desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
-    full="desk data=cifar10 whole=FCN whole_images=45000 whole_tested=10000",
+    full="desk data=cifar10 whole=FCN,VEC whole_images=45000 whole_tested=10000 whole_precision=float32 flips=false",
     paper="data=cifar10 images=12000 pixels=32 depth=8 pooled_images=12000 networks=VEC,LCN,GAP "
     "network_sizes=320,640,1280,2560,5120,9600 network_depth=8 width=128 members=5 predicted_images=10000 "
     "predicted_sizes=200,400,800,1600,3200,6400",
