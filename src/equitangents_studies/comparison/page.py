@@ -308,10 +308,14 @@ def _too_dear(settings: Settings, results: Results) -> list[str]:
 def finding(settings: Settings, results: Results) -> str:
     """The page's title."""
     found = found_of(results)
+    corners = " with grey corners" if settings.zero == "mean" and not results.problem.action.exact else ""
+    turned = [name for name in found if name.endswith("-augmented")]
+    if "ensemble" not in found and turned:
+        kept = " and ".join(f"{results.titles[n].split(',')[0]} {found[n][0].value:.2f}" for n in turned)
+        return f"Trained on turned images, off the data, of {results.order} orientations{corners} are kept: {kept}"
     if not {"ensemble", "augmented"} <= found.keys():
         return ""
     many, one = (found[name][0].value for name in ("ensemble", "augmented"))
-    corners = " with grey corners" if settings.zero == "mean" and not results.problem.action.exact else ""
     return (
         f"Off the data an ensemble of {settings.members} keeps {many:.2f} of {results.order} orientations{corners}, "
         f"one augmented network {one:.2f}"
