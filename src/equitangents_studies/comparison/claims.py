@@ -146,7 +146,7 @@ STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions 
     "canonicalisation": {"C4": (4.0, 0.0), "C8": (7.45, 0.14), "C16": (12.41, 0.85)},
 }
 PLACE = "comparison table of the slides"
-_UPRIGHT = ("gcnn", "canonicalisation")  # which here see images as they are
+UPRIGHT = ("gcnn", "canonicalisation")  # which here see images as they are
 _BY_CONSTRUCTION = (
     "gcnn", "gcnn-augmented", "gcnn-ensemble", "canonicalisation", "canonicalisation-augmented", "test-time",
 )  # fmt: skip
@@ -292,7 +292,7 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
     number, title = results.estimate(results.labels[chosen], "outside"), results.titles[chosen]
     if error == 0:  # stated to be exact: the mean is at its bound if every input is
         number, over = exactly(number.value), EXACT
-    upright = " It was trained on images as they are, the source’s on turned ones." * (chosen in _UPRIGHT)
+    upright = " It was trained on images as they are, the source’s on turned ones." * (chosen in UPRIGHT)
     by_set = {results.images.titles[s]: results.on(results.labels[chosen], s) for s in results.foreign}
     return agreement(
         f"Orbit same predictions out of distribution: {title}",

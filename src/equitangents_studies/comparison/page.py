@@ -12,7 +12,7 @@ from equitangents_studies import contenders
 from equitangents_studies.common.images import is_own
 from equitangents_studies.common.input_pictures import corners, input_pictures, why_foreign
 from equitangents_studies.common.scores import FLOOR, floor_control
-from equitangents_studies.comparison.claims import lag_table, recommendation, stated_text
+from equitangents_studies.comparison.claims import UPRIGHT, lag_table, recommendation, stated_text
 from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs, small_channels
 from equitangents_studies.comparison.source_page import beside_the_source, found_of
 from equitangents_studies.contenders.turned_filters import exact_on_filters
@@ -325,8 +325,9 @@ def finding(settings: Settings, results: Results) -> str:
 def sentence(settings: Settings, results: Results) -> str:
     """Our numbers beside the source's."""
     found = found_of(results)
+    upright = () if results.problem.action.exact else UPRIGHT
     named = [
-        f"{results.titles[name]} {in_words(whole)}"
+        f"{results.titles[name]}{', trained on images as they are,' * (name in upright)} {in_words(whole)}"
         + (f", the source {said}" if (said := stated_text(name.removesuffix("-augmented"), settings.group)) else "")
         for name, (whole, _) in found.items()
     ]
