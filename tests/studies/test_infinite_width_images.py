@@ -77,7 +77,7 @@ def test_what_is_on_disk_is_gone_on_with(tmp_path):
 
 APPROXIMATED = Settings(
     data="textures", pixels=4, depth=1, features=64, whole_images=90, whole_tested=20, exact_images=24,
-    exact_features=(64, 4096), models=(), approximated=("GAP",),
+    exact_features=(64, 4096), models=(), approximated=("GAP",), smallest=40,
 )  # fmt: skip
 
 

@@ -119,10 +119,10 @@ FEATURE_RIDGES = tuple(float(r) for r in 10 ** np.arange(-4, 1.25, 0.5))  # of t
 
 
 def feature_sizes(settings: Settings) -> np.ndarray:
-    """How many training images features learn from: all, and fewer by factors of about √10, at least 40."""
+    """How many training images features learn from: all, and fewer by factors of about √10, from `smallest` on."""
     n = settings.whole_images
     sizes = [round(n / 10 ** (i / 2)) for i in range(12)]
-    return np.array(sorted(size for size in sizes if size >= min(40, n)))
+    return np.array(sorted(size for size in sizes if size >= min(settings.smallest, n)))
 
 
 def source_of(settings: Settings, data_dir: Path | None) -> str:
