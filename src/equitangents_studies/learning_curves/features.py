@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.kernels import KeptKernel, KernelStore, random_features
+from equitangents import kernels
 from equitangents_studies.common.system_runs import SystemImages
 from equitangents_studies.framework.study import Arrays, Task
 from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, Settings, feature_sizes, whole_images
@@ -35,7 +35,7 @@ def features(settings: Settings, data_dir: Path | None, model: str, begin: int, 
     s = settings
     images = whole_images(s, data_dir)
     chosen = np.concatenate([images.train_x, images.test_x])[begin : begin + _SLICE].astype(np.float32)
-    made = random_features(architecture(model, depth=s.depth), s.features, s.seed)
+    made = kernels.random_features(architecture(model, depth=s.depth), s.features, s.seed)
     made.transform(chosen[:1])  # compiled
     found, began = [], time.process_time()
     for i in range(0, len(chosen), _BLOCK):
@@ -80,23 +80,23 @@ def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Ta
     images = whole_images(s, data_dir)
     x, y, targets = images.train_x[: s.exact_images].astype(np.float32), images.train_y, images.targets
     net = architecture(model, depth=s.depth)
-    kernels, seconds = [], []
+    matrices, seconds = [], []
     for i, count in enumerate((0, *s.exact_features)):
         began = time.process_time()
         if count:
-            phi = np.asarray(random_features(net, count, s.seed).transform(x), np.float64)
-            kernels.append(phi @ phi.T)
+            phi = np.asarray(kernels.random_features(net, count, s.seed).transform(x), np.float64)
+            matrices.append(phi @ phi.T)
         else:
-            kernels.append(np.asarray(KeptKernel(net, KernelStore()).kernel(x).ntk, np.float64))
+            matrices.append(np.asarray(kernels.KeptKernel(net, kernels.KernelStore()).kernel(x).ntk, np.float64))
         seconds.append(time.process_time() - began)
         task.step(i + 1, 1 + len(s.exact_features))
-    every = [_out_of_fold(K, targets[: len(x)]) for K in kernels]
+    every = [_out_of_fold(K, targets[: len(x)]) for K in matrices]
     hits = [(outputs.argmax(axis=-1) == y[: len(x)]).mean(axis=1) for outputs in every]
     best = [int(np.argmax(share)) for share in hits]
     relative = lambda a, b: float(np.linalg.norm(a - b) / np.linalg.norm(b))
     return {
         "exact_right": np.array([o[i].argmax(axis=-1) == y[: len(x)] for o, i in zip(every, best, strict=True)]),
-        "kernel_error": np.array([relative(_centred(K), _centred(kernels[0])) for K in kernels[1:]]),
+        "kernel_error": np.array([relative(_centred(K), _centred(matrices[0])) for K in matrices[1:]]),
         "prediction_error": np.array([relative(o[best[0]], every[0][best[0]]) for o in every[1:]]),
         "exact_seconds": np.array(seconds),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, section, table
 from equitangents_studies.framework.records import in_words
-from equitangents_studies.learning_curves.claims import SOURCE, features_less_exact, share
+from equitangents_studies.learning_curves.claims import FULL, SOURCE, features_less_exact, share
 from equitangents_studies.learning_curves.settings import Results, Settings, feature_sizes
 
 _DAY = 86_400.0
@@ -121,8 +121,8 @@ def _figure(s: Settings, results: Results, folder: RunFolder, model: str) -> Fig
         few = round(0.75 * s.exact_images)
         drawing.estimates(axes, [few], [exact], palette.GREEN.light, fmt="s", ms=6, label="exact kernel, ours")
         if model in SOURCE:
-            look = {"ms": 7, "color": palette.MUTED.light, "label": "exact kernel, source"}
-            axes.plot([45_000], [SOURCE[model]], "D", **look)
+            colour = palette.MUTED.light
+            axes.plot([FULL], [SOURCE[model]], "D", ms=7, color=colour, label="exact kernel, source")
         drawing.logarithmic(axes, "x")
     return drawn.figure
 
