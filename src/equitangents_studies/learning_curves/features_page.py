@@ -48,7 +48,9 @@ def approximated_sentence(settings: Settings, results: Results) -> str:
     """Our numbers beside the source's, and the error of the approximation."""
     s, said = settings, []
     for model, right in results.exact_right.items():
-        theirs = f" (the source, with the exact kernel: {SOURCE[model]:g} %)" if model in SOURCE else ""
+        theirs = ""
+        if model in SOURCE:
+            theirs = f" (the source, with the exact kernel and {FULL:,} images: {SOURCE[model]:g} %)"
         reached = share(results.feature_right[model][-1])
         lost = "; ".join(f"{label} {in_words(e)}" for label, e in features_less_exact(s, right).items())
         said.append(
@@ -111,7 +113,7 @@ def _figure(s: Settings, results: Results, folder: RunFolder, model: str) -> Fig
         ylabel="accuracy on test images, %",
         caption=f"{s.features:,} random features of {model}: accuracy with its 95 % interval over test images; the "
         f"exact kernel on {s.exact_images:,} images, in folds"
-        + ("; and the source’s number, of the exact kernel." if model in SOURCE else "."),
+        + (f"; and the source’s number, of the exact kernel and {FULL:,} images." if model in SOURCE else "."),
         alt=f"Accuracy of random features of {model} against training images",
     ) as drawn:
         (axes,) = drawn
