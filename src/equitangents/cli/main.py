@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line on `arguments` (default: those of the process) and exit with its status."""
     _never_fail_to_write()
     try:
-        status = _command()(arguments, prog_name="equitangents", standalone_mode=False)
+        status = _command_line()(arguments, prog_name="equitangents", standalone_mode=False)
     except UsageError as error:
         _stop(error.format_message(), 2)
     except EquitangentsError:
@@ -191,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 @functools.cache
-def _command() -> Any:
+def _command_line() -> Any:
     """The command with its subcommands: built once a process, since that takes longer than most of what these do."""
     return typer.main.get_command(app)
 
