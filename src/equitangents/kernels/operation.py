@@ -67,6 +67,8 @@ class Operation:
     is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
     has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
     is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
+    pools_commute: ClassVar[bool] = False  # pooling may come before it or after it
+    keeps_constants: ClassVar[bool] = False  # a field that is the same everywhere stays so
     is_structured: ClassVar[bool] = False  # structured programs alone have it
     reads_graphs: ClassVar[bool] = False  # it reads the graph that comes with each input
     reads_sizes: ClassVar[bool] = False  # what comes out of a smaller input depends on how large that is
@@ -80,6 +82,26 @@ class Operation:
     def span(self) -> int:
         """How many positions each position reads."""
         return 1
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Those of a window that is a box on a grid; else ()."""
+        return ()
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it is a window of which each holds every position equally often, so that all its means are one."""
+        return False
+
+    @property
+    def nonlinearity(self) -> DualActivation | None:
+        """The nonlinearity that it is, if it is one."""
+        return None
+
+    @property
+    def residual(self) -> tuple[Any, ...] | None:
+        """The operations whose result is added to the field itself; None where that is not all."""
+        return None
 
     @property
     def held(self) -> tuple[tuple[Any, ...], ...]:
@@ -104,6 +126,14 @@ class Operation:
         """How many positions it leaves of so many."""
         return positions
 
+    def blocks_after(self, labels: np.ndarray) -> np.ndarray:
+        """The block of each position, −1 where dropped, after it joins blocks."""
+        return labels
+
+    def at_one_position(self) -> Any:
+        """It on fields that have one position left, since they are the same everywhere."""
+        return self
+
     def products(self, positions: int) -> int:
         """Multiply-adds of a pair of inputs in its sums over positions, of K and of Θ."""
         return 0
@@ -117,6 +147,10 @@ class Operation:
     def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
         """The offset before it that a fibre's partners have whose offset after it is `step`."""
         return step
+
+    def forks_after(self, forks: dict[int, int], at: int) -> dict[int, int]:
+        """Where fields are kept that are not added yet, by slot, after it; before it, as number `at`, `forks`."""
+        return forks
 
     def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
         """Where a group has moved positions after it: on `level` as before, or on the elements, `lifted`.

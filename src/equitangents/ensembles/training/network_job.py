@@ -170,9 +170,8 @@ class NetworkChunk:
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
         """Outputs (members, N, outputs)."""
-        recipe, params = self._job.recipe, self._state.params
-        size = rows_at_once(recipe.net, params, x, self._job.dtype)
-        return evaluate(partial(outputs, recipe.net, recipe.variation, params, self.start), x, self._job.dtype, size)
+        recipe = self._job.recipe
+        return member_outputs(recipe.net, self._state.params, x, self._job.dtype, recipe.variation, self.start)
 
     def params(self) -> Params:
         """Parameters stacked over members."""
@@ -181,6 +180,19 @@ class NetworkChunk:
     def state(self) -> list[jax.Array]:
         """What else the members go on from: leaves of the optimisers' states, stacked over members."""
         return jax.tree.leaves(self._state.optimizer_state)
+
+
+def member_outputs(
+    net: FiniteNetwork, params: Params, x: np.ndarray, dtype: str, variation: Variation = PLAIN, start: Tree = None
+) -> np.ndarray:
+    """Outputs (members, N, outputs) of stacked members, as many rows of x at a time as stay within bounds.
+
+    `start`: what their baselines depend on, where the variation has some.
+    """
+    with precision.scope(dtype):
+        params = jax.tree.map(jnp.asarray, params)
+    size = rows_at_once(net, params, x, dtype)
+    return evaluate(partial(outputs, net, variation, params, start), x, dtype, size)
 
 
 @partial(jax.jit, static_argnames=("net", "variation"))
