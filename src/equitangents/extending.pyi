@@ -39,17 +39,14 @@ from equitangents.normals import standard_normal
 from equitangents.scale.executors import Tasks, check_spread, opened, spread, workers_of
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
-from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.network_job import NetworkChunk, NetworkJob, member_outputs
-from equitangents.ensembles.training.plan import Workers, make_plan
-from equitangents.ensembles.training.recipe import Recipe
+from equitangents.ensembles.training.network_job import NetworkChunk, NetworkJob, member_outputs, planned_job
+from equitangents.ensembles.training.plan import Workers
 
 __all__ = [
     "LEFTOVER",
     "UNREADABLE",
     "ActionLike",
     "ArrayLike",
-    "Batches",
     "DType",
     "Elements",
     "ExecutorLike",
@@ -60,7 +57,6 @@ __all__ = [
     "NetworkJob",
     "Numbers",
     "Params",
-    "Recipe",
     "Targets",
     "Tasks",
     "Weights",
@@ -83,12 +79,12 @@ __all__ = [
     "is_whole",
     "looks_channels_first",
     "machine_memory",
-    "make_plan",
     "may_write",
     "meant",
     "member_outputs",
     "notebook",
     "opened",
+    "planned_job",
     "precision",
     "read_arrays",
     "read_json",

@@ -30,9 +30,10 @@ FORMER = {  # by room: in which file of the package they live
         "ensembles.training.variations": "TangentPrior",
     },
     "extending": {
+        "ensembles.training.batches": "Batches",
         "ensembles.training.network_job": "evaluate outputs rows_at_once",
-        "ensembles.training.plan": "Plan",
-        "ensembles.training.recipe": "init_members member_shapes Own run_epochs",
+        "ensembles.training.plan": "make_plan Plan",
+        "ensembles.training.recipe": "init_members member_shapes Own Recipe run_epochs",
         "ensembles.training.variations": "PLAIN",
         "nn.patches": "patches",
         "nn.signal": "Grid Signal",

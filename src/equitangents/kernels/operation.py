@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
+
+L = TypeVar("L")  # where positions stand
 
 
 class HashedOnce:
@@ -108,7 +110,7 @@ class Operation:
         """The lists of operations that it holds, one for each branch."""
         return ()
 
-    def with_held(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
+    def with_held(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Self:
         """The operation with every list that it holds changed."""
         return replace(self, branches=tuple(map(change, self.held))) if self.held else self  # type: ignore[type-var]
 
@@ -130,7 +132,7 @@ class Operation:
         """The block of each position, −1 where dropped, after it joins blocks."""
         return labels
 
-    def at_one_position(self) -> Any:
+    def at_one_position(self) -> Self:
         """It on fields that have one position left, since they are the same everywhere."""
         return self
 
@@ -152,7 +154,7 @@ class Operation:
         """Where fields are kept that are not added yet, by slot, after it; before it, as number `at`, `forks`."""
         return forks
 
-    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+    def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """Where a group has moved positions after it: on `level` as before, or on the elements, `lifted`.
 
         `folded`: these stand on the grid. Raises NoFibresError where it mixes fibres.
@@ -165,6 +167,6 @@ class Pointwise(Operation):
 
     stays: ClassVar[bool] = True
 
-    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+    def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """Where they were, since it acts at each position alone."""
         return level

@@ -11,11 +11,11 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 
-from equitangents.kernels.operation import DualActivation, HashedOnce, NoFibresError, Operation, Pointwise
+from equitangents.kernels.operation import DualActivation, HashedOnce, L, NoFibresError, Operation, Pointwise
 
 
 class FrozenArray:
@@ -96,7 +96,7 @@ class Box(Operation):
         """A stride of s multiplies the offsets below it by s."""
         return tuple(m * s for m, s in zip(step, self.stride, strict=True))
 
-    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+    def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """Where they were, if the elements of a folded group stand on the grid."""
         return level if folded else super().elements_after(level, lifted, folded)
 
@@ -127,7 +127,7 @@ class Table(Operation):
         index, weights = np.sort(self.index.array, axis=1), self.weights.array
         return bool((index == index[0]).all() and np.ptp(weights) <= 1e-15 * np.abs(weights).max())
 
-    def at_one_position(self) -> Table:
+    def at_one_position(self) -> Self:
         """The first window stands for all."""
         return replace(self, index=FrozenArray(self.index.array[:1]))
 
@@ -135,7 +135,7 @@ class Table(Operation):
         """One for each window."""
         return len(self.index.array)
 
-    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+    def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """The elements, on which the first table lifts."""
         return lifted
 

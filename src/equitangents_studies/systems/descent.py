@@ -25,15 +25,13 @@ from sklearn.exceptions import ConvergenceWarning
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import (
     ArrayLike,
-    Batches,
     FiniteNetwork,
     NetworkChunk,
     NetworkJob,
     Params,
-    Recipe,
     check_whole,
-    make_plan,
     member_outputs,
+    planned_job,
     precision,
 )
 from equitangents_studies.systems.conventions import check_choice
@@ -201,7 +199,10 @@ def train(
 
     `prepared` changes stacked initial parameters.
     """
-    job, chunk = _planned(how, net, x, y, seed)
+    rule = _rule(how.momentum, how.weight_decay * y.shape[1], how.power)
+    job, chunk = planned_job(
+        net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
+    )
     descent = _Descent(how, job, index, prepared, watch)
     with job.workers() as workers:
         parts = workers.map(descent.of_members, job.groups(chunk), first_alone=True)
@@ -215,19 +216,6 @@ def train(
         cut([part.accuracies for part in parts]),
         cut(grown),
     )
-
-
-def _planned(
-    how: GradientInference, net: FiniteNetwork, x: np.ndarray, y: np.ndarray, seed: int
-) -> tuple[NetworkJob, int]:
-    """What is computed, and how many members at a time."""
-    size = min(how.batch_size, len(x))
-    rule = _rule(how.momentum, how.weight_decay * y.shape[1], how.power)
-    recipe = Recipe(net, "mse", rule, 1.0, 0.0, Batches(len(x), size, size, shuffle=size < len(x)))
-    job = NetworkJob(recipe, x.astype(how.dtype), y.astype(how.dtype), 0, how.members, seed, how.dtype)
-    with precision.scope(how.dtype):
-        plan = make_plan(recipe, job.member_shapes(), x, y, 1, None)
-    return job.in_blocks(plan.rows), plan.chunk
 
 
 @dataclass(frozen=True, eq=False)

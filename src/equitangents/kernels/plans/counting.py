@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.plans.levels import Levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
 from equitangents.kernels.plans.stages import Stage, StagedPlan
@@ -27,7 +27,7 @@ class LayerKind:
 
     window: tuple[int, ...] = ()
     indexed: bool = False
-    activation: Any = None
+    activation: DualActivation | None = None
     pairs: bool = False
 
 
