@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -95,7 +95,7 @@ class StagedPlan(HashedOnce):
 AlongFibres = FibrePlan | StagedPlan  # what compiled engines may run
 
 
-def stages_of(plan: AlongFibres) -> tuple[Stage, ...]:
+def stages_of(plan: Any) -> tuple[Stage, ...]:
     """The stages of a plan; any other than a StagedPlan is of one."""
     if isinstance(plan, StagedPlan):
         return plan.stages
