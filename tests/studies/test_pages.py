@@ -1,0 +1,63 @@
+"""Pages of studies, of results made for the purpose: nothing is computed for them, and no figure is saved."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from equitangents.report import Figure
+from studies import made_pages
+from studies.made_pages import EXAMPLES, words
+from studies.miniatures import FIGURES, TABLES
+
+LEFT_OUT = {  # of parts that these results do without
+    "rotated-images": {"closed_form"},
+    "continuous": {"image_angles", "image_ensembles", "image_costs", "agreement-over-angles", "agreement-against-cost"},
+    "sampling": {"trained", "trained_differences", "systematic-and-random"},
+    "learning-curves": {"whole"},
+}
+
+RECORDED = json.loads(made_pages.RECORDED.read_text())
+made = lru_cache(maxsize=None)(made_pages.made)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+class TestAPage:
+    def test_has_the_tables_and_figures_of_its_study(self, name):
+        shown = made(name)
+        assert {*shown.page.tables, *shown.figures} == (TABLES[name] | FIGURES[name]) - LEFT_OUT.get(name, set())
+        inside = [item.name for s in shown.page.sections for item in s.shown if isinstance(item, Figure)]
+        assert sorted(inside) == sorted(shown.figures)
+        for columns in shown.page.tables.values():
+            (length,) = {len(values) for values in columns.values()}
+            assert length > 0
+
+    def test_draws_estimates_in_their_intervals(self, name):
+        for e in made(name).estimates:
+            assert e.low <= e.value <= e.high or not e.has_interval
+
+    def test_lacks_no_number_in_its_words(self, name):
+        assert re.search(r"\bnan\b|\binf\b", words(made(name).page)) is None
+
+    def test_shows_the_numbers_that_are_recorded(self, name):
+        """Each within 1e-4 of itself; where one is meant to change: `python tests/studies/made_pages.py`."""
+        found, expected = (dict(_leaves(x)) for x in (made_pages.numbers(made(name)), RECORDED[name]))
+        assert found.keys() == expected.keys()
+        assert {at: (x, expected[at]) for at, x in found.items() if not _equal(x, expected[at])} == {}
+
+
+def _equal(one, other):
+    numbers = isinstance(one, int | float) and isinstance(other, int | float)
+    return one == other or (numbers and bool(np.isclose(one, other, rtol=1e-4, atol=1e-9, equal_nan=True)))
+
+
+def _leaves(tree, at=""):
+    if not isinstance(tree, dict | list):
+        yield at, tree
+        return
+    for key, branch in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        yield from _leaves(branch, f"{at}/{key}")
