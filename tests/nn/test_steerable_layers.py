@@ -308,3 +308,10 @@ def test_sampling_a_function_that_is_linear_changes_nothing():
     for kind, found in nonlinear.sampled(op, fields, *own).items():
         for part in range(2):
             assert np.allclose(found[part], fields[kind][part], atol=1e-5)
+
+
+@pytest.mark.parametrize(("outputs", "turning"), [("3x0", None), ("1x1", 2)])
+def test_outputs_turn_where_they_are_no_numbers(outputs, turning):
+    net = nn.Sequential(nn.PointCloud("SO(2)"), CONV, nn.SteerablePool(), nn.SteerableDense(outputs))
+    assert net.turning_outputs == turning
+    assert nn.Sequential(nn.Dense(3)).turning_outputs is None

@@ -1,7 +1,7 @@
 """Settings and results of studies, made for the purpose, and the numbers of the pages that they give.
 
 Results come from the tests of claims, completed by what pages show besides. `python tests/studies/made_pages.py` writes
-the numbers of all pages to made_pages.json, with which tests compare them.
+the numbers of all pages, or of the studies named behind it, to made_pages.json, with which tests compare them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from equitangents import studies
-from equitangents.report import Table
+from equitangents.report import Table, Widget
 from equitangents.statistics import Estimate
 from equitangents_studies.finite_width_vec import study as finite_width_vec
 from equitangents_studies.framework import drawing
@@ -71,18 +71,23 @@ def _images(sets):
 
 def _toy():
     settings, results = _of(test_study_claims.TestToyClaims())
-    rng = np.random.default_rng(0)
+    rng, times = np.random.default_rng(0), [0, 0, 1]  # of those there, so that there is one between first and last
 
     def filled(trained):
-        drawn = {
-            kind: {of: rng.normal(size=(2, *members, *shape)) for of, members in _SHOWN.items()}
+        shown = {
+            kind: {of: rng.normal(size=(3, *members, *shape)) for of, members in _SHOWN.items()}
             for kind, shape in {"maps": (5, 5), "circles": (9,)}.items()
         }
-        return dataclasses.replace(trained, **drawn)
+        orbits = {kind: tuple(y[times] for y in getattr(trained, kind)) for kind in ("orbits", "infinite_orbits")}
+        return dataclasses.replace(trained, **orbits, **shown)
 
     truth = {"square": rng.normal(size=(5, 5)), "circle": rng.normal(size=9)}
     both = {"augmented": filled(results.augmented), "plain": filled(results.plain)}
-    return settings, dataclasses.replace(results, truth=truth, **both)
+    expected = tuple(v[times] for v in results.expected_violation)
+    settings = dataclasses.replace(settings, steps=(0, 2, 5))
+    return settings, dataclasses.replace(
+        results, times=np.array(settings.steps), truth=truth, expected_violation=expected, **both
+    )
 
 
 _SHOWN = {"members": (3,), "mean": (), "infinite": ()}
@@ -212,11 +217,15 @@ def made(name: str) -> Made:
     return Made(shown, study.STUDY.claims(settings, results), figures, estimates)
 
 
+_FACTS = re.compile(r'"(?:limit|period|circle|start)":[-0-9.e]+')  # of a slider
+
+
 def words(page: Presentation) -> str:
     """All text of a page, that of its tables and captions included."""
     parts = [page.finding, page.sentence, *(f"{k}: {v}" for k, v in page.facts.items())]
     for section in page.sections:
         parts += [section.title, *section.text, *(item.caption for item in section.shown)]
+        parts += [f for item in section.shown if isinstance(item, Widget) for f in _FACTS.findall(item.html)]
         tables = [item for item in section.shown if isinstance(item, Table)]
         parts += [cell for table in tables for row in (table.header, *table.rows) for cell in row]
     return "\n".join(map(str, parts))
@@ -232,11 +241,15 @@ def numbers(shown: Made) -> dict[str, Any]:
             name: [_sums(_drawn(axes)) for axes in canvas.axes] for name, canvas in sorted(shown.figures.items())
         },
         "claims": [
-            [c.verdict, c.repeated, c.further, *_rounded((c.value, *c.interval, c.confidence, *c.bounds)), *_said_by(c)]
+            [c.verdict, c.repeated, c.further, *_rounded((c.value, *c.interval, *c.bounds)), *_said_by(c), *_family(c)]
             for c in shown.claims
         ],
         "words": _in_words(words(shown.page)),
     }
+
+
+def _family(claim: Any) -> list[float]:
+    return _rounded(x for e in claim.numbers.values() for x in (e.value, e.low, e.high, e.confidence))
 
 
 def _said_by(claim: Any) -> list[float]:
@@ -270,5 +283,7 @@ def _rounded(values: Iterable[float]) -> list[float]:
 
 
 if __name__ == "__main__":
-    lines = [f"{json.dumps(name)}: {json.dumps(numbers(made(name)))}" for name in EXAMPLES]
+    known = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    known |= {name: numbers(made(name)) for name in sys.argv[1:] or EXAMPLES}
+    lines = [f"{json.dumps(name)}: {json.dumps(known[name])}" for name in EXAMPLES]
     RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
