@@ -10,6 +10,7 @@ from equitangents import studies
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.framework.settings import as_text, changed
+from equitangents_studies.orientations import study as orientations
 from equitangents_studies.rotated_images.settings import STATED_AGREEMENT, stated_agreement
 from studies.miniatures import EXACT, TINY, study
 
@@ -114,3 +115,12 @@ def test_the_text_of_no_list_is_read_as_no_list():
     preset = study("comparison").presets["desk-c8"]
     assert preset.shrink == ()
     assert changed(preset, {"shrink": as_text(preset)["shrink"]}) == preset
+
+
+def test_orientations_may_use_all_images_that_there_are(monkeypatch):
+    monkeypatch.setattr(orientations, "_upright", lambda name, data_dir: np.zeros((10, 4, 4, 1)))
+    small = {"sizes": "2,4", "space_sizes": "2,4", "test": "6", "few": "1", "trained": "2"}
+    settings = changed(orientations.PRESETS["quick"], small)
+    orientations.check_settings(settings, None)
+    with pytest.raises(InvalidArgumentError, match="at most 10"):
+        orientations.check_settings(changed(settings, {"test": "7"}), None)
