@@ -31,6 +31,11 @@ Precision = Annotated[
 Shard = Annotated[str | None, typer.Option(metavar="I/N", help="Only part I of N, I from 0 to N − 1: for job arrays.")]
 
 
+def goes_on(restart: bool) -> str:
+    """How to go on with what is kept."""
+    return f"the same command{' without --restart' if restart else ''} goes on"
+
+
 class LocalPaths(TyperCommand):
     """A command that refuses a URL where files of this machine are expected, in place of making a folder `s3:`."""
 
@@ -109,6 +114,15 @@ def announced(name: str, err: bool = False) -> Iterator[None]:
     finally:
         logger.removeHandler(echo)
         logger.setLevel(level)
+
+
+@contextmanager
+def kept(said: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C meanwhile says what is kept and how to go on; otherwise a command says that nothing new is kept."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(*(stop.args or [f"interrupted; {said()}"])) from None
 
 
 @contextmanager

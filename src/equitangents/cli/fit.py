@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, shape, stages
+from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, kept, shape, stages
 from equitangents.cli.completion import GROUPS, SOLVERS, among
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def fit(
         "standardise": standardise,
     }
     _check_place(out)
-    with announced("equitangents", err=True):
+    with announced("equitangents", err=True), kept(lambda: _so_far(out, store)):
         inputs, y = in_precision(x, precision), _targets(y)
         kind = _kind(task, network, inputs, y)
         if calibrate:
@@ -165,15 +165,25 @@ def fit(
                 "are (--no-standardise)"
             ) from None
         model.save(out, means_only=means_only)
-    if of_images is not None:
-        images.keep_form(of_images.form, out)
-    typer.echo(_said(model, out))
+    with kept(lambda: f"the model is saved in {out}; its report is missing"):
+        if of_images is not None:
+            images.keep_form(of_images.form, out)
+        typer.echo(_said(model, out))
+        if hasattr(model, "classes_"):
+            typer.echo(images.held_out(model))
+            if report:
+                _report(model, data, out, () if of_images is None else of_images.files)
     if hasattr(model, "classes_"):
-        typer.echo(images.held_out(model))
-        if report:
-            _report(model, data, out, () if of_images is None else of_images.files)
         new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
         typer.echo(f"next: equitangents predict {out} --data {new}")
+
+
+def _so_far(out: Path, store: str | None) -> str:
+    """What is kept of a fit that was interrupted."""
+    if store is not None:
+        return f"the kernel is kept in {store} as far as it is: the same command goes on"
+    before = f"{out} is as it was" if out.exists() else "no model is saved"
+    return f"{before}: the same command starts again; with --store FOLDER the kernel is kept as far as it is"
 
 
 def _report(model: Any, data: str, out: Path, names: tuple[str, ...]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equitangents.cli.common import PLACE, Shard, announced, part, stages
+from equitangents.cli.common import PLACE, Shard, announced, goes_on, kept, part, stages
 
 
 def predict(
@@ -59,11 +59,12 @@ def predict(
         stage("loading what computes kernels")
         from equitangents.ensembles import predict_to_file
     given = None if net is None else networks.network(net, None, 1.0, 0.0)
-    with announced("equitangents", err=True):
+    file = out if table is None else str(table.with_name(f".{table.name}.npz"))
+    with announced("equitangents", err=True), kept(lambda: _in_parts(file, restart)):
         path = predict_to_file(
             model,
             x,
-            out if table is None else table.with_name(f".{table.name}.npz"),
+            file,
             time=time,
             return_std=std or table is not None,
             rows=rows,
@@ -81,3 +82,10 @@ def predict(
         images.write_table(table, files, read_arrays("out", str(path)))
         Path(str(path)).unlink()
     typer.echo(f"{out}: predictions of {x.shape[0]:,} inputs")
+
+
+def _in_parts(file: str, restart: bool) -> str:
+    """What is kept of predictions that were interrupted."""
+    parts = f"{file}.parts"
+    there = "://" in file or Path(parts).exists()
+    return f"what was predicted is kept in {parts}: {goes_on(restart)}" if there else f"nothing of {file} was predicted"
