@@ -88,7 +88,7 @@ def test_a_fit_says_whether_a_model_and_a_kernel_are_there(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("equitangents.ensembles.InfiniteEnsembleClassifier.fit", after(0))
         status, told = run(*fit)
-        assert (status, last(told).partition(":")[2][:30]) == (130, " interrupted; model is as it wa")
+        assert (status, last(told).partition(":")[2][:30]) == (130, " interrupted; model is as it w")
     assert run("predict", "model", "--data", "x.npy", "--out", "p.npz")[0] == 0
 
 

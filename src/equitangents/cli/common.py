@@ -103,9 +103,14 @@ class _Echo(logging.Handler):
 
 
 @contextmanager
-def announced(name: str, err: bool = False) -> Iterator[None]:
-    """Meanwhile print what the logger `name` says, such as how long something will take, before it does."""
+def announced(name: str, err: bool = False, without: str | None = None) -> Iterator[None]:
+    """Meanwhile print what the logger `name` says, such as how long something will take, before it does.
+
+    without: lines with this text in them are left out.
+    """
     logger, echo = logging.getLogger(name), _Echo(err)
+    if without is not None:
+        echo.addFilter(lambda record: without not in record.getMessage())
     level = logger.level
     logger.addHandler(echo)
     logger.setLevel(logging.INFO)
@@ -129,13 +134,14 @@ def kept(said: Callable[[], str]) -> Iterator[None]:
 def stages() -> Iterator[Callable[[str], None]]:
     """A function that says what is being done: on a terminal one line on stderr, which goes when the block ends.
 
-    What takes its place there, such as how far an audit is, draws over it. Elsewhere nothing is said.
+    "" takes the line off before. What takes its place there, such as how far an audit is, draws over it. Elsewhere
+    nothing is said.
     """
     terminal = sys.stderr.isatty()
 
     def stage(said: str) -> None:
         if terminal:
-            print(f"\r\033[K{said} …", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{said} …" if said else "\r\033[K", end="", file=sys.stderr, flush=True)
 
     try:
         yield stage

@@ -171,6 +171,8 @@ def fit(
         typer.echo(_said(model, out))
         if hasattr(model, "classes_"):
             typer.echo(images.held_out(model))
+            if (said := images.calibration(model)) is not None:
+                typer.echo(said)
             if report:
                 _report(model, data, out, () if of_images is None else of_images.files)
     if hasattr(model, "classes_"):

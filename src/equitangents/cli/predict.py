@@ -38,12 +38,15 @@ def predict(
     appears whole in the end.
     """
     from equitangents.cli import images, networks
-    from equitangents.scale.reading import read_inputs
 
     mine, table = part(shard), Path(out) if out.lower().endswith(".csv") else None
     files: tuple[str, ...] = ()
+    if table is not None and table.exists() and not force:
+        raise typer.BadParameter(f"{out!r} is there; --force replaces it", param_hint="--out")
     with stages() as stage:
         stage(f"reading {data}")
+        from equitangents.scale.reading import read_inputs
+
         if images.are_images(data):
             found = images.read_like(data, model, stage)
             x, files = found.x, found.files
@@ -54,13 +57,13 @@ def predict(
                 raise typer.BadParameter(
                     f"{out!r}; of arrays expected a name that ends in .npy, .npz or .zarr", param_hint="--out"
                 )
-        if table is not None and table.exists() and not force:
-            raise typer.BadParameter(f"{out!r} is there; --force replaces it", param_hint="--out")
         stage("loading what computes kernels")
         from equitangents.ensembles import predict_to_file
     given = None if net is None else networks.network(net, None, 1.0, 0.0)
     file = out if table is None else str(table.with_name(f".{table.name}.npz"))
-    with announced("equitangents", err=True), kept(lambda: _in_parts(file, restart)):
+    within = None if table is None else Path(file).name  # is gone in the end
+    with stages() as stage, announced("equitangents", True, within), kept(lambda: _in_parts(file, restart)):
+        stage(f"predicting {x.shape[0]:,} inputs")
         path = predict_to_file(
             model,
             x,

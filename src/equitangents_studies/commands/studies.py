@@ -96,8 +96,11 @@ def reproduce(
         if value is not None and changes.setdefault(key, value) != value:
             raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
     from equitangents_studies.framework.catalogue import lookup
+    from equitangents_studies.framework.settings import declared, read
 
-    lookup(study, preset)  # before JAX is imported
+    types = declared(lookup(study, preset).module)
+    if types is not None:
+        read(changes, types)  # before JAX is imported: wrong words are told within a second
     from rich.console import Console
     from rich.table import Table
 
