@@ -138,7 +138,8 @@ def test_settings_of_other_modules_are_not_guessed() -> None:
 def test_wrong_words_are_told_before_anything_heavy_is_imported() -> None:
     program = (
         "import sys\nfrom equitangents.cli.main import main\n"
-        "for words in (['toy', '--set', 'memmbers=3'], ['toy', '--set', 'steps=abc'], ['toy', '--group', 'C4'], ['toi']):\n"
+        "typos = ['toy', '--set', 'memmbers=3'], ['toy', '--set', 'steps=abc'], ['toy', '--group', 'C4'], ['toi']\n"
+        "for words in typos:\n"
         "    try:\n        main(['reproduce', *words])\n    except SystemExit as stop:\n        assert stop.code == 2\n"
         "assert not {'jax', 'numpy', 'scipy'} & set(sys.modules)\n"
     )

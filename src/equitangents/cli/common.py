@@ -93,22 +93,27 @@ def in_precision(x: ArrayLike, precision: str | None) -> Any:
 class _Echo(logging.Handler):
     """Log messages as lines."""
 
-    def __init__(self, err: bool) -> None:
+    def __init__(self, err: bool, then: Callable[[], None] | None) -> None:
         super().__init__(logging.INFO)
-        self.err = err
+        self.err, self.then = err, then
 
     def emit(self, record: logging.LogRecord) -> None:
-        over = "\r\033[K" if self.err and sys.stderr.isatty() else ""  # the line of a stage
-        typer.echo(over + record.getMessage(), err=self.err)
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)  # the line of a stage
+        typer.echo(record.getMessage(), err=self.err)
+        if self.then is not None:
+            self.then()
 
 
 @contextmanager
-def announced(name: str, err: bool = False, without: str | None = None) -> Iterator[None]:
+def announced(
+    name: str, err: bool = False, without: str | None = None, then: Callable[[], None] | None = None
+) -> Iterator[None]:
     """Meanwhile print what the logger `name` says, such as how long something will take, before it does.
 
-    without: lines with this text in them are left out.
+    without: lines with this text in them are left out. then: is called after each line, to draw a stage again.
     """
-    logger, echo = logging.getLogger(name), _Echo(err)
+    logger, echo = logging.getLogger(name), _Echo(err, then)
     if without is not None:
         echo.addFilter(lambda record: without not in record.getMessage())
     level = logger.level

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,8 +131,7 @@ def fit(
             raise typer.BadParameter("it is for a folder of images; --data is none", param_hint="--size")
         x, y = _arrays(data, targets) if of_images is None else (of_images.x, of_images.y)
         stage("loading what computes kernels")
-        import equitangents.ensembles  # noqa: F401  (seconds, in which something should be said)
-    network = networks.network(net, depth, w_std, b_std)
+        network = networks.network(net, depth, w_std, b_std)
     settings: dict[str, Any] = {
         "augmentation": group,
         "time": time,
@@ -146,7 +146,10 @@ def fit(
         "standardise": standardise,
     }
     _check_place(out)
-    with announced("equitangents", err=True), kept(lambda: _so_far(out, store)):
+    with stages() as stage, kept(lambda: _so_far(out, store)), ExitStack() as said:
+        computing = lambda: stage("computing kernels, and solving with them")
+        said.enter_context(announced("equitangents", err=True, then=computing))
+        computing()
         inputs, y = in_precision(x, precision), _targets(y)
         kind = _kind(task, network, inputs, y)
         if calibrate:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.common import PLACE, Precision, Shard, announced, goes_on, kept, part
+from equitangents.cli.common import PLACE, Precision, Shard, announced, goes_on, kept, part, stages
 from equitangents.cli.completion import GROUPS
 
 if TYPE_CHECKING:
@@ -64,8 +64,10 @@ def gram(
     What is complete stays: the same command goes on after any interruption, on any machine that sees the folder, and
     computes what is new where rows were added to the data.
     """
-    from equitangents.scale import GramStore
-    from equitangents.validation import check_whole
+    with stages() as stage:
+        stage("loading what computes kernels")
+        from equitangents.scale import GramStore
+        from equitangents.validation import check_whole
 
     if workers is not None and scheduler is not None:
         raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
