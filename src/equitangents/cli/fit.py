@@ -146,9 +146,9 @@ def fit(
         "standardise": standardise,
     }
     _check_place(out)
-    with stages() as stage, kept(lambda: _so_far(out, store)), ExitStack() as said:
+    with stages() as stage, kept(lambda: _so_far(out, store)), ExitStack() as lines:
         computing = lambda: stage("computing kernels, and solving with them")
-        said.enter_context(announced("equitangents", err=True, then=computing))
+        lines.enter_context(announced("equitangents", err=True, then=computing))
         computing()
         inputs, y = in_precision(x, precision), _targets(y)
         kind = _kind(task, network, inputs, y)

@@ -63,9 +63,9 @@ def predict(
     given = None if net is None else networks.network(net, None, 1.0, 0.0)
     file = out if table is None else str(table.with_name(f".{table.name}.npz"))
     within = None if table is None else Path(file).name  # is gone in the end
-    with stages() as stage, kept(lambda: _in_parts(file, restart)), ExitStack() as said:
+    with stages() as stage, kept(lambda: _in_parts(file, restart)), ExitStack() as lines:
         predicting = lambda: stage(f"predicting {x.shape[0]:,} inputs")
-        said.enter_context(announced("equitangents", True, within, predicting))
+        lines.enter_context(announced("equitangents", True, within, predicting))
         predicting()
         path = predict_to_file(
             model,
