@@ -36,7 +36,7 @@ def opened(chromium, site):
     address = f"http://127.0.0.1:{server.server_port}/"
     context = chromium.new_context()
     page, wrong = context.new_page(), []
-    page.set_default_timeout(240_000)
+    page.set_default_timeout(500_000)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
     page.on("request", lambda r: wrong.append(r.url) if not r.url.startswith((address, "data:", "about:")) else None)
