@@ -7,7 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
-from equitangents_studies.learning_curves.claims import GROWTH, SOURCE, share
+from equitangents_studies.learning_curves.claims import FULL, GROWTH, SOURCE, full_size, share
 from equitangents_studies.learning_curves.features_page import (
     approximated,
     approximated_finding,
@@ -90,6 +90,11 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 def _finding(settings: Settings, results: Results) -> str:
     if not results.laws:
         return approximated_finding(settings, results)
+    if "VEC" in settings.whole and full_size(settings):
+        return (
+            f"Infinitely wide VEC classifies {results.accuracy_of_all('VEC', 'ntk', 'test'):.1f} % of CIFAR-10’s test "
+            f"images after {FULL:,} (source: {SOURCE['VEC']:g} %), and learns by one power law"
+        )
     growths = [t_interval(row) for (_, g), row in results.half_growths().items() if g == "I"]
     if max(e.high for e in growths) <= GROWTH:
         return "Kernels of infinite width learn by one power law: their exponents hardly grow with data"
@@ -106,12 +111,14 @@ def _sentence(settings: Settings, results: Results) -> str:
     )
     for model in settings.whole:
         flips = "-flips" if settings.flips else ""
-        plain = 100 * results.whole[model, "", "ntk", "test"].mean()
+        plain = results.accuracy_of_all(model, "ntk", "test")
+        nngp = results.accuracy_of_all(model, "nngp", "test")
         with_flips = 100 * results.whole[model, flips, "ntk", "test"].mean()
         theirs = f"; source {SOURCE[model]:g} %" if model in SOURCE else ""
         more = f", with left-right flips {with_flips:.1f} %" if flips else ""
         said += (
-            f"; with {settings.whole_images:,} images {model} has {plain:.1f} % of the test images right{more}{theirs}"
+            f"; with {settings.whole_images:,} images {model} has {plain:.1f} % of the test images right (NNGP "
+            f"{nngp:.1f} %){more}{theirs}"
         )
     return said + "."
 
