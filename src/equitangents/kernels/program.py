@@ -195,7 +195,7 @@ class Dual(Pointwise):
 
     @property
     def nonlinearity(self) -> DualActivation:
-        """φ."""
+        """φ, by its dual."""
         return self.activation
 
 

@@ -123,7 +123,7 @@ class ParameterFree(Layer):
 
     @property
     def has_weights(self) -> bool:
-        """None at all."""
+        """False: there is nothing to draw or to train."""
         return False
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
