@@ -33,7 +33,7 @@ def unit_bias(*parts: Iterable[Any]) -> Any:
 
 
 def unit_biases(ops: Iterable[Any]) -> list[Any]:
-    """What biases add to the mean square of an input, and to that behind each op that `changes_unit`, up to the next."""
+    """What biases add to the mean square of an input, and to that behind each op that `changes_unit`."""
     found, gain = [0.0], 1.0
     for op in ops:
         if changes_unit(op):

@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels import duals
-from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.codes import AXES, DEPTH, PLAN_VERSION, DualKind, OpKind
 from equitangents.kernels.engines.cpu.activations import described, name_of
-from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, computed_in_double
+from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, changes_units, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.plans.levels import GridLevel, Level
 from equitangents.kernels.plans.plan import PairPlan, index_tables
@@ -76,17 +74,6 @@ def describe(plan: AlongFibres | RotationPlan | SpherePlan, channels: int) -> De
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
     writer = _Writer(plan)
     return writer.description(channels)
-
-
-def changes_units(plan: AlongFibres | RotationPlan | SpherePlan) -> bool:
-    """Whether fields change their unit inside (see `kernels.units`): a function grows, and no branch or pool joins them."""
-    if isinstance(plan, RotationPlan | SpherePlan) or len(stages_of(plan)) > 1:
-        return False
-    steps = (*stages_of(plan)[0].steps, *unrolled(plan.vector)[0])
-    activations = [op.activation for op in steps if isinstance(op, Dual)]
-    if any(isinstance(op, Fork) for op in steps) or any(isinstance(a, duals.Shifted) for a in activations):
-        return False
-    return any(traits_of(a).grows for a in activations)
 
 
 def _three(values: Any, filler: int) -> list[int]:
