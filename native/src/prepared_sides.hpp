@@ -54,10 +54,11 @@ struct PreparedSides {
     return 1 / (unit * unit);
   }
 
-  // One over the unit at this place.
+  // One over the unit at this place, of which squares are numbers: where there are biases, units are not that small.
   void put_unit(int64_t at) const {
+    const double most = sizeof(T) == 4 ? 1e18 : 1e150;
     for (int lane = 0; lane < L; lane += D) {
-      const Doubles value[1] = {1 / load(group.units + lane)};
+      const Doubles value[1] = {minimum(1 / load(group.units + lane), most - Doubles{})};
       put(at, lane, value);
     }
   }
@@ -113,7 +114,7 @@ struct PreparedSides {
   }
 
   // 1/σ of the inputs in some lanes: σ² is the mean variance of all positions.
-  Doubles standard(const Op& op, const double* q, int64_t positions, int lane) const {
+  EQT_INLINE Doubles standard(const Op& op, const double* q, int64_t positions, int lane) const {
     const Doubles unit = op.changes ? load(group.units + lane) : 1 - Doubles{};
     Doubles sum{};
     for (int64_t p = 0; p < positions; ++p) sum += load(q + p * L + lane);
