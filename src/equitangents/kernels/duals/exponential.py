@@ -20,10 +20,13 @@ from equitangents.kernels.duals.traits import Traits
 class Exp(Traits):
     """a·exp(b x): E[φ(u)φ(v)] = a² exp(b² (q1 + q2 + 2k)/2), and E[φ'φ'] = b² times that."""
 
-    grows: ClassVar[bool] = True  # type: ignore[misc]
-
     a: float = 1.0
     b: float = 1.0
+
+    @property
+    def grows(self) -> bool:
+        """True: faster than any power."""
+        return True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
