@@ -34,7 +34,7 @@ class Settings:
 
     Kernels of `whole` also learn `whole_images` of the training images of `data`, NTK and NNGP, with their left-right
     flips, too, if `flips`; a ninth as many more, and `whole_tested` test images, are classified. Their kernels have
-    entries of `whole_precision`; they are solved in float64.
+    entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean diagonal.
     """
 
     data: str = "auto"
@@ -60,13 +60,15 @@ class Settings:
     whole_tested: int = 100
     flips: bool = True
     whole_precision: Literal["float32", "float64"] = "float64"
+    whole_ridge: float = 1e-4
     seed: int = 0
 
 
 PRESETS = presets(
     Settings(),
     desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
-    full="desk data=cifar10 whole=FCN,VEC whole_images=45000 whole_tested=10000 whole_precision=float32 flips=false",
+    full="desk data=cifar10 whole=VEC,FCN whole_images=45000 whole_tested=10000 whole_precision=float32 "
+    "whole_ridge=0.01 flips=false",
     paper="data=cifar10 images=12000 pixels=32 depth=8 pooled_images=12000 networks=VEC,LCN,GAP "
     "network_sizes=320,640,1280,2560,5120,9600 network_depth=8 width=128 members=5 predicted_images=10000 "
     "predicted_sizes=200,400,800,1600,3200,6400",
@@ -77,7 +79,8 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Known models and sets, and images enough for five sizes."""
     at_least(settings, images=60, pixels=4, depth=1, repetitions=2, smallest=10, draws=1, members=1, width=1)
     at_least(settings, network_depth=1, predicted_images=20)
-    check(settings.ridge > 0, "ridge", settings.ridge, "positive")
+    for name in ("ridge", "whole_ridge"):
+        check(getattr(settings, name) > 0, name, getattr(settings, name), "positive")
     for name in ("models", "networks", "whole"):
         chosen = getattr(settings, name)
         check(set(chosen) <= {"FCN", "LCN", "VEC", "GAP"}, name, chosen, "of FCN, LCN, VEC, GAP")
