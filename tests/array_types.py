@@ -14,12 +14,13 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import jaxtyping
 from beartype import beartype
 from beartype.door import is_bearable
 from jaxtyping import AbstractArray
@@ -35,6 +36,31 @@ def annotated_modules() -> list[str]:
     files = [path for package in PACKAGES for path in sorted((source / package).rglob("*.py"))]
     found = [path for path in files if "jaxtyping" in path.read_text(encoding="utf-8")]
     return [".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__") for path in found]
+
+
+def spare_others() -> None:
+    """Have jaxtyping's import hook leave functions as they are that are annotated with no array.
+
+    It would bind the arguments of every call of theirs, to check nothing. What is no plain function it has as before.
+    """
+    hook = jaxtyping.jaxtyped
+
+    def jaxtyped(fn: Any = None, *, typechecker: Any) -> Any:
+        if fn is None:
+            return lambda fn: jaxtyped(fn, typechecker=typechecker)
+        plain = isinstance(fn, FunctionType) and not any(map(holds_array, annotations_of(fn)))
+        return fn if plain else hook(fn, typechecker=typechecker)
+
+    jaxtyping.jaxtyped = jaxtyped
+
+
+def annotations_of(function: FunctionType) -> Iterator[Any]:
+    """A function's annotations, but for those that name what is not there yet, which jaxtyping cannot read either."""
+    for annotation in function.__annotations__.values():
+        try:
+            yield eval(annotation, function.__globals__) if isinstance(annotation, str) else annotation
+        except Exception:  # a name that is imported for type checkers alone, or defined below
+            continue
 
 
 def check_arrays(function: Callable[..., Any]) -> Callable[..., Any]:

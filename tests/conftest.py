@@ -16,6 +16,7 @@ from jaxtyping import install_import_hook  # noqa: E402
 
 import array_types  # noqa: E402
 
+array_types.spare_others()
 install_import_hook(array_types.annotated_modules(), "array_types.check_arrays")
 
 import matplotlib  # noqa: E402

@@ -116,6 +116,11 @@ def what_is_called(place):
         ("nn.Sequential.kernel_field_cost", "input_shape", "shape"),
         ("solvers.matrices.KernelMatrix", "kernel", "field"),
         ("solvers.solving.Solver", "solver", "method"),
+        ("InfiniteEnsemble.sample", "count", "n"),
+        ("InfiniteEnsemble.sample_orbits", "count", "n"),
+        ("ensembles.BaggedInfiniteEnsemble.sample", "count", "n"),
+        ("data.gaussian_noise", "count", "n"),
+        ("data.photo_patches", "count", "n"),
     ],
 )
 def test_arguments_that_have_another_name_now(place, now, before):

@@ -31,8 +31,6 @@ from equitangents.formatting import duration, exact_duration
 # layers of one's own
 from equitangents.nn.group_windows import box_offsets
 from equitangents.nn.layer import Weights
-from equitangents.nn.patches import patches
-from equitangents.nn.signal import Grid, Signal
 
 # how it is computed: in which precision, in how much memory, by whom
 from equitangents import precision
@@ -41,32 +39,24 @@ from equitangents.normals import standard_normal
 from equitangents.scale.executors import Tasks, check_spread, opened, spread, workers_of
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
-from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.network_job import evaluate, outputs, rows_at_once
-from equitangents.ensembles.training.plan import Plan, Workers, make_plan
-from equitangents.ensembles.training.recipe import Own, Recipe, init_members, member_shapes, run_epochs
-from equitangents.ensembles.training.variations import PLAIN
+from equitangents.ensembles.training.network_job import NetworkChunk, NetworkJob, member_outputs, planned_job
+from equitangents.ensembles.training.plan import Workers
 
 __all__ = [
     "LEFTOVER",
-    "PLAIN",
     "UNREADABLE",
     "ActionLike",
     "ArrayLike",
-    "Batches",
     "DType",
     "Elements",
     "ExecutorLike",
     "FileName",
     "FiniteNetwork",
-    "Grid",
     "HeldError",
+    "NetworkChunk",
+    "NetworkJob",
     "Numbers",
-    "Own",
     "Params",
-    "Plan",
-    "Recipe",
-    "Signal",
     "Targets",
     "Tasks",
     "Weights",
@@ -83,30 +73,24 @@ __all__ = [
     "check_whole",
     "check_writable",
     "duration",
-    "evaluate",
     "exact_duration",
     "former_names",
     "held",
-    "init_members",
     "is_whole",
     "looks_channels_first",
     "machine_memory",
-    "make_plan",
     "may_write",
     "meant",
-    "member_shapes",
+    "member_outputs",
     "notebook",
     "opened",
-    "outputs",
-    "patches",
+    "planned_job",
     "precision",
     "read_arrays",
     "read_json",
     "real",
     "refusal",
     "renamed",
-    "rows_at_once",
-    "run_epochs",
     "seal",
     "sealed_content",
     "spread",

@@ -29,6 +29,15 @@ FORMER = {  # by room: in which file of the package they live
         "ensembles.training.run": "TrainingState",
         "ensembles.training.variations": "TangentPrior",
     },
+    "extending": {
+        "ensembles.training.batches": "Batches",
+        "ensembles.training.network_job": "evaluate outputs rows_at_once",
+        "ensembles.training.plan": "make_plan Plan",
+        "ensembles.training.recipe": "init_members member_shapes Own Recipe run_epochs",
+        "ensembles.training.variations": "PLAIN",
+        "nn.patches": "patches",
+        "nn.signal": "Grid Signal",
+    },
     "functional": {
         "functional.empirical": "ntk_vector_product",
     },

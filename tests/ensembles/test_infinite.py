@@ -300,7 +300,7 @@ class TestBadInput:
             model.predict(x_test, time=-1.0)
         with pytest.raises(InvalidArgumentError, match="drawn at one time"):
             model.sample(x_test, 2, key=jax.random.key(0), time=[1.0, 2.0])
-        with pytest.raises(InvalidArgumentError, match=r"n is 2\.5"):
+        with pytest.raises(InvalidArgumentError, match=r"count is 2\.5"):
             model.sample(x_test, 2.5, key=jax.random.key(0))
         with pytest.raises(InvalidTypeError, match="key is 0"):
             model.sample(x_test, 2, key=0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from types import FunctionType
 
 import numpy as np
 import pytest
 from jaxtyping import Float, TypeCheckError, jaxtyped
 
-from array_types import annotated_modules, check_arrays, holds_array
+from array_types import annotated_modules, annotations_of, check_arrays, holds_array
 
 
 def stacked(x: Float[np.ndarray, "n d"], skip: int = 0) -> Float[np.ndarray, "n two_d"]:
@@ -21,6 +22,10 @@ def _doubled(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
 
 def inside(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
     return np.add(x, x)
+
+
+def counted(x: list[int], more: NotThere) -> int:  # noqa: F821
+    return len(x)
 
 
 __all__ = ["stacked"]
@@ -52,6 +57,15 @@ def test_the_package_is_checked():
     from equitangents.sphere.harmonics import harmonics
 
     assert "jaxtyping" in harmonics.__code__.co_filename
+
+
+def test_of_their_functions_those_that_are_annotated_with_an_array_are_checked_and_others_left_as_they_are():
+    assert jaxtyped(counted, typechecker=check_arrays) is counted
+    for name in annotated_modules():
+        for function in vars(sys.modules[name]).values() if name in sys.modules else ():
+            if isinstance(function, FunctionType) and function.__module__ == name:
+                checked = "jaxtyping" in function.__code__.co_filename
+                assert checked or not any(map(holds_array, annotations_of(function))), function
 
 
 def test_modules_that_annotate_arrays_are_all_checked():

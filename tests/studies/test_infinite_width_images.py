@@ -10,8 +10,9 @@ import pytest
 
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents_studies.common.system_runs import draw_accuracies, load_system_images, predicted
-from equitangents_studies.learning_curves.settings import Settings
-from equitangents_studies.learning_curves.study import whole, whole_images
+from equitangents_studies.learning_curves.features import beside_exact, features, learnt, slices
+from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, Settings, feature_sizes, whole_images
+from equitangents_studies.learning_curves.study import whole
 from equitangents_studies.systems import architecture, transformation
 
 
@@ -72,3 +73,36 @@ def test_what_is_on_disk_is_gone_on_with(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in tiles} == tiles
     other = whole("FCN", False, replace(settings), None, tmp_path / "other", Quiet())
     assert all(np.array_equal(found[part], other[part]) for part in found)
+
+
+APPROXIMATED = Settings(
+    data="textures", pixels=4, depth=1, features=64, whole_images=90, whole_tested=20, exact_images=24,
+    exact_features=(64, 4096), models=(), approximated=("GAP",), smallest=40,
+)  # fmt: skip
+
+
+def test_features_learn_as_their_kernel_does_with_the_ridge_that_is_best_in_validation():
+    s, images = APPROXIMATED, whole_images(APPROXIMATED, None)
+    phi = np.concatenate([features(s, None, "GAP", begin, Quiet())["features"] for begin in slices(s)])
+    assert phi.shape == (90 + 10 + 20, 64)
+    found = learnt(phi, images, s)
+    assert feature_sizes(s).tolist() == [90]
+    phi = phi.astype(np.float64)
+    K, across = phi[:90] @ phi[:90].T, phi[90:] @ phi[:90].T
+    unit, labels = np.trace(K) / 90, np.concatenate([images.train_y[90:], images.test_y])
+    right = {
+        r: (across @ np.linalg.solve(K + r * unit * np.eye(90), images.targets[:90])).argmax(axis=1) == labels
+        for r in FEATURE_RIDGES
+    }
+    chosen = found["feature_ridge"][0]
+    assert right[chosen][:10].mean() == found["feature_validation"][0] == max(r[:10].mean() for r in right.values())
+    assert found["feature_right"][0].tolist() == right[chosen][10:].tolist()
+
+
+def test_features_are_nearer_to_the_exact_kernel_the_more_they_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUITANGENTS_CACHE", str(tmp_path))
+    found = beside_exact(APPROXIMATED, None, "GAP", Quiet())
+    assert found["exact_right"].shape == (3, 24)
+    assert found["kernel_error"][1] < found["kernel_error"][0] < 1
+    assert found["prediction_error"][1] < found["prediction_error"][0]
+    assert (found["exact_seconds"] > 0).all()

@@ -49,6 +49,8 @@ class TestLearningCurves:
             "inputs": exact,
             "recovered": np.ones((200, 3), bool),
             "whole": {},
+            **{f"feature_{what}": {} for what in ("right", "ridge", "validation", "seconds")},
+            **{what: {} for what in ("exact_right", "kernel_error", "prediction_error", "exact_seconds")},
         }
         return curves.Results(**{**filled, **changed})
 
@@ -65,6 +67,20 @@ class TestLearningCurves:
         found = self.claims(beyond=0.5)
         assert [c.verdict for c in found[2:4]] == ["fails"] * 2
         assert "these curves bend" in found[2].why
+
+    def test_features_are_judged_where_the_exact_kernel_stands_beside_them(self):
+        settings = dataclasses.replace(self.SETTINGS, approximated=("GAP",), exact_features=(64,), whole_images=400)
+        more, less = np.arange(400) < 240, np.arange(400) < 160
+
+        def judge(*right):
+            found = self.results(exact_right={"GAP": np.array(right)}, feature_right={"GAP": more[None]})
+            return [c for c in curves.claims(settings, found) if "andom features" in c.claim]
+
+        lost, reached = judge(more, less)
+        assert (lost.origin, lost.verdict, reached.origin) == ("ours", "fails", "ours")
+        assert (lost.value, reached.value) == (-20, 60)
+        assert "77 % of the exact kernel" in reached.stated
+        assert judge(less, more)[0].verdict == "holds"
 
     def test_at_the_source_s_size_its_number_is_met_or_not(self):
         settings = dataclasses.replace(self.SETTINGS, whole=("FCN", "VEC"), whole_images=45_000, flips=False)

@@ -13,6 +13,20 @@ from tools.results.record import Record
 
 NAME = "findings.md"
 _WORKS = ("2403.03103", "2406.06504", "2207.04612")  # those that the package is about; others stand behind them
+_NEWER = (
+    ("2508.11522", "finite-width corrections of the tangent kernel of MLPs with any nonlinearity", "finite-width"),
+    ("2606.26273", "augmented Bayesian networks: when variational inference keeps the symmetry", "other-ensembles"),
+    ("2502.06547", "augmentation and a penalty make the equivariant weights attract training", "finite-width"),
+    ("2603.24638", "which irreps carry the broken symmetry of potentials without a built-in one", "molecules"),
+    ("2606.01090", "the samples that a symmetry saves, measured, with a wrong group as control", "spectra"),
+    ("2303.14269", "the same, bounded for kernel regression: a factor of the group’s order", "spectra"),
+    ("2604.00316", "kernels that learn features generalise once a symmetry of their data is broken", "frozen-kernel"),
+    (
+        "2510.01349",
+        "data without the symmetry of their labels can make invariant ridge regression worse",
+        "medical-kernels",
+    ),
+)  # arXiv numbers, what they are about, and the run that is nearest
 _ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
 
 
@@ -31,6 +45,15 @@ def findings(published: Sequence[Record]) -> str:
         if of:
             counted = _counted([v for record in of for v in _claims(record)])
             parts += [f"## {_title(work)}", counted, *(_of_run(record) for record in of)]
+    names = {record.name for record in published}
+    newer = [
+        f"- [arXiv {number}](https://arxiv.org/abs/{number}): {about} ([{run}]({run}.md))."
+        for number, about, run in _NEWER
+        if run in names
+    ]
+    if newer:
+        said = "Not reproduced here; behind each stands the run that asks the nearest question."
+        parts += ["## Newer work on the same questions", said, "\n".join(newer)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -13,6 +13,7 @@ from equitangents.formatting import exact_duration, memory_size
 from equitangents.report import FAILS, HOLDS, Verdict, with_interval
 from equitangents_studies import registry
 from tools.results.record import Json, Record
+from tools.results.words import in_words
 
 _SPECIAL = re.compile(r"([\\`*$<|])")
 _NAME = re.compile(r"(`[\w. =-]+`)")
@@ -29,6 +30,7 @@ def page(record: Record, folder: Path) -> str:
         f"# {heading(record)}",
         plain(record.sentence),
         *(figure(item, record, record.name) for item in record.figures[:1]),
+        plain(in_words(" ".join([record.title, record.sentence, *(v.claim for v in verdicts["source"])]))),
         *(["## What the source claims", _claims(verdicts["source"], record)] if verdicts["source"] else []),
         *(["## What we found", found] if found and not verdicts["source"] else []),
         *_judged_anew(record),

@@ -7,6 +7,7 @@ Nothing heavy is imported here: `--help` and `list` start without JAX.
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import re
 import sys
@@ -176,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line on `arguments` (default: those of the process) and exit with its status."""
     _never_fail_to_write()
     try:
-        status = app(arguments, prog_name="equitangents", standalone_mode=False)
+        status = _command_line()(arguments, prog_name="equitangents", standalone_mode=False)
     except UsageError as error:
         _stop(error.format_message(), 2)
     except EquitangentsError:
@@ -187,6 +188,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if status == 130:  # how typer itself reports Ctrl-C
         _stop("interrupted", 130)
     sys.exit(status or 0)
+
+
+@functools.cache
+def _command_line() -> Any:
+    """The command with its subcommands: built once a process, since that takes longer than most of what these do."""
+    return typer.main.get_command(app)
 
 
 def _never_fail_to_write() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from equitangents._types import DType
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
-from equitangents.kernels.program import Dual, Program, flat
+from equitangents.kernels.program import Program, flat
 from equitangents.kernels.scales import least_and_most
 from equitangents.kernels.units import has_bias, unit_bias
 
@@ -69,12 +69,11 @@ def parallel_too(program: Program) -> bool | None:
     """
     steps = plan(program)
     dense = _is_dense(steps)
-    parts = (steps.field, steps.vector) if isinstance(steps, FibrePlan) else (steps.ops,)
-    ops = [op for part in parts for op in flat(part)]
-    kinks = [n for n, op in enumerate(ops) if isinstance(op, Dual) and traits_of(op.activation).bent]
+    ops = [op for part in steps.parts for op in flat(part)]
+    kinks = [n for n, op in enumerate(ops) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
     before = ops[: max(kinks, default=0)]
     biased, curved = any(map(has_bias, before)), any(map(_is_curved, before))
-    whole = unit_bias(*parts) is not None
+    whole = unit_bias(*steps.parts) is not None
     if (not biased and not curved) or (dense and whole):
         return None
     return (biased or dense) and not whole
@@ -87,7 +86,7 @@ def _is_dense(steps: FibrePlan | PairPlan) -> bool:
 
 
 def _is_curved(op: Any) -> bool:
-    return isinstance(op, Dual) and traits_of(op.activation).curved
+    return op.nonlinearity is not None and traits_of(op.nonlinearity).curved
 
 
 def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:

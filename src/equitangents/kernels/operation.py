@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
+
+L = TypeVar("L")  # where positions stand
 
 
 class HashedOnce:
@@ -67,6 +69,8 @@ class Operation:
     is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
     has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
     is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
+    pools_commute: ClassVar[bool] = False  # pooling may come before it or after it
+    keeps_constants: ClassVar[bool] = False  # a field that is the same everywhere stays so
     is_structured: ClassVar[bool] = False  # structured programs alone have it
     reads_graphs: ClassVar[bool] = False  # it reads the graph that comes with each input
     reads_sizes: ClassVar[bool] = False  # what comes out of a smaller input depends on how large that is
@@ -82,11 +86,31 @@ class Operation:
         return 1
 
     @property
+    def sides(self) -> tuple[int, ...]:
+        """Those of a window that is a box on a grid; else ()."""
+        return ()
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it is a window of which each holds every position equally often, so that all its means are one."""
+        return False
+
+    @property
+    def nonlinearity(self) -> DualActivation | None:
+        """The nonlinearity that it is, if it is one."""
+        return None
+
+    @property
+    def residual(self) -> tuple[Any, ...] | None:
+        """The operations whose result is added to the field itself; None where that is not all."""
+        return None
+
+    @property
     def held(self) -> tuple[tuple[Any, ...], ...]:
         """The lists of operations that it holds, one for each branch."""
         return ()
 
-    def with_held(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
+    def with_held(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Self:
         """The operation with every list that it holds changed."""
         return replace(self, branches=tuple(map(change, self.held))) if self.held else self  # type: ignore[type-var]
 
@@ -104,6 +128,14 @@ class Operation:
         """How many positions it leaves of so many."""
         return positions
 
+    def blocks_after(self, labels: np.ndarray) -> np.ndarray:
+        """The block of each position, −1 where dropped, after it joins blocks."""
+        return labels
+
+    def at_one_position(self) -> Self:
+        """It on fields that have one position left, since they are the same everywhere."""
+        return self
+
     def products(self, positions: int) -> int:
         """Multiply-adds of a pair of inputs in its sums over positions, of K and of Θ."""
         return 0
@@ -118,7 +150,11 @@ class Operation:
         """The offset before it that a fibre's partners have whose offset after it is `step`."""
         return step
 
-    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+    def forks_after(self, forks: dict[int, int], at: int) -> dict[int, int]:
+        """Where fields are kept that are not added yet, by slot, after it; before it, as number `at`, `forks`."""
+        return forks
+
+    def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """Where a group has moved positions after it: on `level` as before, or on the elements, `lifted`.
 
         `folded`: these stand on the grid. Raises NoFibresError where it mixes fibres.
@@ -131,6 +167,6 @@ class Pointwise(Operation):
 
     stays: ClassVar[bool] = True
 
-    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+    def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """Where they were, since it acts at each position alone."""
         return level

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 
-from equitangents.kernels.operation import DualActivation, HashedOnce, NoFibresError, Operation, Pointwise
+from equitangents.kernels.operation import DualActivation, HashedOnce, L, NoFibresError, Operation, Pointwise
 
 
 class FrozenArray:
@@ -68,6 +68,16 @@ class Box(Operation):
         return not self.is_padded and any(n > 1 for n in (*self.window, *self.stride))
 
     @property
+    def sides(self) -> tuple[int, ...]:
+        """How many positions the window has along each axis."""
+        return self.window
+
+    @property
+    def keeps_constants(self) -> bool:  # type: ignore[override]
+        """Whether each window is like the others, on a torus."""
+        return self.wrap and set(self.stride) == {1}
+
+    @property
     def keeps_torus(self) -> bool:
         """Whether what follows is a torus, if it stands on one."""
         return self.wrap and all(n % s == 0 for n, s in zip(self.in_shape, self.stride, strict=True))
@@ -86,7 +96,7 @@ class Box(Operation):
         """A stride of s multiplies the offsets below it by s."""
         return tuple(m * s for m, s in zip(step, self.stride, strict=True))
 
-    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+    def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """Where they were, if the elements of a folded group stand on the grid."""
         return level if folded else super().elements_after(level, lifted, folded)
 
@@ -97,6 +107,7 @@ class Table(Operation):
 
     is_positional: ClassVar[bool] = True
     is_window: ClassVar[bool] = True
+    keeps_constants: ClassVar[bool] = True
     index: FrozenArray  # int32 (positions_out, |S|)
     weights: FrozenArray  # float64 (|S|,), summing to 1
 
@@ -110,11 +121,21 @@ class Table(Operation):
         """The positions of a window."""
         return int(self.index.array.shape[1])
 
+    @property
+    def is_total(self) -> bool:
+        """Whether every window holds every position it can read equally often."""
+        index, weights = np.sort(self.index.array, axis=1), self.weights.array
+        return bool((index == index[0]).all() and np.ptp(weights) <= 1e-15 * np.abs(weights).max())
+
+    def at_one_position(self) -> Self:
+        """The first window stands for all."""
+        return replace(self, index=FrozenArray(self.index.array[:1]))
+
     def positions_after(self, positions: int) -> int:
         """One for each window."""
         return len(self.index.array)
 
-    def elements_after(self, level: Any, lifted: Any, folded: bool) -> Any:
+    def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """The elements, on which the first table lifts."""
         return lifted
 
@@ -123,6 +144,8 @@ class Table(Operation):
 class Affine(Pointwise):
     """A linear layer's weights and bias: K ← W²K + b², Θ ← K + W²Θ (with the new K)."""
 
+    pools_commute: ClassVar[bool] = True
+    keeps_constants: ClassVar[bool] = True
     W_var: float
     b_var: float
 
@@ -156,7 +179,13 @@ class Dual(Pointwise):
     """A nonlinearity: K ← E[φ(u)φ(v)], Θ ← Θ·E[φ'(u)φ'(v)]."""
 
     needs_variances: ClassVar[bool] = True
+    keeps_constants: ClassVar[bool] = True
     activation: DualActivation
+
+    @property
+    def nonlinearity(self) -> DualActivation:
+        """φ."""
+        return self.activation
 
 
 @dataclass(frozen=True)
@@ -202,6 +231,11 @@ class Pool(Blocks):
     """Average over blocks of positions: K(A,A') = mean of K over A × A'."""
 
     is_pool: ClassVar[bool] = True
+    pools_commute: ClassVar[bool] = True
+
+    def blocks_after(self, labels: np.ndarray) -> np.ndarray:
+        """The block of the block that each position is in."""
+        return np.where(labels >= 0, self.labels.array[np.maximum(labels, 0)], -1).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -228,6 +262,7 @@ class Flatten(Operation):
     """Positions become channels: K = mean over p of K(p,p)."""
 
     is_pool: ClassVar[bool] = True
+    pools_commute: ClassVar[bool] = True
 
     def positions_after(self, positions: int) -> int:
         """One position is left."""
@@ -284,6 +319,11 @@ class Parallel(Operation):
     def needs_variances(self) -> bool:  # type: ignore[override]
         """Whether it sums or joins branches; their means are then read."""
         return self.is_closed
+
+    @property
+    def keeps_constants(self) -> bool:  # type: ignore[override]
+        """Whether all operations of its branches do."""
+        return bool(self.branches) and all(op.keeps_constants for ops in self.branches for op in ops)
 
     @property
     def shares(self) -> tuple[float, ...] | None:

@@ -21,7 +21,7 @@ from equitangents._types import DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.program import Affine, Dual, Parallel, Standardise, flat
+from equitangents.kernels.program import Affine, Dual, Standardise, flat
 
 BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
 _FEW = 64  # numbers, whose extremes a list gives sooner
@@ -47,7 +47,7 @@ class Law(NamedTuple):
 def law_of(program: Any) -> Law:
     """How kernels of a field program, or of one on rotations, follow the scale of inputs."""
     ops = list(flat(_top(program)))
-    activations = [op.activation for op in ops if isinstance(op, Dual)]
+    activations = [op.nonlinearity for op in ops if op.nonlinearity is not None]
     linear = [op for op in ops if isinstance(op, Affine)]
     standardised = any(isinstance(op, Standardise) for op in ops)
     homogeneous = not standardised and all(isinstance(a, duals.PiecewiseLinear) for a in activations)
@@ -70,11 +70,11 @@ def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[flo
     for op in ops:
         if isinstance(op, Affine):
             signal, constant = op.W_var * signal, op.W_var * constant + op.b_var
-        elif isinstance(op, Dual) and isinstance(op.activation, duals.PiecewiseLinear):
-            factor = (1 + op.activation.slope**2) / 2
+        elif isinstance(phi := op.nonlinearity, duals.PiecewiseLinear):
+            factor = (1 + phi.slope**2) / 2
             signal, constant = factor * signal, factor * constant
-        elif isinstance(op, Parallel):
-            each = [_variance(branch, signal, constant) for branch in op.branches]
+        elif op.held:
+            each = [_variance(branch, signal, constant) for branch in op.held]
             shares = op.shares or (1.0,) * len(each)
             signal, constant = (sum(w * found[i] for w, found in zip(shares, each, strict=True)) for i in range(2))
     return signal, constant

@@ -74,8 +74,7 @@ def _in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
         if isinstance(op, Normalise) and op.positions and op.centred and op.groups is None:
             op = Standardise(op.eps)
         op = op.with_held(_in_fields)
-        before = found[-1] if found else None
-        if isinstance(op, Parallel) and isinstance(before, Parallel) and not before.joins:
+        if isinstance(op, Parallel) and (before := _side_by_side(found)) is not None:
             if not op.branches:
                 found[-1] = Parallel(before.branches, op.joins)
                 continue
@@ -100,8 +99,7 @@ def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     found: list[Any] = []
     signals = [1]  # before each operation found, and after the last
     for op in ops:
-        before = found[-1] if found else None
-        if isinstance(op, Parallel) and isinstance(before, Parallel) and not before.joins:
+        if isinstance(op, Parallel) and (before := _side_by_side(found)) is not None:
             if op.branches and not any(before.branches) and len(op.branches) == len(before.branches):
                 found[-1] = op
                 continue
@@ -112,6 +110,12 @@ def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
         found.append(op)
         signals.append(_signals_after(op, signals[-1]))
     return tuple(found)
+
+
+def _side_by_side(found: list[Any]) -> Parallel | None:
+    """The last operation, where that leaves fields side by side."""
+    last = found[-1] if found else None
+    return last if isinstance(last, Parallel) and not last.joins else None
 
 
 def _signals_after(op: Any, before: int) -> int:

@@ -67,6 +67,11 @@ class Layer(CheckedKeywords, abc.ABC):
         return mask
 
     @property
+    def has_weights(self) -> bool:
+        """Whether it, or a layer inside it, has parameters."""
+        return True
+
+    @property
     def needs_structure(self) -> bool:
         """Whether it cannot run without a `Structure`, such as graphs or a key: `apply` then says what is missing."""
         return False
@@ -115,6 +120,11 @@ class Layer(CheckedKeywords, abc.ABC):
 
 class ParameterFree(Layer):
     """A layer without parameters."""
+
+    @property
+    def has_weights(self) -> bool:
+        """None at all."""
+        return False
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """An empty tuple, since nothing is trained."""

@@ -16,7 +16,7 @@ from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.pooling import Flatten
 from equitangents.nn.readout import Readout
-from equitangents.nn.signal import Blocks, Grid, OnGroup, OnRotations, Signal
+from equitangents.nn.signal import OnGroup, OnRotations, Signal
 from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER
@@ -55,6 +55,16 @@ def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | N
     return given, program_of(layers, signals, masks)
 
 
+_NO_FIELD: dict[type, str] = {  # why there is no kernel between positions of these
+    OnWhole: "the network ends on {end}, so there is no kernel between positions; use kernel() in place of "
+    "kernel_field()",
+    OnPoints: "a network on steerable features ends with PointFeatures, and has a kernel field, or with SteerablePool: "
+    "then ask for kernel",
+    OnRotations: "the network ends on {end}; kernel fields are of networks that end on a grid, on a finite group or on "
+    "its cosets",
+}
+
+
 @lru_cache(maxsize=256)
 def lower_field(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None
@@ -71,21 +81,8 @@ def lower_field(
             "outputs that turn, of a Readout or of steerable features, have no positions: kernel gives them all, "
             "(N1, N2, d, d)"
         )
-    if isinstance(end, OnWhole):
-        raise NetworkError(
-            f"the network ends on {end}, so there is no kernel between positions; use kernel() in place of "
-            "kernel_field()"
-        )
-    if isinstance(end, OnPoints):
-        raise NetworkError(
-            "a network on steerable features ends with PointFeatures, and has a kernel field, or with SteerablePool: "
-            "then ask for kernel"
-        )
-    if not isinstance(end, Grid | OnGroup | Blocks):
-        raise NetworkError(
-            f"the network ends on {end}; kernel fields are of networks that end on a grid, on a finite group or on "
-            "its cosets"
-        )
+    if type(end) in _NO_FIELD:
+        raise NetworkError(_NO_FIELD[type(end)].format(end=end))
     return given, program_of(layers[given:], signals[given:], masks or None)
 
 

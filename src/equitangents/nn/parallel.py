@@ -79,6 +79,11 @@ class Parallel(Layer):
         """Why a layer inside has no NTK; None if all have."""
         return next((la.no_ntk for branch in self._branches for la in branch if la.no_ntk is not None), None)
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether a layer of some branch has parameters."""
+        return any(layer.has_weights for branch in self._branches for layer in branch)
+
     def __repr__(self) -> str:
         return f"Parallel({', '.join(repr(list(branch)) for branch in self._branches)})"
 
@@ -112,7 +117,7 @@ class Parallel(Layer):
                     "a signal on twice"
                 )
             parts.append(after)
-            found.append(frozenset({(stage, i)}) if any(map(has_weights, branch)) else origin)
+            found.append(frozenset({(stage, i)}) if any(layer.has_weights for layer in branch) else origin)
         return Branches(tuple(parts), tuple(found), stage + 1)
 
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
@@ -284,13 +289,6 @@ class Concatenate(_Joining):
         counts = [[signal.parts[i].channels for i in group] for group in groups]
         shares = (tuple(c / sum(count) for c in count) for count in counts)
         return (program.Parallel((), tuple(map(program.Join, groups, shares))),)
-
-
-def has_weights(layer: Layer) -> bool:
-    """Whether a layer, or one inside it, has parameters."""
-    if isinstance(layer, Parallel):
-        return any(has_weights(inner) for branch in layer.branches for inner in branch)
-    return not isinstance(layer, ParameterFree)
 
 
 def _init(layers: tuple[Layer, ...], key: jax.Array, signal: Signals, dtype: DType) -> Params:

@@ -15,7 +15,7 @@ from equitangents.kernels.program import Box
 from equitangents.kernels.structured.masks import deciding, fitted_windows, keeps_windows
 from equitangents.kernels.structured.program import Fitted
 from equitangents.nn.layer import Layer, Weights, check_parametrisation, check_scale, described
-from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape
+from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, patches
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure
 from equitangents.structured import SMALLER
@@ -61,6 +61,12 @@ class WindowLayer(Layer):
     def box(self, signal: Signal) -> Box:
         """Where the window reads on the signal's grid."""
         return Window(self.window, self.stride, self.padding).box(grid_shape(signal))
+
+    def positions_read(self, grid: tuple[int, ...]) -> np.ndarray:
+        """(windows, |S|): which position of the grid each tap of a window reads, row-major; −1 outside of it."""
+        numbers = 1 + np.arange(int(np.prod(grid)), dtype=np.float32).reshape(1, *grid, 1)
+        read = np.asarray(patches(numbers, Window(self.window, self.stride, self.padding).box(grid)))
+        return read.reshape(-1, read.shape[-1]).astype(int) - 1
 
     @abc.abstractmethod
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:

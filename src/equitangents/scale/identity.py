@@ -86,8 +86,6 @@ def _description(kernel: object, shape: tuple[int, ...]) -> str:
     net = _network(kernel)
     if isinstance(kernel, OrbitAverage):
         return f"mean({action_hash(kernel.action, shape)},{_description(kernel.base, shape)})"
-    if isinstance(kernel, KeptKernel):
-        return _description(net, shape)
     given, program = net.lowered(_probe(shape))
     return f"{described(np.asarray(given))}{described(program)}"
 

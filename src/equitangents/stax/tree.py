@@ -18,7 +18,7 @@ from equitangents import nn, precision
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.nn.layer import Layer
-from equitangents.nn.parallel import Branches, has_weights
+from equitangents.nn.parallel import Branches
 from equitangents.nn.sequential import chain, check_entries, run_layers
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure
@@ -50,7 +50,7 @@ class Leaf:
     @property
     def has_weights(self) -> bool:
         """Whether it has parameters."""
-        return any(map(has_weights, self.layers))
+        return any(layer.has_weights for layer in self.layers)
 
     def axes_after(self, before: Axes | None) -> Axes | None:
         """The axes of the output; InvalidArgumentError where those of the input are not those that it reads."""
@@ -76,13 +76,13 @@ class Leaf:
 
     def flattened(self, params: Params, name: str = "params") -> tuple[Params, ...]:
         """One entry for each layer of `nn`."""
-        return tuple(params if has_weights(layer) else empty(layer) for layer in self.layers)
+        return tuple(params if layer.has_weights else empty(layer) for layer in self.layers)
 
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> tuple[Params, Signals]:
         """(random parameters, what comes out)."""
         *before, last = self.signals(signal)
         for layer, read in zip(self.layers, before, strict=True):
-            if has_weights(layer):
+            if layer.has_weights:
                 with precision.scope(dtype):
                     return layer.init(key, read, jnp.dtype(dtype)), last  # type: ignore[arg-type]
         return (), last

@@ -12,7 +12,7 @@ from equitangents_studies import contenders
 from equitangents_studies.common.images import is_own
 from equitangents_studies.common.input_pictures import corners, input_pictures, why_foreign
 from equitangents_studies.common.scores import FLOOR, floor_control
-from equitangents_studies.comparison.claims import lag_table, recommendation, stated_text
+from equitangents_studies.comparison.claims import UPRIGHT, lag_table, recommendation, stated_text
 from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs, small_channels
 from equitangents_studies.comparison.source_page import beside_the_source, found_of
 from equitangents_studies.contenders.turned_filters import exact_on_filters
@@ -308,10 +308,14 @@ def _too_dear(settings: Settings, results: Results) -> list[str]:
 def finding(settings: Settings, results: Results) -> str:
     """The page's title."""
     found = found_of(results)
+    corners = " with grey corners" if settings.zero == "mean" and not results.problem.action.exact else ""
+    turned = [name for name in found if name.endswith("-augmented")]
+    if "ensemble" not in found and turned:
+        kept = " and ".join(f"{results.titles[n].split(',')[0]} {found[n][0].value:.2f}" for n in turned)
+        return f"Trained on turned images, off the data, of {results.order} orientations{corners} are kept: {kept}"
     if not {"ensemble", "augmented"} <= found.keys():
         return ""
     many, one = (found[name][0].value for name in ("ensemble", "augmented"))
-    corners = " with grey corners" if settings.zero == "mean" and not results.problem.action.exact else ""
     return (
         f"Off the data an ensemble of {settings.members} keeps {many:.2f} of {results.order} orientations{corners}, "
         f"one augmented network {one:.2f}"
@@ -321,8 +325,9 @@ def finding(settings: Settings, results: Results) -> str:
 def sentence(settings: Settings, results: Results) -> str:
     """Our numbers beside the source's."""
     found = found_of(results)
+    upright = () if results.problem.action.exact else UPRIGHT
     named = [
-        f"{results.titles[name]} {in_words(whole)}"
+        f"{results.titles[name]}{', trained on images as they are,' * (name in upright)} {in_words(whole)}"
         + (f", the source {said}" if (said := stated_text(name.removesuffix("-augmented"), settings.group)) else "")
         for name, (whole, _) in found.items()
     ]

@@ -68,8 +68,8 @@ PRESETS = presets(
     "foreign_images=5000 channels=32,64,64 members=100 group_members=10 epochs=30 batch=128 kernel_images=5000 "
     "shrink=1,2,4 most_members=256",
     desk_c8="desk group=C8 kernel_images=600 "
-    "contenders=plain,augmented,ensemble,gcnn,gcnn-augmented,canonicalisation,test-time,infinite,invariant-kernel "
-    "shrink= zero=border",
+    "contenders=plain,augmented,ensemble,gcnn,gcnn-augmented,canonicalisation,canonicalisation-augmented,test-time,"
+    "infinite,invariant-kernel shrink= zero=border",
     desk_c16="desk-c8 group=C16 kernel_images=300",
 )
 

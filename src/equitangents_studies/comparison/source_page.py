@@ -18,6 +18,7 @@ _SET_LOOK = (palette.GREEN, palette.PURPLE, palette.ORANGE, palette.VERMILLION, 
 _SHORT = {
     "ensemble": "ensemble", "augmented": "one network", "gcnn": "group convolutions",
     "gcnn-augmented": "group convolutions,\non turned images", "canonicalisation": "canonicalisation",
+    "canonicalisation-augmented": "canonicalisation,\non turned images",
 }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ def group_convolutional(problem: Problem) -> TurnedFilters:
 
 
 def _canonicalised(problem: Problem) -> Canonicalised:
-    """A small network turns the image, a plain one classifies it, trained together on images that are not moved.
+    """A small network turns the image, a plain one classifies it, trained together.
 
     The scorer: patches of 2×2, ReLU, a dense layer with one output.
     """
@@ -98,6 +98,11 @@ KINDS: dict[str, Entry] = {
             lambda p: TrainedNetworks(group_convolutional(p), p, members=p.group_members),
         ),
         Entry("canonicalisation", "learned canonicalisation", lambda p: TrainedNetworks(_canonicalised(p), p)),
+        Entry(
+            "canonicalisation-augmented",
+            "learned canonicalisation, on turned images",
+            lambda p: TrainedNetworks(_canonicalised(p), p, augmented=True),
+        ),
         # f̄(x) = (1/|G|) Σ_g f(ρ(g)x), f one augmented network
         Entry(
             "test-time",

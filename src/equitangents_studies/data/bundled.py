@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents.extending import check_whole
+from equitangents.extending import check_whole, renamed
 from equitangents_studies.data.dataset import Dataset
 from equitangents_studies.data.images import conform, resize
 
@@ -98,28 +98,30 @@ def _centred(glyph: np.ndarray) -> np.ndarray:
     return square
 
 
+@renamed(n="count")
 def gaussian_noise(
-    n: int, shape: tuple[int, ...], *, seed: int = 0, mean: float = 0.0, std: float = 1.0
+    count: int, shape: tuple[int, ...], *, seed: int = 0, mean: float = 0.0, std: float = 1.0
 ) -> Float[np.ndarray, "n ..."]:
-    """`n` float32 arrays of independent normal values; the same for equal seeds."""
-    if n < 1:
-        raise InvalidArgumentError(f"n was {n}; it must be at least 1")
-    values = np.random.default_rng(seed).normal(mean, std, size=(n, *shape))
+    """`count` float32 arrays of independent normal values; the same for equal seeds."""
+    if count < 1:
+        raise InvalidArgumentError(f"count was {count}; it must be at least 1")
+    values = np.random.default_rng(seed).normal(mean, std, size=(count, *shape))
     return values.astype(np.float32)
 
 
+@renamed(n="count")
 def photo_patches(
-    n: int, shape: tuple[int, int, int] = (8, 8, 1), *, seed: int = 0, scales: tuple[float, float] = (2.0, 12.0)
+    count: int, shape: tuple[int, int, int] = (8, 8, 1), *, seed: int = 0, scales: tuple[float, float] = (2.0, 12.0)
 ) -> Float[np.ndarray, "n height width channels"]:
-    """`n` square patches of the two photographs that ship with scikit-learn, float32 in [0, 1], resized to `shape`.
+    """`count` square patches of the two photographs that ship with scikit-learn, float32 in [0, 1], resized to `shape`.
 
     A patch's side is `shape[0]` times a factor drawn log-uniformly from `scales`; its place is uniform; patches
     without contrast (standard deviation below 2 % of full scale) are drawn again. Grey where `shape` has one channel.
     Raises InvalidArgumentError for a shape that is not square or larger than the photographs.
     """
     height, width, _ = shape
-    if n < 1:
-        raise InvalidArgumentError(f"n was {n}; it must be at least 1")
+    if count < 1:
+        raise InvalidArgumentError(f"count was {count}; it must be at least 1")
     if height != width:
         raise InvalidArgumentError(f"shape was {shape}; patches are square")
     photographs = _photographs()
@@ -128,7 +130,7 @@ def photo_patches(
         raise InvalidArgumentError(f"shape was {shape}; patches of the photographs are at most {largest} pixels wide")
     rng = np.random.default_rng(seed)
     patches: list[np.ndarray] = []
-    while len(patches) < n:
+    while len(patches) < count:
         photograph = photographs[rng.integers(len(photographs))]
         factor = np.exp(rng.uniform(*np.log(scales)))
         side = int(np.clip(round(height * factor), height, largest))

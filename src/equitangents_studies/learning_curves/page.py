@@ -8,6 +8,12 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.learning_curves.claims import GROWTH, SOURCE, share
+from equitangents_studies.learning_curves.features_page import (
+    approximated,
+    approximated_finding,
+    approximated_rows,
+    approximated_sentence,
+)
 from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, Results, Settings, off
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
@@ -61,22 +67,29 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "(digits, MNIST), it is too low once training sets are a large part of the pool."
     )
     sections = [
-        section("Learning curves", told, _curves(settings, results, folder), _laws(results)),
-        section("Predicted and measured", pool, *([_ratios(settings, results, folder)] if results.measured else [])),
+        *([section("Learning curves", told, _curves(settings, results, folder), _laws(results))] if curves else []),
+        *(approximated(settings, results, folder, model) for model in results.feature_right),
+        *([section("Predicted and measured", pool, _ratios(settings, results, folder))] if predicted else []),
     ]
     if results.networks:
         sections.append(section("Trained networks", _networks(settings, results)))
     facts = {
-        "Kernels": f"NTK of {', '.join(settings.models)}, {settings.depth} hidden layers",
+        "Kernels": f"NTK of {', '.join(settings.models + settings.approximated)}, {settings.depth} hidden layers",
         "Ridge": f"{settings.ridge:g} of the mean diagonal",
     }
+    if results.feature_right:
+        tables |= approximated_rows(settings, results)
     if results.whole:
         tables["whole"] = _whole_rows(results)
         sections.insert(1, section("At the source’s size", _whole(settings, results)))
-    return Presentation(tables, sections, facts, finding=_finding(results), sentence=_sentence(settings, results))
+    return Presentation(
+        tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
+    )
 
 
-def _finding(results: Results) -> str:
+def _finding(settings: Settings, results: Results) -> str:
+    if not results.laws:
+        return approximated_finding(settings, results)
     growths = [t_interval(row) for (_, g), row in results.half_growths().items() if g == "I"]
     if max(e.high for e in growths) <= GROWTH:
         return "Kernels of infinite width learn by one power law: their exponents hardly grow with data"
@@ -84,6 +97,8 @@ def _finding(results: Results) -> str:
 
 
 def _sentence(settings: Settings, results: Results) -> str:
+    if not results.laws:
+        return approximated_sentence(settings, results)
     exponents = [f"{m} {results.exponent(m, 'I'):.3f}" for m in results.sizes]
     said = (
         f"From {settings.smallest} to {max(n[-1] for n in results.sizes.values()):,} images of {results.source} the "

@@ -12,7 +12,7 @@ import numpy as np
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise, stands_for
-from equitangents_studies.common.system_runs import doubling_in_two_steps
+from equitangents_studies.common.system_runs import SystemImages, doubling_in_two_steps, load_system_images
 from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.systems import PowerLaw, fit_power_law, textures
@@ -35,6 +35,9 @@ class Settings:
     Kernels of `whole` also learn `whole_images` of the training images of `data`, NTK and NNGP, with their left-right
     flips, too, if `flips`; a ninth as many more, and `whole_tested` test images, are classified. Their kernels have
     entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean diagonal.
+
+    Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
+    is; on `exact_images` of them `exact_features` features stand beside the exact kernel.
     """
 
     data: str = "auto"
@@ -61,6 +64,10 @@ class Settings:
     flips: bool = True
     whole_precision: Literal["float32", "float64"] = "float64"
     whole_ridge: float = 1e-4
+    approximated: tuple[str, ...] = ()
+    features: int = 64
+    exact_images: int = 40
+    exact_features: tuple[int, ...] = (64, 256)
     seed: int = 0
 
 
@@ -69,6 +76,8 @@ PRESETS = presets(
     desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
     full="desk data=cifar10 whole=VEC,FCN whole_images=45000 whole_tested=10000 whole_precision=float32 "
     "whole_ridge=0.01 flips=false",
+    features="data=cifar10 pixels=32 depth=8 models= predicted_sets= approximated=GAP features=1024 exact_images=200 "
+    "exact_features=1024,4096 whole_images=45000 whole_tested=10000",
     paper="data=cifar10 images=12000 pixels=32 depth=8 pooled_images=12000 networks=VEC,LCN,GAP "
     "network_sizes=320,640,1280,2560,5120,9600 network_depth=8 width=128 members=5 predicted_images=10000 "
     "predicted_sizes=200,400,800,1600,3200,6400",
@@ -81,11 +90,14 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     at_least(settings, network_depth=1, predicted_images=20)
     for name in ("ridge", "whole_ridge"):
         check(getattr(settings, name) > 0, name, getattr(settings, name), "positive")
-    for name in ("models", "networks", "whole"):
+    for name in ("models", "networks", "whole", "approximated"):
         chosen = getattr(settings, name)
         check(set(chosen) <= {"FCN", "LCN", "VEC", "GAP"}, name, chosen, "of FCN, LCN, VEC, GAP")
-    at_least(settings, whole_images=18, whole_tested=1)
-    check(len(settings.models) >= 1, "models", settings.models, "one or more")
+    at_least(settings, whole_images=18, whole_tested=1, features=1, exact_images=8)
+    check(len(settings.models + settings.approximated) >= 1, "models", settings.models, "one or more")
+    fits = settings.exact_images <= settings.whole_images
+    check(fits, "exact_images", settings.exact_images, f"at most whole_images, {settings.whole_images}")
+    check(all(m >= 1 for m in settings.exact_features), "exact_features", settings.exact_features, "positive")
     known = ("auto", "textures", *data.names())
     check(settings.data in known, "data", repr(settings.data), f"one of {', '.join(known)}")
     for model in settings.models:
@@ -106,6 +118,16 @@ def sizes_of(settings: Settings, model: str) -> np.ndarray:
     return doubling_in_two_steps(settings.smallest, most)
 
 
+FEATURE_RIDGES = tuple(float(r) for r in 10 ** np.arange(-4, 1.25, 0.5))  # of the mean of a kernel's diagonal
+
+
+def feature_sizes(settings: Settings) -> np.ndarray:
+    """How many training images features learn from: all, and fewer by factors of about √10, from `smallest` on."""
+    n = settings.whole_images
+    sizes = [round(n / 10 ** (i / 2)) for i in range(12)]
+    return np.array(sorted(size for size in sizes if size >= min(settings.smallest, n)))
+
+
 def source_of(settings: Settings, data_dir: Path | None) -> str:
     """The data that "auto" stands for."""
     return stands_for(settings.data, data_dir)
@@ -119,6 +141,14 @@ def load(settings: Settings, data_dir: Path | None) -> tuple[np.ndarray, np.ndar
         return standardise(drawn.x), drawn.labels
     x, y = pooled(name, data_dir, s.images, s.seed)
     return standardise(data.resize(x, (s.pixels, s.pixels))), y
+
+
+def whole_images(settings: Settings, data_dir: Path | None) -> SystemImages:
+    """Training images, a ninth as many more for validation behind them, and test images."""
+    s = settings
+    return load_system_images(
+        s.data, data_dir, train=s.whole_images + s.whole_images // 9, test=s.whole_tested, pixels=s.pixels, seed=s.seed
+    )
 
 
 def pooled(name: str, data_dir: Path | None, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -141,6 +171,10 @@ class Results(Measured):
     `measured` squared errors by set, and those that the spectrum (`omniscient`) and all inputs (`inputs`) predict.
     `recovered`: whether both exponents and the cusp lie in their intervals. `whole` by (model, "" or "-flips", "ntk" or
     "nngp", "validation" or "test"): whether each image is classified rightly after the largest training set.
+
+    Of `approximated` models whether test images are classified rightly (`feature_right`), with the ridge and the share
+    in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`), how far
+    these are from it, and seconds of processors.
     """
 
     source: str
@@ -154,6 +188,14 @@ class Results(Measured):
     inputs: Keyed[np.ndarray] = by("data", "predicted_images")
     recovered: np.ndarray = by("", "draw law")
     whole: Keyed[np.ndarray] = by("whole flips field part", "image", of="{part}")
+    feature_right: Keyed[np.ndarray] = by("approximated", "feature_images image")
+    feature_ridge: Keyed[np.ndarray] = by("approximated", "feature_images")
+    feature_validation: Keyed[np.ndarray] = by("approximated", "feature_images")
+    feature_seconds: Keyed[np.ndarray] = by("approximated", "slice")
+    exact_right: Keyed[np.ndarray] = by("approximated", "kernel image")
+    kernel_error: Keyed[np.ndarray] = by("approximated", "exact_features")
+    prediction_error: Keyed[np.ndarray] = by("approximated", "exact_features")
+    exact_seconds: Keyed[np.ndarray] = by("approximated", "kernel")
 
     @cached_property
     def laws(self) -> dict[tuple[str, str], PowerLaw]:

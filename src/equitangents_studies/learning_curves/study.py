@@ -33,11 +33,11 @@ from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
-from equitangents_studies.common.system_runs import SystemImages, load_system_images
-from equitangents_studies.framework.measured import Part, measured
+from equitangents_studies.framework.measured import Found, Part, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents_studies.framework.works import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
 from equitangents_studies.learning_curves.claims import claims
+from equitangents_studies.learning_curves.features import beside_exact, features, learnt, slices
 from equitangents_studies.learning_curves.settings import (
     DRAWN,
     DRAWN_SIZES,
@@ -47,10 +47,12 @@ from equitangents_studies.learning_curves.settings import (
     Results,
     Settings,
     check_settings,
+    feature_sizes,
     load,
     pooled,
     sizes_of,
     source_of,
+    whole_images,
 )
 from equitangents_studies.systems import (
     System,
@@ -91,7 +93,32 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             "part": PARTS,
         },
     )
+    found |= _approximated(s, folder)
     return Results.read(found, source=source_of(s, data_dir), sizes={model: sizes_of(s, model) for model in s.models})
+
+
+def _approximated(s: Settings, folder: RunFolder) -> Found:
+    """Features of all images, a slice at a time; what they learn; and what they lose beside the exact kernel."""
+    data_dir, title = folder.data_dir, "{approximated}: features "
+    levels = {
+        "approximated": s.approximated,
+        "slice": slices(s),
+        "feature_images": feature_sizes(s),
+        "exact_features": s.exact_features,
+        "kernel": ("exact", *s.exact_features),
+    }
+    found = measured(
+        folder,
+        Part("exact-{approximated}", title + "beside the exact kernel", partial(beside_exact, s, data_dir)),
+        Part("features-{approximated}-{slice}", title + "from image {slice} on", partial(features, s, data_dir)),
+        levels=levels,
+    )
+
+    def learn(model: str, task: Task) -> Arrays:
+        each = [part for at, part in found.arrays("features") if at["approximated"] == model]
+        return learnt(np.concatenate(each), whole_images(s, data_dir), s)
+
+    return found | measured(folder, Part("learnt-{approximated}", title + "learn", learn), levels=levels)
 
 
 def _whole_title(s: Settings, model: str, flips: str) -> str:
@@ -172,14 +199,6 @@ def _recover(settings: Settings, task: Task) -> Arrays:
 PARTS = ("validation", "test")
 _SHARES = (0.5, 0.6, 0.7)  # of the time, after the kernel and each of two solutions
 _BLOCK = 500  # images whose outputs are computed at once
-
-
-def whole_images(settings: Settings, data_dir: Path | None) -> SystemImages:
-    """Training images, a ninth as many more for validation behind them, and test images."""
-    s = settings
-    return load_system_images(
-        s.data, data_dir, train=s.whole_images + s.whole_images // 9, test=s.whole_tested, pixels=s.pixels, seed=s.seed
-    )
 
 
 def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, kept: Path, task: Task) -> Arrays:

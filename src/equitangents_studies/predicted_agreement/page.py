@@ -59,9 +59,8 @@ def finding(results: Results) -> str:
     """The page's title."""
     narrow, wide = results.widths[0], results.widths[-1]
     return (
-        f"Networks of {wide} channels agree with themselves to within {_off(results, wide):.2f} of "
-        f"{results.action.group.order} as infinite width predicts, those of {narrow} to within "
-        f"{_off(results, narrow):.2f}"
+        f"How often networks agree with themselves is {_off(results, narrow):.2f} of {results.action.group.order} "
+        f"orientations off what infinite width predicts with {narrow} channels, {_off(results, wide):.2f} with {wide}"
     )
 
 

@@ -18,6 +18,7 @@ _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 FORMER = {
     "systems.architectures": "Reparametrised",
     "systems.compared": "ArchitectureComparison",
+    "systems.curves": "LearningCurve",
     "systems.data_groups": "DataGroup",
     "systems.distances": "SDist",
     "systems.embeddings": "Embedded",

@@ -3,7 +3,7 @@
 from .architecture_comparison import compare_architectures
 from .architectures import ARCHITECTURES, architecture
 from .coupling import coupled
-from .curves import LearningCurve, learning_curve
+from .curves import learning_curve
 from .data_groups import data_group, expected_symmetry
 from .descent import GradientInference
 from .distances import s_dist
@@ -25,7 +25,6 @@ __all__ = [
     "ARCHITECTURES",
     "GradientInference",
     "KernelInference",
-    "LearningCurve",
     "PartialOrbits",
     "PowerLaw",
     "System",

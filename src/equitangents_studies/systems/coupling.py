@@ -16,8 +16,8 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 
 from equitangents.errors import NetworkError
-from equitangents.extending import FiniteNetwork, Grid, Params, Signal, patches
-from equitangents.nn import Conv, Dense, Layer, LocallyConnected, Sequential
+from equitangents.extending import FiniteNetwork, Params
+from equitangents.nn import Dense, Layer, LocallyConnected, Sequential
 from equitangents_studies.systems.architectures import Reparametrised, first_linear
 from equitangents_studies.systems.data_groups import DataGroup
 from equitangents_studies.systems.transformations import ChannelRotations, Transformation, like
@@ -116,16 +116,8 @@ def _by_position(w: np.ndarray, layer: LocallyConnected, tau: Transformation) ->
     """Every tap of w (…, P, |S|·c, n) moved by the matrix of the position that it reads; outside of the grid, left."""
     assert isinstance(tau, ChannelRotations)
     c, positions = tau.group.channels, tau.group.positions
-    reads = positions_read(layer, tau.shape)
+    reads = layer.positions_read(tau.shape[:-1])
     matrices = np.broadcast_to(tau.matrices, (positions, c, c))
     matrices = np.concatenate([matrices, np.eye(c)[None]])[reads]  # the last for −1
     taps = w.reshape(*w.shape[:-2], reads.shape[1], c, w.shape[-1])
     return np.einsum("ptij,...ptjn->...ptin", matrices, taps).reshape(w.shape)
-
-
-def positions_read(layer: Conv | LocallyConnected, shape: tuple[int, ...]) -> np.ndarray:
-    """(P, |S|): which position of the grid every tap of the window reads, row-major; −1 outside of it."""
-    grid = shape[:-1]
-    numbers = 1 + np.arange(int(np.prod(grid)), dtype=np.float32).reshape(1, *grid, 1)
-    read = np.asarray(patches(numbers, layer.box(Signal(Grid(grid), shape[-1]))))
-    return read.reshape(-1, read.shape[-1]).astype(int) - 1

@@ -3,7 +3,7 @@
 loss of a batch B   (1/2K|B|) Σ_{i∈B} |f(x_i) − y_i|² + (λ/p) Σ |θ|^p
 step                v ← m v + ∇loss,  θ ← θ − η v
 
-`ensembles.training` minimises K times the first term, so gradients of the second are multiplied by K and η is divided
+A `NetworkJob` minimises K times the first term, so gradients of the second are multiplied by K and η is divided
 by K. A member that is stopped goes on at learning rate 0, which changes none of its bits.
 """
 
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple, final
 
 import jax
@@ -24,23 +24,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import (
-    PLAIN,
-    Batches,
+    ArrayLike,
     FiniteNetwork,
-    Own,
+    NetworkChunk,
+    NetworkJob,
     Params,
-    Plan,
-    Recipe,
-    Workers,
     check_whole,
-    evaluate,
-    init_members,
-    make_plan,
-    member_shapes,
-    outputs,
+    member_outputs,
+    planned_job,
     precision,
-    rows_at_once,
-    run_epochs,
 )
 from equitangents_studies.systems.conventions import check_choice
 from equitangents_studies.systems.coupling import coupled
@@ -207,11 +199,13 @@ def train(
 
     `prepared` changes stacked initial parameters.
     """
-    recipe, plan = _planned(how, net, x, y)
-    x, y = x.astype(how.dtype), y.astype(how.dtype)
-    descent = _Descent(how, recipe, plan.chunk, x, y, index, seed, prepared, watch)
-    with Workers() as workers:
-        parts = workers.map(descent.from_member, range(0, how.members, plan.chunk), first_alone=True)
+    rule = _rule(how.momentum, how.weight_decay * y.shape[1], how.power)
+    job, chunk = planned_job(
+        net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
+    )
+    descent = _Descent(how, job, index, prepared, watch)
+    with job.workers() as workers:
+        parts = workers.map(descent.of_members, job.groups(chunk), first_alone=True)
     cut = lambda arrays: np.concatenate(arrays, axis=-1)[..., : how.members]
     length = max(len(part.watched) for part in parts)
     grown = [np.concatenate([p.watched, np.repeat(p.watched[-1:], length - len(p.watched), axis=0)]) for p in parts]
@@ -224,65 +218,45 @@ def train(
     )
 
 
-def _planned(how: GradientInference, net: FiniteNetwork, x: np.ndarray, y: np.ndarray) -> tuple[Recipe, Plan]:
-    """What is computed, and how many members and rows at a time."""
-    size = min(how.batch_size, len(x))
-    rule = _rule(how.momentum, how.weight_decay * y.shape[1], how.power)
-    recipe = Recipe(net, "mse", rule, 1.0, 0.0, Batches(len(x), size, size, shuffle=size < len(x)))
-    with precision.scope(how.dtype):
-        plan = make_plan(recipe, member_shapes(recipe, x.shape[1:], how.dtype), x, y, 1, None)
-    return replace(recipe, batches=replace(recipe.batches, rows=plan.rows)), plan
-
-
 @dataclass(frozen=True, eq=False)
 class _Descent:
-    """Training of `chunk` members at a time on the same data."""
+    """Training of some members at a time on the same data."""
 
     how: GradientInference
-    recipe: Recipe
-    chunk: int
-    x: np.ndarray
-    y: np.ndarray
+    job: NetworkJob
     index: np.ndarray | None
-    seed: int
     prepared: Callable[[Params], Params]
     watch: Labelled | None
 
-    def from_member(self, begin: int) -> Trained:
-        """The members `begin` to `begin` + `chunk` − 1."""
-        how, recipe, y, index, dtype = self.how, self.recipe, self.y, self.index, self.how.dtype
+    @cached_property
+    def _begin(self) -> Callable[[range], NetworkChunk]:
+        return self.job.beginner()
+
+    def of_members(self, ids: range) -> Trained:
+        """The members `ids`, which share a call."""
+        how, net, dtype, x, index = self.how, self.job.recipe.net, self.job.dtype, self.job.x, self.index
+        chunk, count, outputs = self._begin(ids), len(ids), self.job.numbers
         with precision.scope(dtype):
-            start = init_members(recipe, self.x.shape[1:], dtype, self.seed, range(begin, begin + self.chunk))
-            params = jax.tree.map(jnp.asarray, self.prepared(start.params))
-            rate = np.asarray(how.learning_rates(recipe.net, params, self.x), how.dtype) / y.shape[1]
-            state, inputs, targets = start.optimizer_state, jnp.asarray(self.x), jnp.asarray(y)
-            stopped = np.full(self.chunk, how.epochs)
-            accuracy, losses = np.full(self.chunk, np.nan), np.full(self.chunk, np.nan)
-            watched: list[np.ndarray] = []
-            for epoch in range(how.epochs):
-                state = _at_rates(state, jnp.asarray(np.where(stopped > epoch, rate, 0)))
-                params, state, history = run_epochs(
-                    recipe, start.keys, params, state, Own(), inputs, targets, np.int32(epoch), np.int32(1)
-                )
-                losses = np.where(stopped > epoch, np.asarray(history[0], np.float64) / y.shape[1], losses)
-                if self.watch is not None:
-                    watched.append(accuracies(recipe.net, params, *self.watch, dtype))
-                if index is not None and (how.stop_at is not None or epoch + 1 == how.epochs):
-                    accuracy = accuracies(recipe.net, params, self.x, index, dtype)
-                if index is not None and how.stop_at is not None:
-                    stopped = np.where((stopped > epoch) & (accuracy >= how.stop_at), epoch + 1, stopped)
-                    if (stopped <= epoch + 1).all():
-                        break
-            arrays = jax.tree.map(np.asarray, params)
-        return Trained(arrays, stopped, losses, accuracy, np.reshape(watched, (len(watched), self.chunk)))
-
-
-def member_outputs(net: FiniteNetwork, params: Params, x: np.ndarray, dtype: str) -> np.ndarray:
-    """Outputs (members, N, K) of stacked members."""
-    with precision.scope(dtype):
-        params = jax.tree.map(jnp.asarray, params)
-    size = rows_at_once(net, params, x, dtype)
-    return evaluate(partial(outputs, net, PLAIN, params, None), x, dtype, size)
+            params = jax.tree.map(jnp.asarray, self.prepared(chunk.params()))
+        rate = np.asarray(how.learning_rates(net, params, x), dtype) / outputs
+        stopped = np.full(count, how.epochs)
+        accuracy, losses = np.full(count, np.nan), np.full(count, np.nan)
+        watched: list[np.ndarray] = []
+        for epoch in range(how.epochs):
+            chunk.restore(jax.tree.leaves(params), _at_rates(chunk.state(), np.where(stopped > epoch, rate, 0)))
+            loss = np.asarray(chunk.advance(epoch, 1)[0], np.float64) / outputs
+            losses = np.where(stopped > epoch, loss, losses)
+            params = chunk.params()
+            if self.watch is not None:
+                watched.append(accuracies(net, params, *self.watch, dtype))
+            if index is not None and (how.stop_at is not None or epoch + 1 == how.epochs):
+                accuracy = accuracies(net, params, x, index, dtype)
+            if index is not None and how.stop_at is not None:
+                stopped = np.where((stopped > epoch) & (accuracy >= how.stop_at), epoch + 1, stopped)
+                if (stopped <= epoch + 1).all():
+                    break
+        arrays = jax.tree.map(np.asarray, params)
+        return Trained(arrays, stopped, losses, accuracy, np.reshape(watched, (len(watched), count)))
 
 
 def accuracies(net: FiniteNetwork, params: Params, x: np.ndarray, index: np.ndarray, dtype: str) -> np.ndarray:
@@ -327,6 +301,6 @@ def _own_rate() -> optax.GradientTransformation:
     return optax.GradientTransformation(init, update)
 
 
-def _at_rates(state: optax.OptState, rates: jax.Array) -> optax.OptState:
-    """The members' optimiser state with these learning rates."""
-    return (*state[:-1], _Rate(rates))
+def _at_rates(state: Sequence[jax.Array], rates: np.ndarray) -> list[ArrayLike]:
+    """The leaves of the members' optimiser states, of which the last are these learning rates."""
+    return [*state[:-1], rates]

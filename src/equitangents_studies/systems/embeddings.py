@@ -17,16 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.extending import ArrayLike, Grid, Params, Signal
+from equitangents.extending import ArrayLike, Params
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
 from equitangents_studies.systems.architectures import kind_of
-from equitangents_studies.systems.coupling import positions_read
 
 
 class Embedded(NamedTuple):
@@ -109,8 +107,8 @@ def _unpool(held: Embedded, shape: tuple[int, ...], block: int) -> Embedded:
 def _means(pool: AvgPool | GlobalAvgPool, shape: tuple[int, ...]) -> np.ndarray:
     """(blocks, positions): the matrix of a pooling layer."""
     positions = math.prod(shape[:-1])
-    basis = cast(jax.Array, np.eye(positions).reshape(positions, *shape[:-1], 1))  # NumPy's, which is in float64
-    return np.asarray(pool.apply((), basis, Signal(Grid(shape[:-1]), 1)), np.float64).reshape(positions, -1).T
+    basis = np.eye(positions).reshape(positions, *shape[:-1], 1)
+    return np.asarray(Sequential(pool).apply(((),), basis), np.float64).reshape(positions, -1).T
 
 
 def _unshare(held: Embedded, shape: tuple[int, ...]) -> Embedded:
@@ -179,7 +177,7 @@ def _embedded(pairs: list[tuple[Layer, Params]]) -> Embedded:
 def _taps(layer: LocallyConnected, p: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Which position every tap reads (positions, taps), and its weights (positions, taps, channels in, channels)."""
     _check_plain(layer)
-    reads = positions_read(layer, shape)
+    reads = layer.positions_read(shape[:-1])
     return reads, np.asarray(p["w"], np.float64).reshape(*reads.shape, shape[-1], layer.channels)
 
 

@@ -31,7 +31,7 @@ from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidTypeError
 from equitangents.inference.draws import as_key
 from equitangents.inference.dynamics import as_times
-from equitangents.keywords import named_also
+from equitangents.keywords import named_also, renamed
 from equitangents.validation import check_whole
 
 
@@ -143,18 +143,22 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
             spread = within + between.reshape(*shape, *shape, -1)
         return (mean[..., 0], spread[..., 0]) if self._one_column else (mean, spread)
 
-    def sample(self, x: Numbers, n: int, *, key: Key, time: Times | None = None) -> np.ndarray:
-        """n members' outputs at x, each with a resample drawn at random: (n, M, outputs), or (n, M) for 1-d y."""
+    @renamed(n="count")
+    def sample(self, x: Numbers, count: int, *, key: Key, time: Times | None = None) -> np.ndarray:
+        """Outputs of `count` members at x, each with a resample drawn at random.
+
+        (count, M, outputs), or (count, M) for 1-d y.
+        """
         x = self._query(x)
-        check_whole("n", n, 1)
+        check_whole("count", count, 1)
         key = as_key("key", key)
         choice_key, draw_key = jax.random.split(key)
-        chosen = np.asarray(jax.random.randint(choice_key, (n,), 0, self.resamples))
+        chosen = np.asarray(jax.random.randint(choice_key, (count,), 0, self.resamples))
         draws: np.ndarray | None = None
         for b in np.unique(chosen):
             mine = np.flatnonzero(chosen == b)
             part = self.ensembles_[b].sample(x, len(mine), key=jax.random.fold_in(draw_key, int(b)), time=time)
-            draws = np.empty((n, *part.shape[1:])) if draws is None else draws
+            draws = np.empty((count, *part.shape[1:])) if draws is None else draws
             draws[mine] = part
         assert draws is not None
         return draws

@@ -39,7 +39,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import as_times
 from equitangents.kernels import KernelFunction
-from equitangents.keywords import named_also
+from equitangents.keywords import named_also, renamed
 
 logger = logging.getLogger("equitangents")
 
@@ -286,21 +286,26 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         mean, covariance = self._training.joint_orbits(x, times)
         return mean[0], covariance[0]
 
-    def sample(self, x: Numbers, n: int, *, key: Key, time: Times | None = None) -> np.ndarray:
-        """n trained networks' outputs at x, drawn jointly over inputs: (n, M, outputs), or (n, M) for 1-d y."""
+    @renamed(n="count")
+    def sample(self, x: Numbers, count: int, *, key: Key, time: Times | None = None) -> np.ndarray:
+        """Outputs of `count` trained networks at x, drawn jointly over inputs.
+
+        (count, M, outputs), or (count, M) for 1-d y.
+        """
         x, times, _ = self._check_query(x, time, "samples are drawn at one time")
-        check_sample("n", n, key)
-        draws = self._training.sample(x, n, float(times[0]), key=cast(jax.Array, key))
+        check_sample("count", count, key)
+        draws = self._training.sample(x, count, float(times[0]), key=cast(jax.Array, key))
         return draws[..., 0] if self._squeeze else draws
 
-    def sample_orbits(self, x: Numbers, n: int, *, key: Key, time: Times | None = None) -> np.ndarray:
-        """n trained networks on the orbits of x, drawn jointly over inputs and elements: (n, M, |G|, outputs).
+    @renamed(n="count")
+    def sample_orbits(self, x: Numbers, count: int, *, key: Key, time: Times | None = None) -> np.ndarray:
+        """Trained networks on the orbits of x, drawn jointly over inputs and elements: (count, M, |G|, outputs).
 
         Of the augmentation's group. Where the irreps are solved, the covariance of all M|G| points is not formed.
         """
         x, times, _ = self._check_query(x, time, "samples are drawn at one time")
-        check_sample("n", n, key)
-        return self._training.sample_orbits(x, n, float(times[0]), key=cast(jax.Array, key))
+        check_sample("count", count, key)
+        return self._training.sample_orbits(x, count, float(times[0]), key=cast(jax.Array, key))
 
     def _orbit_question(self, x: Numbers, y: Numbers | None) -> tuple[InfiniteEnsemble, np.ndarray, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""

@@ -12,11 +12,13 @@ from functools import lru_cache, partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
-from equitangents._types import InputShape, Params, Tree
-from equitangents.ensembles.training.plan import CACHE_BYTES, Workers, on_cpu, peak_bytes
+from equitangents._types import ArrayLike, InputShape, Params, Tree
+from equitangents.ensembles.training.batches import Batches
+from equitangents.ensembles.training.plan import CACHE_BYTES, Workers, make_plan, on_cpu, peak_bytes
 from equitangents.ensembles.training.recipe import Members, Own, Recipe, flat, init_members, member_shapes, run_epochs
 from equitangents.ensembles.training.variations import PLAIN, Variation, variation_key
 from equitangents.nn.compiled_windows import compiled_windows
@@ -120,6 +122,29 @@ class NetworkJob:
         )
 
 
+def planned_job(
+    net: FiniteNetwork,
+    rule: optax.GradientTransformation,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    batch_size: int,
+    members: int,
+    seed: int,
+    dtype: str,
+) -> tuple[NetworkJob, int]:
+    """Members 0 to `members` − 1 trained by an optimiser of optax on the mean square, and how many share a call.
+
+    x (N, …), y (N, outputs); in batches that are shuffled in every epoch, unless one holds all.
+    """
+    size = min(batch_size, len(x))
+    recipe = Recipe(net, "mse", rule, 1.0, 0.0, Batches(len(x), size, size, shuffle=size < len(x)))
+    job = NetworkJob(recipe, x.astype(dtype), y.astype(dtype), 0, members, seed, dtype)
+    with precision.scope(dtype):
+        plan = make_plan(recipe, job.member_shapes(), x, y, 1, None)
+    return job.in_blocks(plan.rows), plan.chunk
+
+
 @partial(jax.jit, static_argnames=("variation", "net", "input_shape", "dtype"))
 def _start_member(
     variation: Variation, net: FiniteNetwork, input_shape: InputShape, dtype: str, key: jax.Array, params: Params
@@ -141,7 +166,7 @@ class NetworkChunk:
             self.start = job.start(ids, self._state.params)
             self._own = job.own(ids, self._state.params, self.start)
 
-    def restore(self, params: Sequence[np.ndarray], state: Sequence[np.ndarray]) -> None:
+    def restore(self, params: Sequence[ArrayLike], state: Sequence[ArrayLike]) -> None:
         """Go on from these leaves of parameters and of optimiser states."""
         fresh = self._state
         with precision.scope(self._job.dtype):
@@ -170,9 +195,8 @@ class NetworkChunk:
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
         """Outputs (members, N, outputs)."""
-        recipe, params = self._job.recipe, self._state.params
-        size = rows_at_once(recipe.net, params, x, self._job.dtype)
-        return evaluate(partial(outputs, recipe.net, recipe.variation, params, self.start), x, self._job.dtype, size)
+        recipe = self._job.recipe
+        return member_outputs(recipe.net, self._state.params, x, self._job.dtype, recipe.variation, self.start)
 
     def params(self) -> Params:
         """Parameters stacked over members."""
@@ -181,6 +205,19 @@ class NetworkChunk:
     def state(self) -> list[jax.Array]:
         """What else the members go on from: leaves of the optimisers' states, stacked over members."""
         return jax.tree.leaves(self._state.optimizer_state)
+
+
+def member_outputs(
+    net: FiniteNetwork, params: Params, x: np.ndarray, dtype: str, variation: Variation = PLAIN, start: Tree = None
+) -> np.ndarray:
+    """Outputs (members, N, outputs) of stacked members, as many rows of x at a time as stay within bounds.
+
+    `start`: what their baselines depend on, where the variation has some.
+    """
+    with precision.scope(dtype):
+        params = jax.tree.map(jnp.asarray, params)
+    size = rows_at_once(net, params, x, dtype)
+    return evaluate(partial(outputs, net, variation, params, start), x, dtype, size)
 
 
 @partial(jax.jit, static_argnames=("net", "variation"))

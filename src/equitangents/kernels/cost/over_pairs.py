@@ -98,7 +98,7 @@ def steerable_cost(
     wanted = asked(n1, n2, dtype)
     alone = wanted.rows + (0 if n2 is None else wanted.columns)  # each input with itself, for its variances
     runs = wanted.pairs + alone
-    points, ops = program.space.count, [op for op in flat(program.ops) if not isinstance(op, Parallel)]
+    points, ops = program.space.count, [op for op in flat(program.ops) if not op.held]
     products = sum(op.products(points) for op in ops)
     duals = [op.values(program.space.features.space) for op in ops if op.needs_variances]
     values = sum(duals) * points**2

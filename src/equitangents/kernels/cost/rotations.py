@@ -19,8 +19,7 @@ from equitangents.kernels.cost.calibration import Rate, timed, uncertainty
 from equitangents.kernels.cost.forecast import KernelCost, asked
 from equitangents.kernels.engines.protocol import RotationRules
 from equitangents.kernels.fields.part import Part
-from equitangents.kernels.program import Dual
-from equitangents.kernels.rotations.program import RotationSections, Zonal, field_points, nodes
+from equitangents.kernels.rotations.program import RotationSections, field_points, nodes
 from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
 from equitangents.kernels.runs.rotations import choose_engine, find_resolution, rules_of
 from equitangents.kernels.threads import threads
@@ -103,9 +102,9 @@ def _layers(ops: tuple[Any, ...]) -> int:
     found, window = 0, False
     for op in ops:
         found += sum(map(_layers, op.held))
-        if isinstance(op, Dual):
+        if op.nonlinearity is not None:
             found, window = found + 1, False
-        elif isinstance(op, Zonal):
+        elif op.is_window:
             found, window = found + window, True
     return found + window
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.operation import NoFibresError
-from equitangents.kernels.plans.levels import GridLevel, Level, TableLevel, grid_levels, lifted_levels
+from equitangents.kernels.plans.levels import Level, grid_levels, lifted_levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, over_all_pairs
 from equitangents.kernels.plans.shorten import collapse_total_windows
 from equitangents.kernels.plans.stages import StagedPlan, staged_field
@@ -33,15 +33,12 @@ class FieldPlan:
     @property
     def settled(self) -> bool:
         """Whether one number stands for a whole fibre, since its field is the same everywhere."""
-        return isinstance(self.steps, FibrePlan) and self.steps.levels.levels[-1].positions < self.part.count
+        return self.steps.settles(self.part.count)
 
     @property
     def values(self) -> int:
         """How many numbers of a pair of inputs there are before the wanted ones are picked."""
-        if isinstance(self.steps, PairPlan):
-            return self.part.count**2
-        fibres = self.steps.fibres if isinstance(self.steps, FibrePlan) else self.steps.stages[-1].fibres
-        return len(fibres.array) * (1 if self.settled else self.part.count)
+        return self.steps.field_values(self.part.count)
 
 
 @lru_cache(maxsize=64)
@@ -76,44 +73,17 @@ def places(plan: FieldPlan) -> np.ndarray:
     first, second = plan.part.positions()
     if plan.last is None:
         return first * plan.part.count + second
-    numbers = np.searchsorted(_wanted(plan.part, plan.last), _codes(plan.last, first, second))
+    numbers = np.searchsorted(_wanted(plan.part, plan.last), plan.last.fibre_numbers(first, second))
     return numbers if plan.settled else numbers * plan.part.count + first
 
 
 def fibres_of(part: Part, last: Level) -> np.ndarray:
     """The fibres that hold the wanted pairs: int32 (F, d) offsets on grids, (F,) elements of a group."""
-    wanted = _wanted(part, last)
-    if isinstance(last, TableLevel):
-        return wanted.astype(np.int32)
-    offsets = np.stack(np.unravel_index(wanted, _box(last)), axis=-1).astype(np.int32)
-    return offsets if last.wrap else offsets - np.array(last.shape, np.int32) + 1
+    return last.fibres(_wanted(part, last))
 
 
 def _wanted(part: Part, last: Level) -> np.ndarray:
     """The numbers of these fibres among all, in ascending order."""
     if part.kind == "all":
-        return np.arange(len(last.table.array) if isinstance(last, TableLevel) else np.prod(_box(last), dtype=np.int64))
-    return np.unique(_codes(last, *part.positions()))
-
-
-def _codes(last: Level, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The number of the fibre that joins each first position to the second: an offset's or an element's."""
-    if isinstance(last, TableLevel):
-        return _elements(last.table)[first, second]
-    ones, others = np.unravel_index(first, last.shape), np.unravel_index(second, last.shape)
-    gaps = [(b - a) % n if last.wrap else b - a + n - 1 for n, a, b in zip(last.shape, ones, others, strict=True)]
-    return np.ravel_multi_index(tuple(gaps), _box(last))
-
-
-def _box(last: GridLevel) -> tuple[int, ...]:
-    """All offsets on a grid, or on a torus."""
-    return last.shape if last.wrap else tuple(2 * n - 1 for n in last.shape)
-
-
-@lru_cache(maxsize=8)
-def _elements(table: FrozenArray) -> np.ndarray:
-    """(P, P'): which element of a group moves a position to another; row q of the table holds where q moves each."""
-    rows, columns = table.array.shape
-    found = np.empty((columns, columns), np.int64)
-    found[np.arange(columns), table.array] = np.arange(rows)[:, None]
-    return found
+        return np.arange(last.fibre_count)
+    return np.unique(last.fibre_numbers(*part.positions()))

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels
+from equitangents.kernels.operation import DualActivation
+from equitangents.kernels.plans.levels import Levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
-from equitangents.kernels.plans.shorten import is_total
 from equitangents.kernels.plans.stages import Stage, StagedPlan
 from equitangents.kernels.plans.steps import AddSaved, Fork, Step
-from equitangents.kernels.program import Box, Dual, Op, Table
+from equitangents.kernels.program import Op
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class LayerKind:
 
     window: tuple[int, ...] = ()
     indexed: bool = False
-    activation: Any = None
+    activation: DualActivation | None = None
     pairs: bool = False
 
 
@@ -58,12 +57,12 @@ def count(plan: FibrePlan | StagedPlan | PairPlan) -> Work:
     if isinstance(plan, StagedPlan):
         first = plan.stages[0]
         found = [layer for stage in plan.stages for layer in _stage_layers(stage)] + vector
-        products = _held(first.levels[0], first.fibres.array)
+        products = first.levels[0].held(first.fibres.array)
         fibres = sum(len(stage.fibres.array) for stage in plan.stages)
         return Work(fibres, plan.positions, len(found), _merged(found), products)
     along = plan.fibres.array
     found = list(_fibre_layers(plan.field, plan.levels, along)) + vector
-    products = _held(plan.levels.levels[0], along)
+    products = plan.levels.levels[0].held(along)
     return Work(len(along), plan.positions, len(found), _merged(found), products)
 
 
@@ -74,18 +73,10 @@ def _merged(found: list[tuple[LayerKind, int]]) -> tuple[tuple[LayerKind, int], 
     return tuple(total.items())
 
 
-def _held(level: Level, fibres: np.ndarray) -> int:
-    """Positions with a partner, summed over fibres."""
-    if not isinstance(level, GridLevel) or level.wrap:
-        return len(fibres) * level.positions
-    offsets = np.abs(fibres.astype(np.int64) * np.array(level.step, np.int64))
-    return int(np.maximum(np.array(level.shape) - offsets, 0).prod(axis=1).sum())
-
-
 def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> Iterator[tuple[LayerKind, int]]:
     for kind, at, inner in _layers(ops):
         if inner is None:
-            yield kind, _held(levels.levels[at + 1], fibres)
+            yield kind, levels.levels[at + 1].held(fibres)
         else:
             held = levels.branches[at]
             assert held is not None
@@ -96,7 +87,7 @@ def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> It
 
 def _stage_layers(stage: Stage) -> Iterator[tuple[LayerKind, int]]:
     for kind, at, _ in _layers(stage.steps):
-        yield kind, _held(stage.levels[at + 1], stage.fibres.array)
+        yield kind, stage.levels[at + 1].held(stage.fibres.array)
 
 
 def _vector_layers(ops: tuple[Op, ...]) -> Iterator[LayerKind]:
@@ -124,21 +115,20 @@ def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[tuple
     """(kind, number of the operation after which the layer ends, operations of branches in its place)."""
     window: tuple[LayerKind, int] | None = None
     for at, op in enumerate(ops):
-        if not (op.is_window or op.held or isinstance(op, Dual | Fork | AddSaved)):
-            continue
-        if isinstance(op, Dual):
+        if op.nonlinearity is not None:
             kind = LayerKind() if window is None else window[0]
-            yield LayerKind(kind.window, kind.indexed, op.activation), at, None
+            yield LayerKind(kind.window, kind.indexed, op.nonlinearity), at, None
             window = None
+            continue
+        if not (op.is_window or op.held or isinstance(op, Fork | AddSaved)):
             continue
         if window is not None:
             yield *window, None
             window = None
-        if isinstance(op, Box):
-            window = LayerKind(op.window), at
-        elif isinstance(op, Table):
-            # One sum over all positions serves every window: hardly more than the first product.
-            window = LayerKind() if is_total(op) else LayerKind((op.span,), indexed=True), at
+        if op.is_total:  # one sum over all positions serves every window: hardly more than the first product
+            window = LayerKind(), at
+        elif op.is_window:
+            window = LayerKind(op.sides or (op.span,), indexed=not op.sides), at
         elif op.held:
             yield LayerKind(), at, op.held
     if window is not None:

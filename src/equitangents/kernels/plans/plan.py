@@ -6,7 +6,6 @@ needs one fibre, a global pool all of them, pooling in blocks those that join tw
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equitangents.kernels.operation import HashedOnce, NoFibresError, Operation
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels, grid_levels, lifted_levels
+from equitangents.kernels.plans.levels import Level, Levels, grid_levels, lifted_levels
 from equitangents.kernels.plans.shorten import collapse_total_windows, merge_cosets
-from equitangents.kernels.program import Affine, Flatten, FrozenArray, Op, Pool, Program, arrays_of, flat
+from equitangents.kernels.program import Flatten, FrozenArray, Op, Pool, Program, arrays_of, flat
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,14 @@ class FibrePlan(HashedOnce):
     form: ClassVar[str] = "fibre"  # as results say it
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
+
+    def settles(self, count: int) -> bool:
+        """Whether one number stands for a whole fibre of a field of `count` positions, the same everywhere."""
+        return self.levels.levels[-1].positions < count
+
+    def field_values(self, count: int) -> int:
+        """How many numbers of a pair of inputs a field of `count` positions has along the fibres."""
+        return len(self.fibres.array) * (1 if self.settles(count) else count)
 
     @property
     def single(self) -> bool:
@@ -55,6 +62,12 @@ class FibrePlan(HashedOnce):
         """All operations, of the field and on vectors."""
         return self.field, self.vector
 
+    @property
+    def tables(self) -> dict[str, np.ndarray]:
+        """The index tables that fibres need, by key."""
+        own = {array.key: array.array for array in (self.labels, self.fibres)}
+        return own | index_tables(self.field, self.levels.levels)
+
 
 @dataclass(frozen=True)
 class PairPlan:
@@ -66,6 +79,15 @@ class PairPlan:
     why: str
 
     form: ClassVar[str] = "pairs"
+    tables: ClassVar[dict[str, np.ndarray]] = {}
+
+    def settles(self, count: int) -> bool:
+        """Whether one number stands for several of a field of `count` positions."""
+        return False
+
+    def field_values(self, count: int) -> int:
+        """How many numbers of a pair of inputs a field of `count` positions has: one a pair of them."""
+        return count**2
 
     @property
     def numbers(self) -> int:
@@ -97,7 +119,7 @@ def plan(program: Program) -> FibrePlan | PairPlan:
     except NoFibresError as error:
         return over_all_pairs(program, str(error))
     labels, affine = compose_readout(readout, levels.levels[-1].positions)
-    fibres = needed_fibres(levels.levels[-1], labels, program)
+    fibres = levels.levels[-1].fibres_within(labels)
     sizes = np.bincount(labels[labels >= 0])
     folded = 1 if lift is None else lift.folded
     weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2 * folded)
@@ -133,12 +155,12 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
             end = i + 1
             break
     # Once one position is left, further pooling and flattening change nothing.
-    vector = tuple(op for op in ops[end:] if not isinstance(op, Flatten | Pool))
+    vector = tuple(op for op in ops[end:] if not op.is_pool)
     start = end
-    while start > first and isinstance(ops[start - 1], Affine | Pool | Flatten):
+    while start > first and ops[start - 1].pools_commute:
         start -= 1
     # Dense layers before the first pooling belong to the field, where the distance carries them exactly.
-    while start < end and isinstance(ops[start], Affine):
+    while start < end and not ops[start].is_pool:
         start += 1
     return ops[:start], ops[start:end], vector
 
@@ -146,58 +168,13 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
 def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
     """Block labels of all pooling together, and the dense layers between, which commute with it."""
     labels = np.arange(positions, dtype=np.int32)
-    affine: list[Op] = []
     for op in readout:
-        if isinstance(op, Pool):
-            outer = op.labels.array
-            labels = np.where(labels >= 0, outer[np.maximum(labels, 0)], -1).astype(np.int32)
-        elif isinstance(op, Affine):
-            affine.append(op)
+        labels = op.blocks_after(labels)
+    affine = tuple(op for op in readout if not op.is_pool)
     used = np.unique(labels[labels >= 0])
     renumber = np.full(max(int(labels.max()) + 1, 1), -1, np.int32)
     renumber[used] = np.arange(len(used), dtype=np.int32)
-    return np.where(labels >= 0, renumber[np.maximum(labels, 0)], -1).astype(np.int32), tuple(affine)
-
-
-def needed_fibres(last: Level, labels: np.ndarray, program: Program) -> np.ndarray:
-    """The fibres that join two positions of one block of the last level: offsets on a grid, elements of a group."""
-    if isinstance(last, GridLevel):
-        blocks = [np.flatnonzero(labels == block) for block in range(labels.max() + 1)]
-        return np.array(_needed_offsets(last, blocks), np.int32)
-    assert program.lift is not None
-    moved = last.table.array
-    if labels.max() == 0 and (labels == 0).all():
-        return np.arange(len(moved), dtype=np.int32)
-    joins = [((labels[row] == labels) & (labels >= 0)).any() for row in moved]
-    return np.flatnonzero(joins).astype(np.int32)
-
-
-def _needed_offsets(level: GridLevel, blocks: list[np.ndarray]) -> list[tuple[int, ...]]:
-    """The offsets between any two positions of one of the `blocks`."""
-    if not level.shape or all(len(block) == 1 for block in blocks):
-        return [(0,) * len(level.shape)]
-    if len(blocks) == 1 and len(blocks[0]) == level.positions:
-        return list(itertools.product(*(range(n) if level.wrap else range(1 - n, n) for n in level.shape)))
-    if len(blocks) == 1 and (along := _lattice_offsets(level, blocks[0])):
-        return list(itertools.product(*along))
-    return sorted(set().union(*(_offsets_within(level, block) for block in blocks)))
-
-
-def _offsets_within(level: GridLevel, block: np.ndarray) -> set[tuple[int, ...]]:
-    """The offsets between any two positions of a block."""
-    coordinates = np.stack(np.unravel_index(block, level.shape), axis=1)
-    offsets = (coordinates[None] - coordinates[:, None]).reshape(-1, len(level.shape))
-    return set(map(tuple, np.unique(offsets % np.array(level.shape) if level.wrap else offsets, axis=0).tolist()))
-
-
-def _lattice_offsets(level: GridLevel, members: np.ndarray) -> list[list[int]] | None:
-    """The offsets between members along each axis, if these are all combinations of some coordinates."""
-    along = [np.unique(c) for c in np.unravel_index(members, level.shape)]
-    if len(members) != np.prod([len(c) for c in along], dtype=np.int64):
-        return None
-    between = [(c[None] - c[:, None]).ravel() for c in along]
-    wrapped = [b % n if level.wrap else b for b, n in zip(between, level.shape, strict=True)]
-    return [np.unique(b).tolist() for b in wrapped]
+    return np.where(labels >= 0, renumber[np.maximum(labels, 0)], -1).astype(np.int32), affine
 
 
 def over_all_pairs(program: Program, why: str) -> PairPlan:
@@ -229,9 +206,4 @@ def index_tables(ops: Iterable[Operation], levels: Iterable[Level]) -> dict[str,
 
 def tables_of(steps: FibrePlan | PairPlan, program: Program) -> dict[str, Any]:
     """All index tables that running the plan needs."""
-    tables = arrays_of(program)
-    if isinstance(steps, FibrePlan):
-        tables[steps.labels.key] = steps.labels.array
-        tables[steps.fibres.key] = steps.fibres.array
-        tables |= index_tables(steps.field, steps.levels.levels)
-    return tables
+    return arrays_of(program) | steps.tables

@@ -18,7 +18,7 @@ import numpy as np
 
 from equitangents.kernels.operation import Pointwise
 from equitangents.kernels.plans.levels import Level, Levels, TableLevel, still
-from equitangents.kernels.program import Affine, Box, Dual, FrozenArray, Op, Table
+from equitangents.kernels.program import FrozenArray, Op, Table
 
 _AT_ONCE = 1 << 22  # entries of a table that are looked at together
 _ROUNDING = 1e-14  # of weights that sum to 1
@@ -26,32 +26,14 @@ _ROUNDING = 1e-14  # of weights that sum to 1
 
 def collapse_total_windows(field: tuple[Op, ...], levels: Levels) -> tuple[tuple[Op, ...], Levels] | None:
     """(operations, levels) with one position after the first total window of a lifted field; None if it has none."""
-    at = next((i for i, op in enumerate(field) if isinstance(op, Table) and is_total(op)), None)
+    at = next((i for i, op in enumerate(field) if op.is_total), None)
     last = levels.levels[-1]
-    if at is None or not isinstance(last, TableLevel) or not all(map(_is_plain, field[at + 1 :])):
+    if at is None or not isinstance(last, TableLevel) or not all(op.keeps_constants for op in field[at + 1 :]):
         return None
-    total = field[at]
-    assert isinstance(total, Table)
-    rows = len(last.table.array)
-    one = TableLevel(FrozenArray(np.zeros((rows, 1), np.int32)))
-    first = replace(total, index=FrozenArray(total.index.array[:1]))
     after = _without_windows(field[at + 1 :])
-    inner = still(after, one)
+    inner = still(after, last.at_one_position())
     found = Levels((*levels.levels[: at + 1], *inner.levels), (*levels.branches[:at], None, *inner.branches))
-    return (*field[:at], first, *after), found
-
-
-def is_total(op: Table) -> bool:
-    """Whether every window holds every position it can read equally often, so that all its means are one."""
-    index, weights = np.sort(op.index.array, axis=1), op.weights.array
-    return bool((index == index[0]).all() and np.ptp(weights) <= 1e-15 * np.abs(weights).max())
-
-
-def _is_plain(op: Op) -> bool:
-    """Whether the operation leaves a field that is the same everywhere so."""
-    if op.held:
-        return all(_is_plain(within) for ops in op.held for within in ops)
-    return isinstance(op, Affine | Dual | Table) or (isinstance(op, Box) and op.wrap and set(op.stride) == {1})
+    return (*field[:at], field[at].at_one_position(), *after), found
 
 
 def _without_windows(ops: tuple[Op, ...]) -> tuple[Op, ...]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from equitangents.kernels.operation import HashedOnce, NoFibresError
 from equitangents.kernels.plans.levels import GridLevel, Level, TableLevel, grid_levels, lifted_levels
-from equitangents.kernels.plans.plan import FibrePlan, compose_readout, needed_fibres, split
+from equitangents.kernels.plans.plan import FibrePlan, compose_readout, split
 from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, unrolled
 from equitangents.kernels.program import Box, FrozenArray, Op, Pool, Program, WindowPool
 
@@ -68,6 +68,14 @@ class StagedPlan(HashedOnce):
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 
+    def settles(self, count: int) -> bool:
+        """Whether one number stands for a whole fibre of a field of `count` positions."""
+        return False
+
+    def field_values(self, count: int) -> int:
+        """How many numbers of a pair of inputs a field of `count` positions has along the fibres."""
+        return len(self.stages[-1].fibres.array) * count
+
     @property
     def single(self) -> bool:
         """Whether the readout needs the diagonal fibre alone."""
@@ -113,7 +121,7 @@ def staged(program: Program) -> StagedPlan:
         raise NoFibresError("a branch after partial pooling mixes fibres")
     parts = _lifted(field, program) if program.lift is not None else _on_grids(field, program.shape)
     labels, affine = compose_readout(readout, parts[-1].levels[-1].positions)
-    stages = _stages(parts, in_bands(needed_fibres(parts[-1].levels[-1], labels, program), _strides(parts)[-1]))
+    stages = _stages(parts, in_bands(parts[-1].levels[-1].fibres_within(labels), _strides(parts)[-1]))
     sizes = np.bincount(labels[labels >= 0])
     weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2)
     return StagedPlan(stages, FrozenArray(labels), weight, affine + vector)
@@ -149,7 +157,7 @@ def _fibres(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
     for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
         assert part.pool is not None
         apart = differences(part.steps, part.levels[0].grid, found[0])
-        found.insert(0, finer(part.pool, before.levels[-1], apart))
+        found.insert(0, before.levels[-1].finer(part.pool, apart))
     return [*(in_bands(each, n) for each, n in zip(found[:-1], _strides(parts), strict=False)), last]
 
 
@@ -199,10 +207,7 @@ def _on_grids(field: tuple[Op, ...], shape: tuple[int, ...]) -> list[_Part]:
             pool, level = step, GridLevel(_pooled_shape(step, level), wrap=True)
             now, levels = [], [level]
             continue
-        if isinstance(step, Fork):
-            forks[step.slot] = len(now)
-        elif isinstance(step, AddSaved):
-            del forks[step.slot]
+        forks = step.forks_after(forks, len(now))
         level = level.after(step)
         now.append(step)
         levels.append(level)
@@ -227,14 +232,10 @@ def _with_offsets(
     """Fill in how far a fibre's label reaches on each level; a branch must begin with the offsets that it ends with."""
     one = (1,) * len(levels[-1].shape)
     found = [replace(levels[-1], step=one)]
-    joined: dict[int, tuple[int, ...]] = {}
-    open_now = {slot for slot, _ in carried}
+    forks = dict(carried)
     for step in steps:
-        if isinstance(step, Fork):
-            open_now.add(step.slot)
-        elif isinstance(step, AddSaved):
-            open_now.discard(step.slot)
-    joined = dict.fromkeys(open_now, one)  # those that a later part joins
+        forks = step.forks_after(forks, 0)
+    joined = dict.fromkeys(forks, one)  # those that a later part joins
     for step, level in zip(reversed(steps), reversed(levels[:-1]), strict=True):
         offset = found[0].step
         offset = step.offset_before(offset)
@@ -265,23 +266,6 @@ def differences(steps: tuple[Step, ...], start: GridLevel, fibres: np.ndarray) -
     return offsets[(np.abs(offsets) < shape).all(axis=1)]
 
 
-def finer(pool: Pool | WindowPool, level: Level, apart: np.ndarray) -> np.ndarray:
-    """The fibres, on the level before the pool, whose pairs of positions fall into windows that are `apart`."""
-    if isinstance(level, TableLevel):
-        assert isinstance(pool, Pool)
-        return _joining(pool, level, apart)
-    box = pool.box
-    assert box is not None
-    assert isinstance(level, GridLevel)
-    along = [np.unique(column) for column in apart.T]
-    if len(apart) == np.prod([len(column) for column in along], dtype=np.int64):  # all combinations: axis by axis
-        each = [_finer(column[:, None], box, level, slice(a, a + 1))[:, 0] for a, column in enumerate(along)]
-        offsets = np.stack(np.meshgrid(*each, indexing="ij"), axis=-1).reshape(-1, len(each))
-    else:
-        offsets = _finer(apart, box, level, slice(None))
-    return offsets.astype(np.int32)
-
-
 def in_bands(fibres: np.ndarray, strides: int) -> np.ndarray:
     """Fibres in bands of the last axis but one, from one end of the last axis to the other.
 
@@ -292,22 +276,3 @@ def in_bands(fibres: np.ndarray, strides: int) -> np.ndarray:
         return fibres
     *before, row, column = fibres.T
     return fibres[np.lexsort([row, column, row // max(1, _BAND // strides), *reversed(before)])]
-
-
-def _finer(apart: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:
-    """The finer fibres' offsets along some axes, in any order."""
-    shape, stride = np.array(level.shape, np.int64)[axes], np.array(box.stride, np.int64)[axes]
-    inside = np.array(list(itertools.product(*(range(1 - w, w) for w in box.window[axes]))), np.int64)
-    offsets = (apart[:, None] * stride + inside).reshape(-1, len(shape))
-    offsets = offsets if box.wrap else offsets[(np.abs(offsets) < shape).all(axis=1)]
-    return np.unique(offsets % shape if level.wrap else offsets, axis=0)
-
-
-def _joining(pool: Pool, level: TableLevel, apart: np.ndarray) -> np.ndarray:
-    """The elements of a group that join positions of two blocks whose numbers are `apart`."""
-    labels = pool.labels.array
-    wanted = np.zeros(2 * pool.blocks - 1, bool)
-    wanted[apart[:, 0] + pool.blocks - 1] = True
-    seconds = labels[level.table.array]
-    joined = wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & (seconds >= 0) & (labels >= 0)
-    return np.flatnonzero(joined.any(axis=1)).astype(np.int32)

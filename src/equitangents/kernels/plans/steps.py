@@ -25,6 +25,10 @@ class Fork(Kept):
 
     slot: int
 
+    def forks_after(self, forks: dict[int, int], at: int) -> dict[int, int]:
+        """One more is open."""
+        return forks | {self.slot: at}
+
 
 @dataclass(frozen=True)
 class Restore(Kept):
@@ -49,6 +53,10 @@ class AddSaved(Kept):
     fork: int
     shares: tuple[float, float] | None = None
 
+    def forks_after(self, forks: dict[int, int], at: int) -> dict[int, int]:
+        """The one in its slot is not open any more."""
+        return {slot: begun for slot, begun in forks.items() if slot != self.slot}
+
 
 Step = Op | Fork | Restore | AddSaved
 
@@ -69,13 +77,13 @@ def depth(steps: Sequence[Step]) -> int:
 def _unroll(ops: tuple[Op, ...], levels: Levels | None, slot: int, steps: list[Step], found: list[Level]) -> None:
     for i, op in enumerate(ops):
         step: Step = op
+        held = None if levels is None else levels.branches[i]
         if isinstance(op, Parallel) and op.residual is None:
-            _side_by_side(op, None if levels is None else levels.branches[i], slot, steps, found)
+            _side_by_side(op, held, slot, steps, found)
             if levels is not None:
                 found[-1] = levels.levels[i + 1]
             continue
-        if isinstance(op, Parallel) and op.residual is not None:
-            held = None if levels is None else levels.branches[i]
+        if op.residual is not None:
             inner = None if held is None else held.branches[1]
             fork = len(steps)
             steps.append(Fork(slot))

@@ -119,7 +119,7 @@ class RotationSections(HashedOnce):
     def is_sampled(self) -> bool:
         """Whether anything is left to a quadrature that is not exact."""
         sampled = self.readout == "pool" and isinstance(self.group, RotationGroup)
-        return sampled or any(isinstance(op, Dual) for op in self.sphere)
+        return sampled or any(op.nonlinearity is not None for op in self.sphere)
 
 
 @lru_cache(maxsize=256)
@@ -127,7 +127,7 @@ def sections(program: Program[Sphere]) -> RotationSections:
     """The three parts of a program on the sphere."""
     space, ops = program.space, program.ops
     end = next(i for i, op in enumerate(ops) if op.is_pool)
-    windows = [i for i, op in enumerate(ops[:end]) if isinstance(op, Zonal)]
+    windows = [i for i, op in enumerate(ops[:end]) if op.is_window]
     start = next((i + 1 for i in windows if _is_mean(ops[i])), end if windows else 0)
     return RotationSections(
         bandlimit=space.bandlimit,

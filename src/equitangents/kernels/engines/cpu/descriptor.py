@@ -19,7 +19,6 @@ from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, chan
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.plans.levels import GridLevel, Level
 from equitangents.kernels.plans.plan import PairPlan, index_tables
-from equitangents.kernels.plans.shorten import is_total
 from equitangents.kernels.plans.stages import AlongFibres, AnyPool, Stage, stages_of
 from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, depth, fits_windows, unrolled, window_grid
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, RatedAffine, Standardise, Table
@@ -243,7 +242,7 @@ def _box(to: _Writer, op: Box) -> _Code:
 
 def _table(to: _Writer, op: Table) -> _Code:
     index, weights = to.table(op.index), to.real(op.weights.array)
-    return _Code(OpKind.TABLE, index=index, weights=weights, count=op.span, flag=is_total(op))
+    return _Code(OpKind.TABLE, index=index, weights=weights, count=op.span, flag=op.is_total)
 
 
 def _affine(to: _Writer, op: Affine) -> _Code:

@@ -138,8 +138,14 @@ def execute(ops: tuple[Op, ...], geometry: Geometry, state: State, m1: Moments, 
     """The state after `ops`."""
     known: dict[int, Both] = {}
     for i, op in enumerate(ops):
-        state = _PAIRS[type(op)](op, state, At(i, geometry, m1, m2, known))
+        state = run(op, state, At(i, geometry, m1, m2, known))
     return state
+
+
+def run(op: Op, state: State, at: At) -> State:
+    """The state after one operation."""
+    after: State = _PAIRS[type(op)](op, state, at)
+    return after
 
 
 def _affine(op: Affine, state: State, at: At) -> State:

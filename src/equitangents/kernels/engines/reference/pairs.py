@@ -12,7 +12,7 @@ from jax import lax
 
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
-from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments, joined, uncoupled
+from equitangents.kernels.engines.reference.execute import At, Moments, State, field_moments, joined, run, uncoupled
 from equitangents.kernels.engines.reference.windows import (
     box_mean,
     box_mean_of_angles,
@@ -22,9 +22,10 @@ from equitangents.kernels.engines.reference.windows import (
     table_mean_pairs_of_angles,
     window_averages,
 )
-from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool
+from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool, flat
 
 AnyPool = Pool | WindowPool | Flatten
+_POOLS = Pool, WindowPool, Flatten
 
 
 @dataclass
@@ -107,50 +108,46 @@ def self_moments(ops: tuple[Op, ...], e: ArrayLike, q: ArrayLike, mean: ArrayLik
 
     `e` is (positions, positions, N), `q` and `mean` are (positions, N).
     """
-    moments, _ = _self_moments(ops, State(e, jnp.zeros_like(e)), q, mean, tables)
+    moments, _ = _self_moments(ops, e, q, mean, tables, onwards=False)
     return moments
 
 
 def _self_moments(
-    ops: tuple[Op, ...], state: State, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]
-) -> tuple[Moments, State]:
+    ops: tuple[Op, ...], e: Any, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any], onwards: bool
+) -> tuple[Moments, Any]:
+    """(Moments, E at the end), the latter where it is read: up to the last pooling, or `onwards`."""
     geometry = PairGeometry(tables)
     found = Moments([q], [mean], [])
-    for op in ops:
+    for i, op in enumerate(ops):
         inner = None
-        if isinstance(op, Pool | WindowPool | Flatten):
-            k = pool_pairs(op, covariance(state.e, both(q[:, None], q[None])), tables)
-            mean = pool_mean(op, mean, tables)
-            q = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0)
-            state = State(of_covariance(k, both(q[:, None], q[None])), jnp.zeros_like(k))
+        read = onwards or any(isinstance(later, _POOLS) for later in flat(ops[i + 1 :]))
+        if isinstance(op, _POOLS):
+            k = pool_pairs(op, covariance(e, both(q[:, None], q[None])), tables)
+            q, mean = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0), pool_mean(op, mean, tables)
+            e = of_covariance(k, both(q[:, None], q[None])) if read else None
         elif isinstance(op, Parallel):
-            each = [_self_moments(branch, state, q, mean, tables) for branch in op.branches]
+            each = [_self_moments(branch, e, q, mean, tables, onwards=read) for branch in op.branches]
             inner = Moments([], [], [own for own, _ in each])
-            means = [own.mean[-1] for own, _ in each]
-            shares = op.shares or (1.0,) * len(each)
-            ends = [both(own.q[-1][:, None], own.q[-1][None]) for own, _ in each]
-            q, mean = joined(op, [own.q[-1] for own, _ in each], means)
-            after = both(q[:, None], q[None])
-            e = sum(w * moved(s.e, end, after.to) for w, (_, s), end in zip(shares, each, ends, strict=True))
-            if op.shares is None:
-                gaps = [after.gap(m[:, None], m[None]) for m in means]
-                e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
-            state = State(vanishing(e, after), jnp.zeros_like(e))
+            q, mean = joined(op, [own.q[-1] for own, _ in each], [own.mean[-1] for own, _ in each])
+            e = _joined_angles(op, each, both(q[:, None], q[None])) if read else None
         else:
-            after, new_mean = _next_variance(op, q, tables)
-            step = Moments([q, after], [mean, new_mean], [None])
-            state = execute((op,), geometry, state, step, step)
-            state = State(state.e, jnp.zeros_like(state.e))
-            q, mean = after, new_mean
-        found.q.append(q)
-        found.mean.append(mean)
-        found.branches.append(inner)
-    return found, state
+            step = field_moments((op,), q, mean, tables)
+            q, mean = step.q[-1], step.mean[-1]
+        for values, value in zip(found, (q, mean, inner), strict=True):
+            values.append(value)
+        if read and not isinstance(op, (*_POOLS, Parallel)):
+            e = run(op, State(e, jnp.zeros_like(e)), At(i, geometry, found, found, {})).e
+    return found, e
 
 
-def _next_variance(op: Op, q: ArrayLike, tables: dict[str, Any]) -> tuple[Any, Any]:
-    step = field_moments((op,), q, jnp.zeros_like(q), tables)
-    return step.q[-1], step.mean[-1]
+def _joined_angles(op: Parallel, each: list[tuple[Moments, Any]], after: Both) -> Any:
+    shares, means = op.shares or (1.0,) * len(each), [own.mean[-1] for own, _ in each]
+    ends = [both(own.q[-1][:, None], own.q[-1][None]) for own, _ in each]
+    e = sum(w * moved(own, end, after.to) for w, (_, own), end in zip(shares, each, ends, strict=True))
+    if op.shares is None:
+        gaps = [after.gap(m[:, None], m[None]) for m in means]
+        e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
+    return vanishing(e, after)
 
 
 def pool_mean(op: AnyPool, mean: ArrayLike, tables: dict[str, Any]) -> ArrayLike:

@@ -1,0 +1,120 @@
+"""Random features in place of a kernel that is too dear: what they learn of all images, and what they lose of a few.
+
+With Φ (n, m) of n training images the mean of training to the end is φ(x)ᵀ (ΦᵀΦ + λ)⁻¹ Φᵀ Y: n m² products in place of
+n² pairs of images. λ is a multiple of the mean |φ|², chosen by the accuracy in validation. On images so few that the
+exact kernel can be computed of all their pairs, both predict the same images, of folds that they were not shown.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents import kernels
+from equitangents_studies.common.system_runs import SystemImages
+from equitangents_studies.framework.study import Arrays, Task
+from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, Settings, feature_sizes, whole_images
+from equitangents_studies.systems import architecture
+
+_SLICE = 2500  # images of a stage
+_BLOCK = 250  # images between two reports of progress
+_FOLDS = 4
+
+
+def slices(settings: Settings) -> list[int]:
+    """Where stages begin among the images for training, validation and testing, one behind the other."""
+    s = settings
+    return list(range(0, s.whole_images + s.whole_images // 9 + s.whole_tested, _SLICE))
+
+
+def features(settings: Settings, data_dir: Path | None, model: str, begin: int, task: Task) -> Arrays:
+    """Features of some images, (images, features), and the seconds of processors that they took."""
+    s = settings
+    images = whole_images(s, data_dir)
+    chosen = np.concatenate([images.train_x, images.test_x])[begin : begin + _SLICE].astype(np.float32)
+    made = kernels.random_features(architecture(model, depth=s.depth), s.features, s.seed)
+    made.transform(chosen[:1])  # compiled
+    found, began = [], time.process_time()
+    for i in range(0, len(chosen), _BLOCK):
+        found.append(np.asarray(made.transform(chosen[i : i + _BLOCK])))
+        task.step(min(i + _BLOCK, len(chosen)), len(chosen))
+    return {"features": np.concatenate(found), "feature_seconds": np.array(time.process_time() - began)}
+
+
+def learnt(found: Float[np.ndarray, "images features"], images: SystemImages, settings: Settings) -> Arrays:
+    """Of every size: the ridge, a multiple of the mean |φ|², that is best in validation, and which test images it
+    classifies rightly.
+    """
+    n, count = settings.whole_images, len(images.train_x)
+    phi = found.astype(np.float64)
+    products, moments, done = np.zeros((phi.shape[1],) * 2), np.zeros((phi.shape[1], images.classes)), 0
+    ridges, validation, right = [], [], []
+    for size in feature_sizes(settings):
+        new = phi[done:size]
+        products, moments, done = products + new.T @ new, moments + new.T @ images.targets[done:size], size
+        values, vectors = np.linalg.eigh(products)
+        across = vectors.T @ moments
+        unit = np.einsum("nm,nm->", phi[:size], phi[:size]) / size
+        solved = [vectors @ (across / (np.maximum(values, 0) + r * unit)[:, None]) for r in FEATURE_RIDGES]
+        scores = [((phi[n:count] @ w).argmax(axis=1) == images.train_y[n:]).mean() for w in solved]
+        best = int(np.argmax(scores))
+        ridges.append(FEATURE_RIDGES[best])
+        validation.append(scores[best])
+        right.append((phi[count:] @ solved[best]).argmax(axis=1) == images.test_y)
+    return {
+        "feature_ridge": np.array(ridges),
+        "feature_validation": np.array(validation),
+        "feature_right": np.array(right),
+    }
+
+
+def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Task) -> Arrays:
+    """The exact kernel of a few training images and kernels of features, by their number: (1 + numbers, images) whether
+    each image is classified rightly, at the best ridge of each; (numbers,) how far kernels, centred, and predictions at
+    the exact kernel's best ridge are from the exact ones, relative; (1 + numbers,) seconds of processors.
+    """
+    s = settings
+    images = whole_images(s, data_dir)
+    x, y, targets = images.train_x[: s.exact_images].astype(np.float32), images.train_y, images.targets
+    net = architecture(model, depth=s.depth)
+    matrices, seconds = [], []
+    for i, count in enumerate((0, *s.exact_features)):
+        began = time.process_time()
+        if count:
+            phi = np.asarray(kernels.random_features(net, count, s.seed).transform(x), np.float64)
+            matrices.append(phi @ phi.T)
+        else:
+            matrices.append(np.asarray(kernels.KeptKernel(net, kernels.KernelStore()).kernel(x).ntk, np.float64))
+        seconds.append(time.process_time() - began)
+        task.step(i + 1, 1 + len(s.exact_features))
+    every = [_out_of_fold(K, targets[: len(x)]) for K in matrices]
+    hits = [(outputs.argmax(axis=-1) == y[: len(x)]).mean(axis=1) for outputs in every]
+    best = [int(np.argmax(share)) for share in hits]
+    relative = lambda a, b: float(np.linalg.norm(a - b) / np.linalg.norm(b))
+    return {
+        "exact_right": np.array([o[i].argmax(axis=-1) == y[: len(x)] for o, i in zip(every, best, strict=True)]),
+        "kernel_error": np.array([relative(_centred(K), _centred(matrices[0])) for K in matrices[1:]]),
+        "prediction_error": np.array([relative(o[best[0]], every[0][best[0]]) for o in every[1:]]),
+        "exact_seconds": np.array(seconds),
+    }
+
+
+def _out_of_fold(K: np.ndarray, targets: np.ndarray) -> Float[np.ndarray, "ridges images classes"]:
+    """What each image is predicted to be, by the images of the other folds."""
+    n = len(K)
+    found = np.zeros((len(FEATURE_RIDGES), n, targets.shape[1]))
+    for fold in range(_FOLDS):
+        test = np.arange(fold, n, _FOLDS)
+        train = np.setdiff1d(np.arange(n), test)
+        inner, across = K[np.ix_(train, train)], K[np.ix_(test, train)]
+        unit = np.trace(inner) / len(train)
+        for i, ridge in enumerate(FEATURE_RIDGES):
+            found[i, test] = across @ np.linalg.solve(inner + ridge * unit * np.eye(len(train)), targets[train])
+    return found
+
+
+def _centred(K: np.ndarray) -> np.ndarray:
+    return np.asarray(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean())
