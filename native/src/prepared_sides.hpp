@@ -114,7 +114,7 @@ struct PreparedSides {
   }
 
   // 1/σ of the inputs in some lanes: σ² is the mean variance of all positions.
-  EQT_INLINE Doubles standard(const Op& op, const double* q, int64_t positions, int lane) const {
+  Doubles standard(const Op& op, const double* q, int64_t positions, int lane) const {
     const Doubles unit = op.changes ? load(group.units + lane) : 1 - Doubles{};
     Doubles sum{};
     for (int64_t p = 0; p < positions; ++p) sum += load(q + p * L + lane);
