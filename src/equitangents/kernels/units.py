@@ -34,7 +34,8 @@ def unit_bias(*parts: Iterable[Any]) -> Any:
 
 def unit_biases(ops: Iterable[Any]) -> list[Any]:
     """What biases add to the mean square of an input, and to that behind each op that `changes_unit`."""
-    found, gain = [0.0], 1.0
+    found: list[Any] = [0.0]
+    gain: Any = 1.0
     for op in ops:
         if changes_unit(op):
             found.append(0.0)
