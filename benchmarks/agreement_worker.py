@@ -67,7 +67,7 @@ def main(library: str, cases: str, values: str) -> list:
 
 def _compared(theirs: dict, ours: dict) -> dict:
     """The largest difference relative to the largest entry of NNGPs or NTKs, where the peer has numbers; and how many
-    it lacks.
+    it has and lacks.
 
     Apart from these `itself`: of tangent kernels of an input with itself, where the angle that is 0 is the arc cosine
     of a rounded number there, 1e-8 for 1 - 1e-16.
@@ -88,7 +88,8 @@ def _compared(theirs: dict, ours: dict) -> dict:
             parts = {"difference": gaps[~same], "itself": gaps[same]}
         for name, part in parts.items():
             worst[name] = np.maximum(worst[name], np.max(part))  # NaN where ours has no number
-    return {**{name: float(gap) for name, gap in worst.items()}, "nan": missing}
+    entries = sum(value.size for value in theirs.values())
+    return {**{name: float(gap) for name, gap in worst.items()}, "numbers": entries - missing, "nan": missing}
 
 
 if __name__ == "__main__":

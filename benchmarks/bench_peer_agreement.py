@@ -64,7 +64,8 @@ def compared(cases: list[dict[str, Any]], peer: str) -> tuple[list[dict], list[d
 def report(cases: list[dict[str, Any]], ours: list[dict], theirs: list[dict]) -> str:
     """Counts, the worst difference, and a line for each network that differs or that one library alone refuses."""
     rows = list(zip(cases, ours, theirs, strict=True))
-    both = [(c, t) for c, o, t in rows if "error" not in o and "error" not in t]
+    both = [(c, t) for c, o, t in rows if "error" not in o and "error" not in t and t["numbers"]]
+    without = [c for c, o, t in rows if "error" not in o and not t.get("numbers", 1)]
     apart = [(c, t) for c, t in both if not (t["difference"] <= BOUND and t["itself"] <= ITSELF)]
     refused = [(c, o, t) for c, o, t in rows if "error" in o or "error" in t]
     worst, itself = (np.max([t[name] for _, t in both], initial=0.0) for name in ("difference", "itself"))
@@ -74,8 +75,10 @@ def report(cases: list[dict[str, Any]], ours: list[dict], theirs: list[dict]) ->
         f"tangent kernels of an input with itself: {rounded} over {BOUND:g}, worst {itself:.1e}",
         f"refused by both {sum('error' in o and 'error' in t for _, o, t in refused)}, by ours alone "
         f"{sum('error' not in t for _, o, t in refused)}, by the peer alone "
-        f"{sum('error' not in o for _, o, t in refused)}; numbers that it lacks: {sum(t['nan'] for _, t in both)}",
+        f"{sum('error' not in o for _, o, t in refused)}, networks without any number of the peer {len(without)}; "
+        f"numbers that it lacks of others: {sum(t['nan'] for _, t in both)}",
     ]
+    lines += [f"- no number of the peer: seed {c['seed']}, {c['net']}" for c in without]
     lines += [f"- {t['difference']:.1e}, with itself {t['itself']:.1e}: seed {c['seed']}, {c['net']}" for c, t in apart]
     lines += [
         f"- refused: seed {c['seed']}, ours {o.get('error')}; theirs {t.get('error')}; {c['net']}"

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from equitangents.files import whole_file
+from equitangents.files import is_abandoned, leftovers, whole_file
 
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path):
@@ -32,3 +32,10 @@ def test_several_may_write_one_file_at_once(tmp_path):
     [t.join() for t in threads]
     assert len(set(path.read_text())) == 1
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_gone_is_nobodys_and_one_that_nobody_holds_is_abandoned(tmp_path):
+    left = tmp_path / f".page-{'0' * 32}.html"
+    assert not is_abandoned(left, age=0)
+    left.touch()
+    assert leftovers(tmp_path / "page.html") == [left]

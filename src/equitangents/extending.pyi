@@ -26,7 +26,7 @@ from equitangents.seals import seal
 # what is said
 from equitangents import notebook
 from equitangents.cli.common import announced
-from equitangents.formatting import duration, exact_duration
+from equitangents.formatting import duration, exact_duration, foreseen
 
 # layers of one's own
 from equitangents.nn.group_windows import box_offsets
@@ -74,6 +74,7 @@ __all__ = [
     "check_writable",
     "duration",
     "exact_duration",
+    "foreseen",
     "former_names",
     "held",
     "is_whole",

@@ -8,12 +8,14 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import equitangents as et
+from equitangents.audit import assemble
 from equitangents.audit.measure import clock
 from equitangents.audit.report.findings import schema
 from equitangents.cli.main import main
@@ -144,7 +146,8 @@ def test_on_the_command_line_files_are_written_and_the_status_is_130(
     assert stop.value.code == 130
     output = capsys.readouterr()
     assert "interrupted after 20 of 40 inputs" in output.out
-    assert output.err.splitlines()[-1] == "equitangents: interrupted"
+    said = "interrupted; the report is of what was measured until then: the same command measures all"
+    assert output.err.splitlines()[-1] == f"equitangents: {said}"
     assert "Traceback" not in output.err
     assert json.loads(Path("a.json").read_text(encoding="utf-8"))["partial"] is True
     assert "Partial report" in Path("a.html").read_text(encoding="utf-8")
@@ -208,8 +211,10 @@ def test_long_audits_say_how_far_they_are(
     et.audit(slow, "C4", X, batch_size=8, progress=True, **ALONE)
     lines = capsys.readouterr().err.splitlines()
     assert lines
-    assert all(line.startswith("audit: ") and line.endswith(" left") for line in lines)
     shares = [int(line.split()[1].rstrip("%")) for line in lines]
+    assert all(line.startswith("audit: ") for line in lines)
+    assert {line.endswith(" left") for line, share in zip(lines, shares, strict=True) if share > 20} == {True}
+    assert {line.endswith(" evaluated") for line, share in zip(lines, shares, strict=True) if share < 20} == {True}
     assert shares == sorted(shares)
     assert shares[-1] <= 99
 
@@ -217,3 +222,31 @@ def test_long_audits_say_how_far_they_are(
 def test_short_audits_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     et.audit(lambda x: x.sum((1, 2)), "C4", X[:5], progress=True, **ALONE)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("inputs", "batch"), [(10, 4), (3, 4)])
+def test_the_memory_that_is_told_is_that_of_the_largest_batch(inputs: int, batch: int) -> None:
+    clock = SimpleNamespace(seconds=1.0, evaluations=30, batches=8, parts={})
+    task = SimpleNamespace(
+        clock=clock, footprint=SimpleNamespace(weights=5, activations=7), batch_size=batch, x=SimpleNamespace(n=inputs)
+    )
+    told = assemble._timing(task, 0.0, None)
+    assert (told.passes, told.weights, told.activations) == (30 / inputs, 5, 7 * min(inputs, batch))
+
+
+def test_a_model_of_one_batch_size_is_averaged_in_such_batches() -> None:
+    from equitangents.audit.adapters.callables import CallableModel
+
+    sizes = []
+
+    def f(x: Any) -> Any:
+        sizes.append(len(x))
+        return np.tanh(x.reshape(len(x), -1) @ W)
+
+    fixed = CallableModel(f)
+    fixed.fixed_batch = 16
+    free, filled = (et.audit(model, "C4", X[:16], **ALONE).remedy("average") for model in (f, fixed))
+    expected = free(X[:5])
+    sizes.clear()
+    assert np.allclose(filled(X[:5]), expected, atol=1e-12)
+    assert set(sizes) == {16}

@@ -18,7 +18,7 @@ import equitangents as et
 from audit.example_report import example_report
 from equitangents.audit.report.page import html
 from equitangents.audit.report.text import Marked, table
-from equitangents.audit.report.written import junit
+from equitangents.audit.report.written import as_json, junit
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.render import outside_resources
 
@@ -193,3 +193,9 @@ def test_names_are_shown_as_they_are_in_markdown_and_xml(name: str) -> None:
     page = html(report)
     assert "<script>alert" not in page
     assert "</script><b>" not in page
+
+
+def test_a_badge_in_json_is_as_readable_as_its_words() -> None:
+    badge = as_json("équivariance, C₄", "≤ 1e-6", "holds")
+    assert "équivariance, C₄" in badge
+    assert json.loads(badge)["message"] == "≤ 1e-6"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from audit.potentials import Cluster, clusters
+from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.checks import below
 from equitangents.audit.potentials.conservation import slopes
 from equitangents.audit.potentials.results import outcome
@@ -264,3 +265,14 @@ def test_a_floor_above_the_tolerance_decides_nothing_and_nan_never_holds() -> No
     for broken in (Estimate(nan, nan, nan), Estimate(nan, 0.0, 0.0)):
         assert outcome(broken, nan, 0.1, 1.0) == "undecided"
     assert outcome(Estimate(0.1, 0.0, 0.2), 0.2, nan, 1.0) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("own", "called"), [("fast", "fast"), ("unknown", "Cluster"), (None, "Cluster"), (7, "Cluster")]
+)
+def test_a_potential_is_called_what_it_calls_itself_or_by_its_class(own: object, called: str) -> None:
+    class Named(Cluster):
+        name = own
+
+    Named.__name__ = "Cluster"
+    assert Potential(Named()).name == called

@@ -131,7 +131,8 @@ def test_debug_shows_the_traceback(capsys, monkeypatch, how: str) -> None:
 
 def test_interrupt(capsys, monkeypatch) -> None:
     monkeypatch.setattr("equitangents_studies.run", raising(KeyboardInterrupt()))
-    assert run(capsys, "reproduce", "toy") == (130, "", "equitangents: interrupted\n")
+    told = "equitangents: interrupted; nothing new is kept: the same command starts again\n"
+    assert run(capsys, "reproduce", "toy") == (130, "", told)
 
 
 def test_a_crash_is_not_mistaken_for_bad_input(monkeypatch) -> None:

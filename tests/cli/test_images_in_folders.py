@@ -12,6 +12,7 @@ from PIL import Image
 
 import equitangents as et
 from equitangents.cli.main import main
+from equitangents.ensembles.infinite.held_out_page import HeldOut
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.data.images import read_image
 
@@ -59,7 +60,10 @@ def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles
     assert status == 0
     assert err.startswith("tiles: 12 images of 4×4 pixels, grey, 8 bits\n2 classes: bright 6, dark 6\n")
     lines = out.splitlines()
+    held = HeldOut.of(et.InfiniteEnsembleClassifier.load("model"))
+    error, chance = f"{held.calibration_error():.3f}", f"chance alone would show about {held.chance_error():.3f}"
     assert lines[2:] == [
+        f"calibration: probabilities are shares of networks; with --calibrate off by {error}, where {chance}",
         "report: model/report.html",
         "next: equitangents predict model --data NEW_FOLDER --out predictions.csv",
     ]

@@ -62,15 +62,14 @@ def test_defaults(calls) -> None:
 
 
 def test_options_reach_the_study(calls) -> None:
-    reproduce(
-        "toy", "--preset=paper", "--out=here", "--resume", "--set", "a=1", "--set", "b=x=y", "--data-dir", "there"
-    )
+    changes = ("--set", "seed=1", "--set", "data=x=y")
+    reproduce("comparison", "--preset=paper", "--out=here", "--resume", *changes, "--data-dir", "there")
     (call,) = calls
     assert call[1] == {
         "preset": "paper",
         "out": Path("here"),
         "resume": True,
-        "settings": {"a": "1", "b": "x=y"},
+        "settings": {"seed": "1", "data": "x=y"},
         "data_dir": Path("there"),
         "progress": True,
     }

@@ -85,3 +85,10 @@ def test_bad_sizes(make):
 def test_symmetric_groups_that_are_too_large():
     with pytest.raises(InvalidArgumentError, match="n is 8; expected at most 7"):
         groups.symmetric(8)
+
+
+def test_permutations_that_are_too_many_to_list_are_drawn():
+    group = groups.permutations(30)
+    assert (group.name, group.n) == ("S30", 30)
+    for g in group.draw(4, np.random.default_rng(0)):
+        assert sorted(np.asarray(g).tolist()) == list(range(30))

@@ -251,3 +251,11 @@ def test_the_emulated_gpu_engine_passes(monkeypatch):
     engine = GpuEngine()
     monkeypatch.setattr(engine, "untried", lambda: True, raising=False)
     assert findings.finding(engine) == findings.Finding(None)
+
+
+def test_a_trial_is_of_a_new_engine_of_the_class_against_the_reference_engine(monkeypatch, capsys):
+    tried = []
+    monkeypatch.setattr(trial, "fault", lambda *engines: tried.append([e.name for e in engines]) or "wrong: κ")
+    trial.main("kernels.planted_engines", "Right")
+    assert tried == [["planted", "reference"]]
+    assert json.loads(capsys.readouterr().out.removeprefix(trial.MARK)) == "wrong: κ"

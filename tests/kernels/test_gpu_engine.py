@@ -28,10 +28,10 @@ from equitangents import kernels
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.cost import calibration
 from equitangents.kernels.cost import forecast as cost
-from equitangents.kernels.engines import choose, gpu, select
+from equitangents.kernels.engines import choose, gpu, select, trial
 from equitangents.kernels.engines.gpu import availability, compiler, run, source
 from equitangents.kernels.engines.gpu.engine import GpuEngine
-from equitangents.kernels.plans.plan import plan, tables_of
+from equitangents.kernels.plans.plan import index_tables, plan, tables_of
 from equitangents.kernels.runs.programs import compute_diagonal
 from equitangents.nn import (
     Abs,
@@ -392,3 +392,14 @@ def test_the_kernel_names_no_part_of_a_standard_library_that_gpus_lack():
     standard = [line for line in text.splitlines() if line.startswith("#include")]
     guarded = text[text.index("#else") : text.index("#endif")]
     assert standard == [line for line in guarded.splitlines() if line.startswith("#include")]
+
+
+def test_index_tables_count_as_large_as_they_are(monkeypatch):
+    program = trial.cases()["windows on a group, ReLU and Cos"]
+    made = plan(program)
+    tables = index_tables(*availability.unrolled(made.field, made.levels))
+    assert len(tables) > 1
+    size = sum(t.size for t in ({t.key: t.array for t in (made.labels, made.fibres)} | tables).values())
+    for largest, refused in ((size, False), (size - 1, True)):
+        monkeypatch.setattr(availability, "_LARGEST", largest)
+        assert (GpuEngine().obstacle(program, "float32") is not None) == refused

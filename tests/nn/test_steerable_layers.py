@@ -8,6 +8,8 @@ import pytest
 import equitangents as et
 from equitangents import errors, nn
 from equitangents.kernels.runs import steerable
+from equitangents.kernels.steerable import nonlinear
+from equitangents.kernels.steerable.fields import Field
 from equitangents.steerable import GaussianSum
 from equitangents.steerable.harmonics import samples
 
@@ -277,3 +279,39 @@ def test_ensembles_learn_vectors_that_turn_with_the_points():
     model = et.InfiniteEnsemble(net, ridge=1e-6).fit(x[:3], y[:3])
     np.testing.assert_allclose(model.predict(x[:3]), y[:3], atol=1e-3)
     np.testing.assert_allclose(model.predict(x @ g.T), model.predict(x) @ g.T, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.PointCloud("SO(2)"), nn.SphereSignal(), CONV, nn.SteerablePool(), nn.SteerableDense("1x0")]
+)
+def test_what_carries_steerable_features_says_so(layer):
+    assert layer.steers
+    assert nn.Residual(layer).steers
+    assert not nn.Residual(nn.Dense(1)).steers
+
+
+def test_a_dense_layer_has_one_matrix_for_every_irrep():
+    net = nn.Sequential(nn.PointCloud("SO(3)", "2x0+3x1"), nn.SteerableDense("4x0+5x1"))
+    (_, params) = net.init(jax.random.key(0), (3, 14))
+    assert sorted(np.shape(w) for w in params.values()) == [(1, 2, 4), (1, 3, 5)]
+
+
+def test_sampling_a_function_that_is_linear_changes_nothing():
+    """On samples enough, the field is that of its coefficients."""
+    conv = nn.SteerableConv("2x0+2x1+2x2", radii=(0.0, 1.0))
+    signal = nn.Sequential(nn.PointCloud("SO(2)"), conv).signals((4, 2))[-1]
+    (op,) = nn.FourierNonlinearity(nn.Polynomial([0.0, 1.0]), samples=9).lower(signal)
+    rng = np.random.default_rng(0)
+    draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
+    fields = {kind: Field(*draw(2, 3, kind.dimension, 2, kind.dimension)) for kind in op.irreps}
+    own = ({kind: draw(points, kind.dimension, kind.dimension) for kind in op.irreps} for points in (3, 2))
+    for kind, found in nonlinear.sampled(op, fields, *own).items():
+        for part in range(2):
+            assert np.allclose(found[part], fields[kind][part], atol=1e-5)
+
+
+@pytest.mark.parametrize(("outputs", "turning"), [("3x0", None), ("1x1", 2)])
+def test_outputs_turn_where_they_are_no_numbers(outputs, turning):
+    net = nn.Sequential(nn.PointCloud("SO(2)"), CONV, nn.SteerablePool(), nn.SteerableDense(outputs))
+    assert net.turning_outputs == turning
+    assert nn.Sequential(nn.Dense(3)).turning_outputs is None

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from equitangents import studies
+from equitangents import nn, studies
 from equitangents.actions import image_rotations
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import with_interval
-from equitangents_studies.common.image_ensembles import Recipe, answers, floor_predictions, rotations
+from equitangents_studies.common.image_ensembles import Recipe, answers, floor_predictions, network, rotations
 from equitangents_studies.common.orbits import orbit_batch, there_and_back
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.continuous.claims import image_claims
@@ -297,3 +297,9 @@ def test_training_on_images_that_is_cut_short_goes_on_to_the_same_numbers(
     for table in tables:
         path = f"results/{table}.csv"
         assert (resumed.folder / path).read_bytes() == (whole.folder / path).read_bytes()
+
+
+def test_the_network_has_the_channels_of_the_recipe_and_an_output_for_each_class():
+    net = network(Recipe(patch=2, channels=(4, 6), members=3, ensembles=10, batch=8, learning_rate=0.1), 7)
+    assert [layer.channels for layer in net.layers if isinstance(layer, nn.Conv | nn.Dense)] == [4, 6, 7]
+    assert net.signals((8, 8, 1))[-1].channels == 7

@@ -10,7 +10,7 @@ import pytest
 
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents_studies.common.system_runs import draw_accuracies, load_system_images, predicted
-from equitangents_studies.learning_curves.features import beside_exact, features, learnt, slices
+from equitangents_studies.learning_curves.features import beside_exact, features, learnt, out_of_fold, slices
 from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, Settings, feature_sizes, whole_images
 from equitangents_studies.learning_curves.study import whole
 from equitangents_studies.systems import architecture, transformation
@@ -106,3 +106,8 @@ def test_features_are_nearer_to_the_exact_kernel_the_more_they_are(tmp_path, mon
     assert found["kernel_error"][1] < found["kernel_error"][0] < 1
     assert found["prediction_error"][1] < found["prediction_error"][0]
     assert (found["exact_seconds"] > 0).all()
+
+
+def test_folds_leave_as_many_images_of_every_class_to_learn_from():
+    alike = out_of_fold(np.ones((40, 40)), np.eye(10)[np.arange(40) % 10] - 0.1)
+    assert np.ptp(alike) < 1e-9

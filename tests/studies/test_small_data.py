@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -131,3 +132,28 @@ def test_forests_see_both_copies_and_answer_alike_for_both():
     assert found[0].shape == (2, 20)
     seen = dataclasses.replace(images, sets={"test": study.flip(images.sets["test"])})
     assert np.array_equal(study.forests(few, seen, draws, lambda done, total: None)["right"], found[0])
+
+
+class _Reader:
+    """Reads the class off an image, but for the first, which it takes for the next class; at other rates for all."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    def predict(self, x):
+        classes = x[:, 0, 0, 0].astype(int)
+        wrong = (x[:, 0, 0, 1] == 0) | (self.rate != 0.2)
+        return np.eye(3)[(classes + wrong) % 3]
+
+
+def test_networks_are_right_where_the_class_is_that_of_the_image_and_learn_at_the_best_rate(monkeypatch):
+    y, numbers = np.arange(12) % 3, np.arange(12)
+    x = np.stack([np.broadcast_to(v[:, None, None], (12, 2, 2)) for v in (y, numbers)], axis=-1).astype(float)
+    monkeypatch.setattr(study, "train", lambda settings, images, rows, rate, seed: _Reader(rate))
+    images = SimpleNamespace(train_x=x, train_y=y, test_y=y, sets={"test": x})
+    chosen = settings.Settings(data="digits", rates=(0.1, 0.2, 0.4), tuned=2)
+    steps = []
+    found = study.networks(chosen, images, [np.arange(4)] * 5, lambda done, total: steps.append(done / total))
+    assert found["rate"] == 0.2
+    assert found["right"].tolist() == [[False] + [True] * 11] * 5
+    assert np.allclose(steps, (np.arange(11) + 1) / 11)

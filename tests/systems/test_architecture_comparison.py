@@ -54,6 +54,16 @@ class TestFactorsAtTheEnd:
         assert np.isnan(log_factor_at_end(N, 1.0 / N, 0.0 * N))
 
 
+def test_all_intervals_of_a_comparison_hold_together(found):
+    """Of every factor, its difference and its bound at once."""
+    pairs = len(found.factors)
+    assert pairs > 1
+    expected = 1 - 0.05 / (3 * pairs)
+    for factor in found.factors:
+        assert factor.estimate.confidence == pytest.approx(expected)
+        assert factor.difference.confidence == pytest.approx(expected)
+
+
 class TestCandidates:
     def test_pool_over_the_first_window_that_fits_more_than_once(self):
         assert default_architectures((4, 4, 3)) == ("FCN", "VEC", "LAP2", "GAP")

@@ -8,7 +8,7 @@ _WORDS = {
     r"FCN\b": "FCN has dense layers alone",
     r"LCN\b": "LCN has windows whose weights differ from position to position",
     r"VEC\b": "VEC is a convolutional network whose positions are each read out with weights of their own",
-    r"GAP\b": "GAP is one whose positions are averaged before the readout",
+    r"GAP\b": "GAP is a convolutional network whose positions are averaged before the readout",
     r"LAP\d?\b": "LAP averages squares of positions",
     r"NN\b": "NN and NN+ are single trained networks, NN+ with a larger step and weight decay",
     r"NTK\b": "the NTK predicts what infinitely many infinitely wide networks do on average",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ABOVE = 3
 """The exit status of a model whose error is above --fail-above."""
-INTERRUPTED = 130
+PARTIAL = "interrupted; the report is of what was measured until then: the same command measures all"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check],
             write(path)
             typer.echo(f"written: {path}")
     if report.partial:
-        raise typer.Exit(INTERRUPTED)
+        raise KeyboardInterrupt(PARTIAL)
     for check in checks:
         if check.undecided:
             typer.echo(f"undecided: {check.said}", err=True)

@@ -31,6 +31,11 @@ Precision = Annotated[
 Shard = Annotated[str | None, typer.Option(metavar="I/N", help="Only part I of N, I from 0 to N − 1: for job arrays.")]
 
 
+def goes_on(restart: bool) -> str:
+    """How to go on with what is kept."""
+    return f"the same command{' without --restart' if restart else ''} goes on"
+
+
 class LocalPaths(TyperCommand):
     """A command that refuses a URL where files of this machine are expected, in place of making a folder `s3:`."""
 
@@ -88,19 +93,29 @@ def in_precision(x: ArrayLike, precision: str | None) -> Any:
 class _Echo(logging.Handler):
     """Log messages as lines."""
 
-    def __init__(self, err: bool) -> None:
+    def __init__(self, err: bool, then: Callable[[], None] | None) -> None:
         super().__init__(logging.INFO)
-        self.err = err
+        self.err, self.then = err, then
 
     def emit(self, record: logging.LogRecord) -> None:
-        over = "\r\033[K" if self.err and sys.stderr.isatty() else ""  # the line of a stage
-        typer.echo(over + record.getMessage(), err=self.err)
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)  # the line of a stage
+        typer.echo(record.getMessage(), err=self.err)
+        if self.then is not None:
+            self.then()
 
 
 @contextmanager
-def announced(name: str, err: bool = False) -> Iterator[None]:
-    """Meanwhile print what the logger `name` says, such as how long something will take, before it does."""
-    logger, echo = logging.getLogger(name), _Echo(err)
+def announced(
+    name: str, err: bool = False, without: str | None = None, then: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Meanwhile print what the logger `name` says, such as how long something will take, before it does.
+
+    without: lines with this text in them are left out. then: is called after each line, to draw a stage again.
+    """
+    logger, echo = logging.getLogger(name), _Echo(err, then)
+    if without is not None:
+        echo.addFilter(lambda record: without not in record.getMessage())
     level = logger.level
     logger.addHandler(echo)
     logger.setLevel(logging.INFO)
@@ -112,16 +127,26 @@ def announced(name: str, err: bool = False) -> Iterator[None]:
 
 
 @contextmanager
+def kept(said: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C meanwhile says what is kept and how to go on; otherwise a command says that nothing new is kept."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(*(stop.args or [f"interrupted; {said()}"])) from None
+
+
+@contextmanager
 def stages() -> Iterator[Callable[[str], None]]:
     """A function that says what is being done: on a terminal one line on stderr, which goes when the block ends.
 
-    What takes its place there, such as how far an audit is, draws over it. Elsewhere nothing is said.
+    "" takes the line off before. What takes its place there, such as how far an audit is, draws over it. Elsewhere
+    nothing is said.
     """
     terminal = sys.stderr.isatty()
 
     def stage(said: str) -> None:
         if terminal:
-            print(f"\r\033[K{said} …", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{said} …" if said else "\r\033[K", end="", file=sys.stderr, flush=True)
 
     try:
         yield stage

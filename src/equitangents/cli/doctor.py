@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -20,6 +21,15 @@ def doctor(
 
     Exit status 1 if a number of the self-test is wrong, 2 if the engine that EQUITANGENTS_ENGINE names cannot run here.
     """
+    from equitangents.cli.common import stages
+
+    with stages() as stage:
+        _examine(as_json, stage)
+
+
+def _examine(as_json: bool, stage: Callable[[str], None]) -> None:
+    """Show what is found; `stage` says what is done meanwhile."""
+    stage("importing JAX")
     import jax
     from rich.table import Table
 
@@ -28,6 +38,7 @@ def doctor(
     from equitangents.errors import InvalidArgumentError
     from equitangents.kernels.engines import engine_description, engines, finding
 
+    stage("asking engines and devices")
     about = {
         "equitangents": equitangents.__version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
@@ -44,8 +55,11 @@ def doctor(
         _print({"installation": about, "checks": [], "well": False} if as_json else _grid(about))
         raise
     if not as_json:
+        stage("")
         _print(_grid(about))
+    stage("computing small kernels, and comparing them with closed forms")
     checks = run_checks()
+    stage("")
     well = all(check.passed for check in checks)
     if as_json:
         told = [

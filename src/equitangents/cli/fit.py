@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, shape, stages
+from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, kept, shape, stages
 from equitangents.cli.completion import GROUPS, SOLVERS, among
 
 if TYPE_CHECKING:
@@ -130,8 +131,7 @@ def fit(
             raise typer.BadParameter("it is for a folder of images; --data is none", param_hint="--size")
         x, y = _arrays(data, targets) if of_images is None else (of_images.x, of_images.y)
         stage("loading what computes kernels")
-        import equitangents.ensembles  # noqa: F401  (seconds, in which something should be said)
-    network = networks.network(net, depth, w_std, b_std)
+        network = networks.network(net, depth, w_std, b_std)
     settings: dict[str, Any] = {
         "augmentation": group,
         "time": time,
@@ -146,7 +146,10 @@ def fit(
         "standardise": standardise,
     }
     _check_place(out)
-    with announced("equitangents", err=True):
+    with stages() as stage, kept(lambda: _so_far(out, store)), ExitStack() as lines:
+        computing = lambda: stage("computing kernels, and solving with them")
+        lines.enter_context(announced("equitangents", err=True, then=computing))
+        computing()
         inputs, y = in_precision(x, precision), _targets(y)
         kind = _kind(task, network, inputs, y)
         if calibrate:
@@ -165,15 +168,27 @@ def fit(
                 "are (--no-standardise)"
             ) from None
         model.save(out, means_only=means_only)
-    if of_images is not None:
-        images.keep_form(of_images.form, out)
-    typer.echo(_said(model, out))
+    with kept(lambda: f"the model is saved in {out}; its report is missing"):
+        if of_images is not None:
+            images.keep_form(of_images.form, out)
+        typer.echo(_said(model, out))
+        if hasattr(model, "classes_"):
+            typer.echo(images.held_out(model))
+            if (said := images.calibration(model)) is not None:
+                typer.echo(said)
+            if report:
+                _report(model, data, out, () if of_images is None else of_images.files)
     if hasattr(model, "classes_"):
-        typer.echo(images.held_out(model))
-        if report:
-            _report(model, data, out, () if of_images is None else of_images.files)
         new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
         typer.echo(f"next: equitangents predict {out} --data {new}")
+
+
+def _so_far(out: Path, store: str | None) -> str:
+    """What is kept of a fit that was interrupted."""
+    if store is not None:
+        return f"the kernel is kept in {store} as far as it is: the same command goes on"
+    before = f"{out} is as it was" if out.exists() else "no model is saved"
+    return f"{before}: the same command starts again; with --store FOLDER the kernel is kept as far as it is"
 
 
 def _report(model: Any, data: str, out: Path, names: tuple[str, ...]) -> None:

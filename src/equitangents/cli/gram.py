@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.common import PLACE, Precision, Shard, announced, part
+from equitangents.cli.common import PLACE, Precision, Shard, announced, goes_on, kept, part, stages
 from equitangents.cli.completion import GROUPS
 
 if TYPE_CHECKING:
@@ -64,8 +64,10 @@ def gram(
     What is complete stays: the same command goes on after any interruption, on any machine that sees the folder, and
     computes what is new where rows were added to the data.
     """
-    from equitangents.scale import GramStore
-    from equitangents.validation import check_whole
+    with stages() as stage:
+        stage("loading what computes kernels")
+        from equitangents.scale import GramStore
+        from equitangents.validation import check_whole
 
     if workers is not None and scheduler is not None:
         raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
@@ -90,8 +92,15 @@ def gram(
         if verify:
             typer.echo(str(store.verify(sample, executor=executor)))
             return
-        store.compute(executor, not restart, shard=mine)
+        with kept(lambda: _on_disk(store, restart)):
+            store.compute(executor, not restart, shard=mine)
     _say(store, shard)
+
+
+def _on_disk(store: GramStore, restart: bool) -> str:
+    """What is kept of a matrix that was interrupted."""
+    total = len(store.tiles)
+    return f"{total - store.missing:,} of {total:,} tiles are kept in {store.path}: {goes_on(restart)}"
 
 
 def _say(store: GramStore, shard: str | None) -> None:

@@ -151,6 +151,23 @@ def held_out(model: Any) -> str:
     )
 
 
+def calibration(model: Any) -> str | None:
+    """How far probabilities are from how often they are right, of left-out samples; None where that is not known."""
+    from equitangents.ensembles.infinite.held_out_page import HeldOut
+    from equitangents.errors import EquitangentsError
+
+    if model.solution_.solver != "eigh":
+        return None
+    try:
+        held = HeldOut.of(model)
+    except EquitangentsError:
+        return None
+    error, chance = f"{held.calibration_error():.3f}", f"chance alone would show about {held.chance_error():.3f}"
+    if model.temperature_ is None:
+        return f"calibration: probabilities are shares of networks; with --calibrate off by {error}, where {chance}"
+    return f"calibration: probabilities and how often they are right differ by {error}; {chance}"
+
+
 def _cell(value: Any) -> str:
     import numpy as np
 

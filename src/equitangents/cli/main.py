@@ -84,6 +84,7 @@ UsageError: Any = typer.BadParameter.__base__
 
 
 _WITHOUT_JAX = {"list", "cache"}
+INTERRUPTED = "interrupted; nothing new is kept: the same command starts again"
 
 
 class OneLineErrors(TyperGroup):
@@ -100,6 +101,8 @@ class OneLineErrors(TyperGroup):
         """Run the chosen subcommand."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            _stop(str(stop) or INTERRUPTED, 130)
         except EquitangentsError as error:
             if ctx.params["debug"]:
                 raise
@@ -184,9 +187,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         traceback.print_exc()
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
-        _stop("interrupted", 130)
+        _stop(INTERRUPTED, 130)
     if status == 130:  # how typer itself reports Ctrl-C
-        _stop("interrupted", 130)
+        _stop(INTERRUPTED, 130)
     sys.exit(status or 0)
 
 

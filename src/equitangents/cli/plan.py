@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from equitangents.cli.common import announced
+from equitangents.cli.common import announced, stages
 from equitangents.cli.completion import GROUPS, among
 
 
@@ -53,16 +53,23 @@ def plan(
 
     Labels (whole numbers or text in y) make a classifier, other targets a regression.
     """
-    from equitangents.planning import plan_ensemble, question
+    with stages() as stage:
+        stage("loading what trains networks and computes kernels")
+        from equitangents.planning import plan_ensemble, question
 
     for option, path, suffixes in (("html", html, ()), ("json", json, ()), ("plot", plot, (".svg", ".png"))):
         question.check_writable(option, path, suffixes)
-    asked = question.read_data(data, inputs)
-    action = question.action_of(group, asked.x)
-    network = question.network(net, depth, w_std, b_std, width, asked.outputs)
     settings = {"time": time, "learning_rate": learning_rate, "ridge": ridge}
-    ensemble = question.fit(asked, network, action if augment else None, **settings)
-    with announced("equitangents.pilot"):  # say how long the training of a pilot will take, before it does
+    with stages() as stage:
+        stage(f"reading {data}")
+        asked = question.read_data(data, inputs)
+        action = question.action_of(group, asked.x)
+        network = question.network(net, depth, w_std, b_std, width, asked.outputs)
+        stage("computing kernels of infinite width")
+        ensemble = question.fit(asked, network, action if augment else None, **settings)
+    # say how long the training of a pilot will take, before it does
+    with stages() as stage, announced("equitangents.pilot"):
+        stage("timing a few epochs" if pilot else "drawing ensembles")
         found = plan_ensemble(
             ensemble,
             action,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from equitangents.cli.common import PLACE, Shard, announced, part, stages
+from equitangents.cli.common import PLACE, Shard, announced, goes_on, kept, part, stages
 
 
 def predict(
@@ -38,12 +39,15 @@ def predict(
     appears whole in the end.
     """
     from equitangents.cli import images, networks
-    from equitangents.scale.reading import read_inputs
 
     mine, table = part(shard), Path(out) if out.lower().endswith(".csv") else None
     files: tuple[str, ...] = ()
+    if table is not None and table.exists() and not force:
+        raise typer.BadParameter(f"{out!r} is there; --force replaces it", param_hint="--out")
     with stages() as stage:
         stage(f"reading {data}")
+        from equitangents.scale.reading import read_inputs
+
         if images.are_images(data):
             found = images.read_like(data, model, stage)
             x, files = found.x, found.files
@@ -54,16 +58,19 @@ def predict(
                 raise typer.BadParameter(
                     f"{out!r}; of arrays expected a name that ends in .npy, .npz or .zarr", param_hint="--out"
                 )
-        if table is not None and table.exists() and not force:
-            raise typer.BadParameter(f"{out!r} is there; --force replaces it", param_hint="--out")
         stage("loading what computes kernels")
         from equitangents.ensembles import predict_to_file
     given = None if net is None else networks.network(net, None, 1.0, 0.0)
-    with announced("equitangents", err=True):
+    file = out if table is None else str(table.with_name(f".{table.name}.npz"))
+    within = None if table is None else Path(file).name  # is gone in the end
+    with stages() as stage, kept(lambda: _in_parts(file, restart)), ExitStack() as lines:
+        predicting = lambda: stage(f"predicting {x.shape[0]:,} inputs")
+        lines.enter_context(announced("equitangents", True, within, predicting))
+        predicting()
         path = predict_to_file(
             model,
             x,
-            out if table is None else table.with_name(f".{table.name}.npz"),
+            file,
             time=time,
             return_std=std or table is not None,
             rows=rows,
@@ -81,3 +88,10 @@ def predict(
         images.write_table(table, files, read_arrays("out", str(path)))
         Path(str(path)).unlink()
     typer.echo(f"{out}: predictions of {x.shape[0]:,} inputs")
+
+
+def _in_parts(file: str, restart: bool) -> str:
+    """What is kept of predictions that were interrupted."""
+    parts = f"{file}.parts"
+    there = "://" in file or Path(parts).exists()
+    return f"what was predicted is kept in {parts}: {goes_on(restart)}" if there else f"nothing of {file} was predicted"

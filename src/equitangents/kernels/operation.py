@@ -71,6 +71,7 @@ class Operation:
     is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
     pools_commute: ClassVar[bool] = False  # pooling may come before it or after it
     keeps_constants: ClassVar[bool] = False  # a field that is the same everywhere stays so
+    numbers_pass: ClassVar[bool] = False  # a number that the field before it is multiplied with may stand after it
     is_structured: ClassVar[bool] = False  # structured programs alone have it
     reads_graphs: ClassVar[bool] = False  # it reads the graph that comes with each input
     reads_sizes: ClassVar[bool] = False  # what comes out of a smaller input depends on how large that is

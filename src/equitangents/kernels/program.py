@@ -44,6 +44,7 @@ class Box(Operation):
 
     is_positional: ClassVar[bool] = True
     is_window: ClassVar[bool] = True
+    numbers_pass: ClassVar[bool] = True
     in_shape: tuple[int, ...]
     out_shape: tuple[int, ...]
     window: tuple[int, ...]
@@ -108,6 +109,7 @@ class Table(Operation):
     is_positional: ClassVar[bool] = True
     is_window: ClassVar[bool] = True
     keeps_constants: ClassVar[bool] = True
+    numbers_pass: ClassVar[bool] = True
     index: FrozenArray  # int32 (positions_out, |S|)
     weights: FrozenArray  # float64 (|S|,), summing to 1
 
@@ -154,6 +156,10 @@ class Affine(Pointwise):
         """How fast weights and bias move (see `RatedAffine`), where that is not as in the NTK parametrisation."""
         return None
 
+    def scaled(self, weights: float, bias: float) -> Self:
+        """It with the variances of weights and bias times these numbers."""
+        return replace(self, W_var=self.W_var * weights, b_var=self.b_var * bias)
+
 
 @dataclass(frozen=True)
 class RatedAffine(Affine):
@@ -167,6 +173,11 @@ class RatedAffine(Affine):
     def rates(self) -> tuple[float, float]:
         """The rates of the weights and of the bias, in this order."""
         return self.weight_rate, self.bias_rate
+
+    def scaled(self, weights: float, bias: float) -> Self:
+        """It with variances and rates of weights and bias times these numbers."""
+        found = super().scaled(weights, bias)
+        return replace(found, weight_rate=self.weight_rate * weights, bias_rate=self.bias_rate * bias)
 
     @property
     def moves_no_weight(self) -> bool:
@@ -194,6 +205,7 @@ class Decouple(Operation):
 
     is_positional: ClassVar[bool] = True
     stays: ClassVar[bool] = True
+    numbers_pass: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -232,6 +244,7 @@ class Pool(Blocks):
 
     is_pool: ClassVar[bool] = True
     pools_commute: ClassVar[bool] = True
+    numbers_pass: ClassVar[bool] = True
 
     def blocks_after(self, labels: np.ndarray) -> np.ndarray:
         """The block of the block that each position is in."""
@@ -245,6 +258,7 @@ class WindowPool(Operation):
     is_positional: ClassVar[bool] = True
     is_pool: ClassVar[bool] = True
     reads_sizes: ClassVar[bool] = True
+    numbers_pass: ClassVar[bool] = True
     box: Box
 
     @property
@@ -263,6 +277,7 @@ class Flatten(Operation):
 
     is_pool: ClassVar[bool] = True
     pools_commute: ClassVar[bool] = True
+    numbers_pass: ClassVar[bool] = True
 
     def positions_after(self, positions: int) -> int:
         """One position is left."""

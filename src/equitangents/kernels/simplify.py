@@ -18,8 +18,6 @@ from equitangents.errors import NetworkError
 from equitangents.kernels.program import (
     Affine,
     Box,
-    Decouple,
-    Flatten,
     GroupFibres,
     Join,
     Op,
@@ -27,9 +25,7 @@ from equitangents.kernels.program import (
     Pool,
     Positions,
     Program,
-    RatedAffine,
     Standardise,
-    Table,
     WindowPool,
     residual,
 )
@@ -44,7 +40,6 @@ from equitangents.kernels.structured.program import (
 )
 
 _SUM_OF_TWO = Parallel((), (Join((0, 1)),))
-_COMMUTES = (Box, Table, Pool, WindowPool, Flatten, Decouple, Times)
 
 
 def program_of(shape: tuple[int, ...], ops: tuple[Any, ...], lift: GroupFibres | Sphere | None) -> Program[Any]:
@@ -134,23 +129,16 @@ def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:
             i += 1
             continue
         square = op.factor**2
-        after = next((j for j in range(i + 1, len(found)) if not isinstance(found[j], _COMMUTES)), len(found))
+        after = next((j for j in range(i + 1, len(found)) if not found[j].numbers_pass), len(found))
         if i and isinstance(found[i - 1], Affine):
-            found[i - 1] = _scaled(found[i - 1], square, square)
+            found[i - 1] = found[i - 1].scaled(square, square)
             del found[i]
         elif after < len(found) and isinstance(found[after], Affine):
-            found[after] = _scaled(found[after], square, 1.0)
+            found[after] = found[after].scaled(square, 1.0)
             del found[i]
         else:
             i += 1
     return tuple(found)
-
-
-def _scaled(op: Affine, weights: float, bias: float) -> Affine:
-    scaled = replace(op, W_var=op.W_var * weights, b_var=op.b_var * bias)
-    if isinstance(scaled, RatedAffine):
-        return replace(scaled, weight_rate=scaled.weight_rate * weights, bias_rate=scaled.bias_rate * bias)
-    return scaled
 
 
 def with_fitting_padding(ops: tuple[Op, ...]) -> tuple[Op, ...]:

@@ -50,7 +50,7 @@ class Aggregate(ParameterFree):
     def signal(self, signal: Signal) -> Signal:
         """As many positions as come in, or as the matrix has rows; a Gaussian field stays one."""
         positions = signal.positions
-        if not isinstance(positions, Grid) or positions.shape == ():
+        if not signal.axes:
             raise NetworkError(f"Aggregate reads positions of a grid (N, *grid, channels); it is on {positions}")
         if self._matrix is None:
             return replace(signal, given=False)

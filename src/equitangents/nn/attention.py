@@ -12,7 +12,7 @@ from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.kernels.structured.program import Attend
 from equitangents.nn.layer import Layer, check_scale
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure
 from equitangents.normals import standard_normal
 from equitangents.validation import check_whole
@@ -59,7 +59,7 @@ class Attention(Layer):
 
     def signal(self, signal: Signal) -> Signal:
         """A Gaussian field on the positions that come in."""
-        if not isinstance(signal.positions, Grid) or signal.positions.shape == ():
+        if not signal.axes:
             raise NetworkError(f"Attention reads positions of a grid (N, *grid, channels); it is on {signal.positions}")
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
 

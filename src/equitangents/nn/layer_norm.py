@@ -16,7 +16,7 @@ from equitangents.kernels.duals import Normalised
 from equitangents.kernels.program import Dual, FrozenArray
 from equitangents.kernels.structured.program import Normalise
 from equitangents.nn.layer import ParameterFree, check_number
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure
 
 
@@ -54,7 +54,7 @@ class LayerNorm(ParameterFree):
         count = len(signal.positions.shape)
         if any(d >= count for d in self.positions):
             raise NetworkError(f"positions is {self.positions}, but the signal has {count} dimensions")
-        if not isinstance(signal.positions, Grid):
+        if signal.axes is None:
             raise NetworkError(
                 f"positions={self.positions} are dimensions of a grid; the signal is on {signal.positions}"
             )

@@ -28,7 +28,7 @@ from equitangents.nn.group_windows import (
     profile,
 )
 from equitangents.nn.layer import Layer, Weights, check_scale
-from equitangents.nn.signal import Grid, OnGroup, Signal
+from equitangents.nn.signal import OnGroup, Signal
 from equitangents.validation import check_whole
 
 
@@ -72,7 +72,7 @@ class Lift(Layer):
 
     def _points(self, signal: Signal) -> FrozenArray:
         """points[g, x] = the position g·x."""
-        if not isinstance(signal.positions, Grid):
+        if signal.axes is None:
             raise NetworkError(f"Lift reads a signal on positions that the group moves, not one on {signal.positions}")
         try:
             return _position_table(self.action, signal.array_shape)

@@ -17,7 +17,7 @@ from jax import lax
 from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.program import Box
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.signal import Signal
 
 PADDINGS = ("circular", "zero", "valid")
 
@@ -51,7 +51,7 @@ def per_dimension(name: str, value: tuple[int, ...] | int, dimensions: int) -> t
 def grid_shape(signal: Signal) -> tuple[int, ...]:
     """The grid that a window needs; raises NetworkError for anything else."""
     positions = signal.positions
-    if not isinstance(positions, Grid) or not 1 <= len(positions.shape) <= 3:
+    if signal.axes not in (1, 2, 3):
         raise NetworkError(f"needs a signal on a grid of 1 to 3 dimensions (N, *grid, channels); it is on {positions}")
     return positions.shape
 

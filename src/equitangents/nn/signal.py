@@ -124,6 +124,11 @@ class Signal:
         """Shape of one example, channels last."""
         return (*self.positions.shape, self.channels)
 
+    @property
+    def axes(self) -> int | None:
+        """How many axes the grid has that it is on; None where its positions are no grid."""
+        return len(self.positions.shape) if isinstance(self.positions, Grid) else None
+
 
 Signals = Any
 """A `Signal`, or several side by side (`parallel.Branches`): what layers that join read, and `Parallel` gives."""

@@ -16,7 +16,7 @@ from equitangents.kernels.program import Affine
 from equitangents.kernels.rotations.program import Accuracy, RotationOp, Sphere
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.rotation_filters import sphere_root, wigner_basis
-from equitangents.nn.signal import Grid, OnGroup, OnRotations, Signal
+from equitangents.nn.signal import OnGroup, OnRotations, Signal
 from equitangents.nn.zonal_window import FULL_WINDOW, ZonalWindow, ZonalWindowLike, zonal_window
 from equitangents.sphere.checks import check_bandlimit
 from equitangents.validation import check_whole
@@ -75,7 +75,7 @@ class SphereLift(Layer):
 
     def _bandlimit(self, signal: Signal) -> int:
         positions = signal.positions
-        if not isinstance(positions, Grid) or len(positions.shape) != 1:
+        if signal.axes != 1:
             raise NetworkError(f"SphereLift reads harmonic coefficients (N, B², C), not a signal on {positions}")
         bandlimit = round(positions.count**0.5)
         if bandlimit**2 != positions.count:

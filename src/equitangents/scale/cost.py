@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equitangents.formatting import duration, memory_size
+from equitangents.formatting import FORESEEN, duration, foreseen, memory_size
 from equitangents.kernels.cost.forecast import CostedKernel, KernelCost, check_dtype
 from equitangents.kernels.engines import choose
 from equitangents.kernels.plans.counting import count
@@ -58,10 +58,13 @@ class GramCost:
         return self.kernel.seconds
 
     def __str__(self) -> str:
+        kernel, time = self.kernel, f"by the {self.kernel.engine} engine in {foreseen(math.nan, math.inf)}"
+        if kernel.uncertainty <= FORESEEN:
+            time = f"about {duration(self.seconds)} on this machine by the {kernel.engine} engine"
+            time += f" (within a factor of {kernel.uncertainty:.1f})"
         return (
             f"{self.shape[0]:,} × {self.shape[1]:,} inputs, NNGP and NTK in {self.precision}: {self.tiles:,} tiles of "
-            f"{self.tile} × {self.tile}, about {duration(self.seconds)} on this machine by the {self.kernel.engine} "
-            f"engine (within a factor of {self.kernel.uncertainty:.1f}); {memory_size(self.disk)} on disk, at most "
+            f"{self.tile} × {self.tile}, {time}; {memory_size(self.disk)} on disk, at most "
             f"{memory_size(self.memory)} of memory for each worker"
         )
 

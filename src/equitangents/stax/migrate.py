@@ -326,6 +326,8 @@ def main(arguments: list[str] | None = None) -> int:
     for line in _said(str(given.script), report.findings):
         print(line)
     print(f"{given.script}: {report.counted()}")
+    if given.write is not None:
+        print(f"written: {given.write}")
     return int(any(finding.kind == BY_HAND for finding in report.findings))
 
 

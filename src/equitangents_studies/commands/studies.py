@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,8 +96,11 @@ def reproduce(
         if value is not None and changes.setdefault(key, value) != value:
             raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
     from equitangents_studies.framework.catalogue import lookup
+    from equitangents_studies.framework.settings import declared, read
 
-    lookup(study, preset)  # before JAX is imported
+    types = declared(lookup(study, preset).module)
+    if types is not None:
+        read(changes, types)  # before JAX is imported: wrong words are told within a second
     from rich.console import Console
     from rich.table import Table
 
@@ -111,13 +113,9 @@ def reproduce(
     more: dict[str, Any] = {} if executor is None else {"executor": executor}
     if force:
         more["force"] = True
-    try:
-        result = studies.run(
-            study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, **more
-        )
-    except studies.Interrupted as stop:
-        print(f"equitangents: {stop}", file=sys.stderr, flush=True)
-        sys.exit(130)
+    result = studies.run(
+        study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, **more
+    )
     table = Table("claim", "number", "uncertainty", "verdict", title=f"{study}, preset {preset}", title_justify="left")
     for claim in sorted(result.claims, key=lambda claim: ORIGINS.index(claim.origin)):
         table.add_row(claim.claim, claim.number, claim.uncertainty, claim.mark or "found")

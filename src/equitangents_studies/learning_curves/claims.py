@@ -198,7 +198,7 @@ def _approximated(settings: Settings, results: Results) -> list[Claim]:
             )
         )
         reached = share(results.feature_right[model][-1])
-        exact = f"{SOURCE[model]:g} % of the exact kernel" if model in SOURCE else ""
+        exact = f"{SOURCE[model]:g} % of the exact kernel after {FULL:,} images" if model in SOURCE else ""
         found.append(
             claim(
                 f"Accuracy of {settings.features:,} random features of infinitely wide {model} after "

@@ -90,7 +90,7 @@ def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Ta
             matrices.append(np.asarray(kernels.KeptKernel(net, kernels.KernelStore()).kernel(x).ntk, np.float64))
         seconds.append(time.process_time() - began)
         task.step(i + 1, 1 + len(s.exact_features))
-    every = [_out_of_fold(K, targets[: len(x)]) for K in matrices]
+    every = [out_of_fold(K, targets[: len(x)]) for K in matrices]
     hits = [(outputs.argmax(axis=-1) == y[: len(x)]).mean(axis=1) for outputs in every]
     best = [int(np.argmax(share)) for share in hits]
     relative = lambda a, b: float(np.linalg.norm(a - b) / np.linalg.norm(b))
@@ -102,12 +102,11 @@ def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Ta
     }
 
 
-def _out_of_fold(K: np.ndarray, targets: np.ndarray) -> Float[np.ndarray, "ridges images classes"]:
-    """What each image is predicted to be, by the images of the other folds."""
+def out_of_fold(K: np.ndarray, targets: np.ndarray) -> Float[np.ndarray, "ridges images classes"]:
+    """What each image is predicted to be with every ridge, by the images of the other folds."""
     n = len(K)
     found = np.zeros((len(FEATURE_RIDGES), n, targets.shape[1]))
-    for fold in range(_FOLDS):
-        test = np.arange(fold, n, _FOLDS)
+    for test in np.array_split(np.arange(n), _FOLDS):  # labels alternate, so that blocks have all classes alike
         train = np.setdiff1d(np.arange(n), test)
         inner, across = K[np.ix_(train, train)], K[np.ix_(test, train)]
         unit = np.trace(inner) / len(train)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from equitangents.extending import duration
 from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, section, table
 from equitangents_studies.framework.records import in_words
 from equitangents_studies.learning_curves.claims import FULL, SOURCE, features_less_exact, share
 from equitangents_studies.learning_curves.settings import Results, Settings, feature_sizes
-
-_DAY = 86_400.0
 
 
 def approximated(settings: Settings, results: Results, folder: RunFolder, model: str) -> Section:
@@ -18,7 +17,7 @@ def approximated(settings: Settings, results: Results, folder: RunFolder, model:
         f"{s.features:,} random features an image stand in for the NTK of {model}, {s.depth} hidden layers, "
         f"{s.pixels}×{s.pixels} pixels. They took {_seconds(results, model):,.0f} s of a processor for "
         f"{_images(s):,} images; the exact kernel of as many, at the rate measured below, would take "
-        f"{_exact_days(s, results, model):,.0f} days of one."
+        f"{duration(_exact_seconds(s, results, model))} of one."
     )
     beside = (
         f"What that costs shows where both can be computed: on {s.exact_images:,} of the training images, each "
@@ -48,14 +47,17 @@ def approximated_sentence(settings: Settings, results: Results) -> str:
     """Our numbers beside the source's, and the error of the approximation."""
     s, said = settings, []
     for model, right in results.exact_right.items():
-        theirs = f" (the source, with the exact kernel: {SOURCE[model]:g} %)" if model in SOURCE else ""
+        theirs = ""
+        if model in SOURCE:
+            theirs = f" (the source, with the exact kernel and {FULL:,} images: {SOURCE[model]:g} %)"
         reached = share(results.feature_right[model][-1])
         lost = "; ".join(f"{label} {in_words(e)}" for label, e in features_less_exact(s, right).items())
         said.append(
             f"{s.features:,} random features of infinitely wide {model} classify {in_words(reached)} % of the test "
             f"images after {s.whole_images:,} training images{theirs}. On {s.exact_images:,} images, of which the "
             f"exact kernel can be computed, features are off its {share(right[0]).value:.1f} % by, in percentage "
-            f"points: {lost}."
+            f"points: {lost}; their predictions differ from the exact ones by "
+            f"{' and '.join(f'{100 * e:.0f} %' for e in results.prediction_error[model])} of these."
         )
     return " ".join(said)
 
@@ -95,11 +97,11 @@ def _seconds(results: Results, model: str) -> float:
     return float(results.feature_seconds[model].sum())
 
 
-def _exact_days(s: Settings, results: Results, model: str) -> float:
+def _exact_seconds(s: Settings, results: Results, model: str) -> float:
     """Of all pairs of training images, and of these with all others, at the rate of the exact kernel of a few."""
     n, few = s.whole_images, s.exact_images
     pairs = n * (n + 1) / 2 + n * (_images(s) - n)
-    return float(results.exact_seconds[model][0]) / (few * (few + 1) / 2) * pairs / _DAY
+    return float(results.exact_seconds[model][0]) / (few * (few + 1) / 2) * pairs
 
 
 def _figure(s: Settings, results: Results, folder: RunFolder, model: str) -> Figure:
@@ -111,7 +113,7 @@ def _figure(s: Settings, results: Results, folder: RunFolder, model: str) -> Fig
         ylabel="accuracy on test images, %",
         caption=f"{s.features:,} random features of {model}: accuracy with its 95 % interval over test images; the "
         f"exact kernel on {s.exact_images:,} images, in folds"
-        + ("; and the source’s number, of the exact kernel." if model in SOURCE else "."),
+        + (f"; and the source’s number, of the exact kernel and {FULL:,} images." if model in SOURCE else "."),
         alt=f"Accuracy of random features of {model} against training images",
     ) as drawn:
         (axes,) = drawn

@@ -75,7 +75,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         sections.append(section("Trained networks", _networks(settings, results)))
     facts = {
         "Kernels": f"NTK of {', '.join(settings.models + settings.approximated)}, {settings.depth} hidden layers",
-        "Ridge": f"{settings.ridge:g} of the mean diagonal",
+        **({"Ridge": f"{settings.ridge:g} of the mean diagonal"} if settings.models else {}),
     }
     if results.feature_right:
         tables |= approximated_rows(settings, results)

@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents import __version__
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, duration, looks_channels_first, notebook, renamed, whole_file
+from equitangents.extending import FileName, foreseen, looks_channels_first, notebook, renamed, whole_file
 from equitangents.report import environment, palette, plain_number, with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.systems.conventions import write_csv
@@ -52,10 +52,7 @@ class Affordable:
         return self.inputs < self.available
 
     def __str__(self) -> str:
-        text = (
-            f"{self.matrices} kernel matrices of {self.inputs:,} inputs: about {duration(self.seconds)} (within a "
-            f"factor of {self.uncertainty:.1f})."
-        )
+        text = f"{self.matrices} kernel matrices of {self.inputs:,} inputs: {foreseen(self.seconds, self.uncertainty)}."
         if self.scaled_down:
             text += f" These are {self.inputs:,} of {self.available:,} inputs, drawn at random."
         return text

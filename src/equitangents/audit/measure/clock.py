@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -60,6 +61,7 @@ logger = logging.getLogger("equitangents.audit")
 
 _LOGGED = 10.0  # seconds between lines of the log
 _PRINTED = 4.0  # and on stderr, where it is not a terminal
+_FORESEEN = 0.2  # the share that is done before the rest is foreseen
 _REDRAWN = 0.5  # and where it is one; nothing is drawn in the first second
 
 
@@ -73,23 +75,25 @@ class Progress:
         self._planned, self._shown, self._what = max(planned, 1), shown is True, what
         self._told = told_by(shown)
         self._terminal = self._shown and sys.stderr.isatty()
-        self._start = time.monotonic()
-        self._last = self._start + (1.0 - _REDRAWN if self._terminal else 0.0)
+        self._first: tuple[float, int] | None = None
+        self._last = time.monotonic() + (1.0 - _REDRAWN if self._terminal else 0.0)
         self._drawn = False
 
     def step(self, done: int) -> None:
         """The model was given `done` inputs so far, or structures."""
         now = time.monotonic()
+        if self._first is None:
+            self._first = now, done
         if self._told is not None:
-            share = min(done / self._planned, 0.99)
-            self._told(done, self._planned, (now - self._start) * (1 / share - 1) if share > 0 else float("nan"))
+            self._told(done, self._planned, self._left(now, done))
             return
         if now - self._last < (_REDRAWN if self._terminal else _PRINTED if self._shown else _LOGGED):
             return
         self._last = now
-        share = min(done / self._planned, 0.99)
-        left = (now - self._start) * (1 / max(share, 1e-9) - 1)
-        line = f"audit: {share:.0%} done, {done:,} {self._what} evaluated, about {duration(left)} left"
+        share, left = min(done / self._planned, 0.99), self._left(now, done)
+        line = f"audit: {share:.0%} done, {done:,} {self._what} evaluated"
+        if math.isfinite(left):
+            line += f", about {duration(left)} left"
         if self._terminal:
             self._drawn = True
             print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
@@ -97,6 +101,13 @@ class Progress:
             print(line, file=sys.stderr, flush=True)
         else:
             logger.info("%s", line)
+
+    def _left(self, now: float, done: int) -> float:
+        """Seconds for the rest at the speed since the first batch, which also compiles; NaN before `_FORESEEN`."""
+        began, first = self._first or (now, done)
+        if done < max(_FORESEEN * self._planned, first + 1):
+            return math.nan
+        return (now - began) * max(self._planned - done, 0.01 * self._planned) / (done - first)
 
     def close(self) -> None:
         """Take the line off the terminal."""

@@ -216,17 +216,17 @@ def _named(
             [held.names[i], label(i), f"{held.of_label[i]:.2f}", said(i), f"{held.confidence[i]:.2f}"] for i in order
         ]
         return Table(caption, ["sample", "label", "its probability", "predicted", "its probability"], rows)
-    across = 6
+    across = 4
     down = math.ceil(len(order) / across)
-    with canvas(8.6, 2.0 * down) as drawn:
+    with canvas(8.6, 2.7 * down) as drawn:
         every = np.ravel(drawn.subplots(down, across, squeeze=False))
         for axes in every:
             axes.axis("off")
         for axes, i in zip(every, order, strict=False):
             axes.imshow(_visible(images[i]), cmap="gray", interpolation="nearest")
-            words = [_short(held.names[i]), f"label: {_short(label(i), 13)} {held.of_label[i]:.2f}"]
-            words.append(f"says: {_short(said(i), 13)} {held.confidence[i]:.2f}")
-            axes.set_title("\n".join(word.replace("$", r"\$") for word in words), fontsize=6.5, fontweight="normal")
+            words = [_short(held.names[i]), f"label: {_short(label(i), 16)} {held.of_label[i]:.2f}"]
+            words.append(f"says: {_short(said(i), 16)} {held.confidence[i]:.2f}")
+            axes.set_title("\n".join(word.replace("$", r"\$") for word in words), fontsize=9, fontweight="normal")
         svg = inline_figure(drawn, name)
     explained = f"{caption} Each with the probability of its label and of the class that is predicted."
     return Figure(name, explained, svg, caption)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.formatting import duration, memory_size
+from equitangents.formatting import foreseen, memory_size
 from equitangents.kernels.cost.calibration import layer_rate, product_rate, uncertainty
 from equitangents.kernels.engines import Engine, choose
 from equitangents.kernels.fields.part import Part
@@ -90,7 +90,7 @@ class KernelCost:
         text = (
             f"{self.pairs:,} pairs of inputs in {self.dtype} by the {self.engine} engine: {along}, "
             f"{_plural(self.layers, 'layer')}; {self.element_layers:.3g} element-layers and {self.multiply_adds:.3g} "
-            f"multiply-adds; about {duration(self.seconds)} (within a factor of {self.uncertainty:.1f}); at most "
+            f"multiply-adds; {foreseen(self.seconds, self.uncertainty)}; at most "
             f"{memory_size(self.memory)} beyond the inputs, {memory_size(self.output_bytes)} of them the results."
         )
         return text + "".join(f" {note[0].upper()}{note[1:]}." for note in self.notes)
@@ -196,14 +196,7 @@ def announce(program: Program, x1: Any, x2: Any = None, engine: str | None = Non
     check_memory(program, chosen, x1, x2)  # what cannot run is not announced
     seconds, factor = forecast(work, channels, pairs, chosen, chosen.computed_in(program, channels, dtype.name))
     if seconds > _ANNOUNCED:
-        logger.info(
-            "kernels of %d × %d inputs by the %s engine: about %s (within a factor of %.1f)",
-            n1,
-            n2,
-            chosen.name,
-            duration(seconds),
-            factor,
-        )
+        logger.info("kernels of %d × %d inputs by the %s engine: %s", n1, n2, chosen.name, foreseen(seconds, factor))
 
 
 def forecast(work: Work, channels: int, pairs: int, engine: Engine, dtype: str) -> tuple[float, float]:

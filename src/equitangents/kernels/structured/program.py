@@ -26,6 +26,7 @@ class Times(Structured):
     """Multiplication by a number: K ← c² K, Θ ← c² Θ."""
 
     said: ClassVar[str] = "scaling"
+    numbers_pass: ClassVar[bool] = True
     factor: float
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from equitangents._types import ArrayLike, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import SymmetryGroup
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.beginning import Beginning
 from equitangents.steerable import Features
 from equitangents.steerable.irrep import SPACES, group_name, trivial
@@ -46,7 +46,7 @@ class PointCloud(Beginning):
         """The points, with their features."""
         n, features = SPACES[self.group_name], None if self.features is None else Features(self.features, self.group)
         channels = n + (0 if features is None else features.dimension)
-        if not (signal.given and isinstance(signal.positions, Grid) and len(signal.positions.shape) == 1):
+        if not signal.given or signal.axes != 1:
             raise NetworkError("PointCloud reads points (N, P, channels), and is the first layer of a network")
         if signal.channels != channels:
             raise NetworkError(
@@ -86,7 +86,7 @@ class PlaneImage(Beginning):
 
     def signal(self, signal: Signal) -> Signal:
         """One point a pixel."""
-        if not (signal.given and isinstance(signal.positions, Grid) and len(signal.positions.shape) == 2):
+        if not signal.given or signal.axes != 2:
             raise NetworkError("PlaneImage reads images (N, H, W, C), and is the first layer of a network")
         found = Features(self.features or f"{signal.channels}x{trivial(self.group_name)}", self.group)
         if found.dimension != signal.channels:

@@ -100,7 +100,7 @@ class SphereSignal(_WholeInput):
 
     def signal(self, signal: Signal) -> Signal:
         """One copy of every degree for each channel of the input."""
-        if not (signal.given and isinstance(signal.positions, Grid) and len(signal.positions.shape) == 1):
+        if not signal.given or signal.axes != 1:
             raise NetworkError(
                 "SphereSignal reads harmonic coefficients (N, B², C), and is the first layer of a network"
             )
