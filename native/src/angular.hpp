@@ -31,11 +31,11 @@ struct Normalised {
     theta = theta * (x[3] * y[3]);
   }
 
-  EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) const {
+  EQT_INLINE void sides(Doubles q, const Units& units, Doubles (&out)[kSides]) const {
     Doubles angle[2];
     PiecewiseLinear<T>::sides(q, angle);
     out[0] = angle[0], out[1] = angle[1];
-    out[3] = 1 / square_root(q + eps);
+    out[3] = units.before / units.after / square_root(units.before * units.before * q + eps);
     out[2] = angle[0] * out[3];
   }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return q / (q + op.parameters[0]); }
@@ -54,7 +54,7 @@ struct Standardised {
     theta = theta * factor;
   }
 
-  // These are made of all positions: see `Variances`.
+  // These are made of all positions: see `PreparedSides`.
   static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) { out[0] = out[1] = q; }
   static EQT_INLINE Doubles variance(const Op&, Doubles q) { return q; }
   static EQT_INLINE Doubles mean(const Op&, Doubles) { return Doubles{}; }
@@ -90,10 +90,10 @@ struct Step {
 
 // max(x, 0)^n, n >= 2 (Cho & Saul 2009): E[φφ] = rⁿ J_n/(2π), E[φ'φ'] = n² rⁿ⁻¹ J_(n-1)/(2π). With c = cos θ,
 // J_n = π Q_n - h_n, where Q_0 = 1, Q_1 = c, h_0 = θ, h_1 = θ cos θ - sin θ, and both follow
-// f_(n+1) = (2n+1) c f_n + n² sin²θ f_(n-1). D' = J_n(0)/(2π) (q1^(n/2) - q2^(n/2))² + rⁿ (Q_n(1) - Q_n + h_n/π).
+// f_(n+1) = (2n+1) c f_n + n² sin²θ f_(n-1). D' = J_n(0)/(2π) (p - p')² + pp' (Q_n(1) - Q_n + h_n/π), p = q^(n/2).
 template <class T>
 struct RectifiedMonomial {
-  static constexpr int kSides = 2;
+  static constexpr int kSides = 4;  // √q, 1/(2√q), p, p/√q
   using V = Vec<T>;
   using P = Polynomials<T>;
   int degree;
@@ -118,22 +118,26 @@ struct RectifiedMonomial {
     const T turn = T(1 / 3.14159265358979323846);
     // h/π, Q, and Q(1) - Q, of this degree and of the one before.
     V h0 = far ? T(1) - turn * acute : turn * acute, h1 = far ? c + turn * lens : turn * lens;
-    V q0 = T(1) - V{}, q1 = c, e1 = T(2) * s, r = x[0] * y[0], power = r, p1 = x[0], p2 = y[0];
+    V q0 = T(1) - V{}, q1 = c, e1 = T(2) * s;
     for (int n = 1; n < degree; ++n) {
       const T a = T(2 * n + 1), b = T(n) * T(n);
       const V h2 = a * (c * h1) + b * (sine2 * h0), q2 = a * (c * q1) + b * (sine2 * q0);
       e1 = a * (e1 + T(2) * s * q1) - b * (sine2 * q0);
       h0 = h1, h1 = h2, q0 = q1, q1 = q2;
-      p1 *= x[0], p2 *= y[0];
-      if (n + 1 < degree) power *= r;
     }
-    // Here `power` is r^(n-1).
-    const V gap = p1 - p2;
-    d = half_moment * gap * gap + power * r * (e1 + h1);
-    theta = theta * (slope * power * (q0 - h0));
+    const V gap = x[2] - y[2];
+    d = half_moment * gap * gap + (x[2] * y[2]) * (e1 + h1);
+    theta = theta * (slope * (x[3] * y[3]) * (q0 - h0));
   }
 
-  static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) { PiecewiseLinear<T>::sides(q, out); }
+  EQT_INLINE void sides(Doubles q, const Units& units, Doubles (&out)[kSides]) const {
+    Doubles angle[2];
+    PiecewiseLinear<T>::sides(q, angle);
+    out[0] = angle[0], out[1] = angle[1];
+    out[3] = units.before / units.after;
+    for (int n = 1; n < degree; ++n) out[3] *= units.before * angle[0];
+    out[2] = out[3] * angle[0];
+  }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) {
     Doubles found = own(op) - Doubles{};
     for (int n = 0; n < int(op.parameters[0]); ++n) found *= q;
@@ -156,7 +160,7 @@ struct Reciprocals {
   }
 };
 
-// Polynomials Σ_j c_j x^j: with a_n(q) = E[φ⁽ⁿ⁾], ρ = cos θ and b_n = a_n q^((n-1)/2)/√(n-1)!, E[φ'φ'] = Σ_n b_n b_n' ρⁿ⁻¹
+// Polynomials Σ_j c_j x^j of fields as they are: with a_n(q) = E[φ⁽ⁿ⁾], ρ = cos θ and b_n = a_n q^((n-1)/2)/√(n-1)!, E[φ'φ'] = Σ_n b_n b_n' ρⁿ⁻¹
 // and D' = (a_0 - a_0')² + Σ_n [(b_n √q1 - b_n' √q2)² + 2 r b_n b_n' (1 - ρⁿ)]/n, 1 - ρⁿ = 2s (1 + ρ + … + ρⁿ⁻¹).
 template <class T, int Degree>
 struct PolynomialDual {
@@ -173,7 +177,8 @@ struct PolynomialDual {
     const V constant = x[2] - y[2];
     V distance = constant * constant, slope{}, power = T(1) - V{}, sum{};
     const auto add = [&](int n) __attribute__((always_inline)) {
-      const V both = x[2 + n] * y[2 + n], gap = x[2 + n] * x[0] - y[2 + n] * y[0];
+      const V both = x[2 + n] * y[2 + n];  // and a gap that is exactly 0 between equal inputs
+      const V gap = T(0.5) * ((x[2 + n] - y[2 + n]) * (x[0] + y[0]) + (x[2 + n] + y[2 + n]) * (x[0] - y[0]));
       sum += power;
       slope += both * power;
       distance += kShare.of[n] * (gap * gap + four * (both * sum));
@@ -206,15 +211,16 @@ struct PolynomialDual {
     return found;
   }
 
-  EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) const {
+  EQT_INLINE void sides(Doubles q, const Units& units, Doubles (&out)[kSides]) const {
     Doubles angle[2];
     PiecewiseLinear<T>::sides(q, angle);
     out[0] = angle[0], out[1] = angle[1];
-    out[2] = derivative(coefficients, degree + 1, 0, q);
-    Doubles power = 1 - Doubles{};
+    const Doubles all = units.before * units.before * q, root = units.before * angle[0];
+    out[2] = derivative(coefficients, degree + 1, 0, all) / units.after;
+    Doubles power = units.before / units.after;
     for (int n = 1; n <= Degree; ++n) {
-      out[2 + n] = n <= degree ? power * derivative(coefficients, degree + 1, n, q) : Doubles{};
-      power *= angle[0] / square_root(double(n) - Doubles{});
+      out[2 + n] = n <= degree ? power * derivative(coefficients, degree + 1, n, all) : Doubles{};
+      power *= root / square_root(double(n) - Doubles{});
     }
   }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) {

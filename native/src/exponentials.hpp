@@ -14,23 +14,29 @@ EQT_INLINE Doubles exponential(Doubles x) {
   return x > 700 ? std::numeric_limits<double>::infinity() - Doubles{} : found;
 }
 
-// a e^{bx}: with E = a e^{b²q}, D' = (E1 - E2)² - 2 E1 E2 (e^{-b²D/2} - 1) and E[φ'φ'] = b² E1 E2 e^{-b²D/2}.
+// a e^{bx}: with E = a e^{b²q}, D' = (E1 - E2)² - 2 E1 E2 (e^{-b²D/2} - 1) and E[φ'φ'] = b² E1 E2 e^{-b²D/2}, with the D of
+// fields as they are: of fields in units t and t' it is tt'D + (t - t')(tq - t'q').
 template <class T>
 struct Exponential {
-  static constexpr int kSides = 1;  // E
+  static constexpr int kSides = 4;  // E, the unit t, tq, and tE
   using V = Vec<T>;
   double a, square;
 
   explicit Exponential(const Op& op) : a(op.parameters[0]), square(op.parameters[1] * op.parameters[1]) {}
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
-    const V gap = x[0] - y[0], product = x[0] * y[0];
-    const V excess = exponential_less_one(T(-0.5 * square) * d);
-    d = gap * gap - T(2) * product * excess;
-    theta = theta * (T(square) * (product + product * excess));
+    const V gap = x[0] - y[0], all = (x[1] * y[1]) * d + (x[1] - y[1]) * (x[2] - y[2]);
+    const V excess = exponential_less_one(T(-0.5 * square) * all), slopes = x[3] * y[3];
+    d = gap * gap - T(2) * (x[0] * y[0]) * excess;
+    theta = theta * (T(square) * (slopes + slopes * excess));
   }
 
-  EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) const { out[0] = a * exponential(square * q); }
+  EQT_INLINE void sides(Doubles q, const Units& units, Doubles (&out)[kSides]) const {
+    out[0] = a * exponential(square * (units.before * units.before * q)) / units.after;
+    out[1] = units.before;
+    out[2] = units.before * q;
+    out[3] = units.before * out[0];
+  }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) {
     const Doubles root = op.parameters[0] * exponential(op.parameters[1] * op.parameters[1] * q);
     return root * root;

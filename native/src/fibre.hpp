@@ -122,11 +122,10 @@ inline void find_places(const Plan& plan, int f, Place* places, int32_t* partner
   }
 }
 
-// The units of a pair of inputs, with the sides of each.
+// The units of a pair of inputs, with the sides of each, one over which is number `at`.
 template <class T, bool Own>
-EQT_INLINE SameUnits<T> units_of(const Plan& plan, const T* sides1, const T* sides2) {
+EQT_INLINE SameUnits<T> units_of(const Plan& plan, const T* sides1, const T* sides2, int64_t at) {
   if (!plan.units) return {{Vec<T>{} + T(1), Vec<T>{} + T(1)}};
-  const int64_t at = plan.side_unit;
   return {{Own ? load(sides1 + at * kLanes<T>) : splat(sides1[at]), load(sides2 + at * kLanes<T>)}};
 }
 
@@ -139,7 +138,12 @@ struct Fibre {
   const T *sides1, *sides2;
   bool diagonal;
   int number;
-  const SameUnits<T> units = units_of<T, Own>(plan, sides1, sides2);
+  const SameUnits<T> begun = units_of<T, Own>(plan, sides1, sides2, plan.side_unit);  // those of the inputs
+
+  // The units at a layer.
+  EQT_INLINE SameUnits<T> units(const Op& op) const {
+    return plan.changes_units ? units_of<T, Own>(plan, sides1, sides2, op.unit_at) : begun;
+  }
 
   // Neighbouring positions of a level, and where their partners' row begins.
   struct Row {
@@ -237,10 +241,10 @@ struct Fibre {
       const Op& op = plan.field[i];
       if (op.kind == OpKind::affine && op.sides == 0) {
         const Op& next = plan.field[i + 1];
-        fused<T, 2>(op, PiecewiseLinear<T>(next), T(1), cells, 1, 1, cells, row.n, sides(next.side_at, next.sides, row), units);
+        fused<T, 2>(op, PiecewiseLinear<T>(next), T(1), cells, 1, 1, cells, row.n, sides(next.side_at, next.sides, row), units(op));
         ++i;
       } else if (op.kind == OpKind::affine) {
-        affine_row(op, cells, row.n, sides(op.side_at, op.sides, row), units);
+        affine_row(op, cells, row.n, sides(op.side_at, op.sides, row), units(op));
       } else if (op.kind == OpKind::dual) {
         with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, row.n, sides(op.side_at, op.sides, row)); });
       } else if (op.kind == OpKind::decouple && !diagonal) {
@@ -280,14 +284,14 @@ struct Fibre {
             const T* above = in + Parts * L * (place.row(op.stride[0] * z - op.low[0], y - op.low[1]) + to.low[2] - op.low[2] - place.from[2]);
             T* cells = out + 2 * L * (to.row(z, y) + to.low[2] - to.from[2]);
             fused_square<T, Parts>(affine, dual, scale, above, Parts * L * int64_t(place.to[2] - place.from[2]), cells, row.n,
-                                   sides(next.side_at, next.sides, row), units);
+                                   sides(next.side_at, next.sides, row), units(affine));
             pointwise(i + 3, row, cells);
           }
         return;
       }
       each_sum([&](const Row& row, const T* sums, T* cells) {
         fused<T, Parts>(affine, dual, scale, sums, op.window[2], op.stride[2], cells, row.n,
-                        sides(next.side_at, next.sides, row), units);
+                        sides(next.side_at, next.sides, row), units(affine));
         pointwise(i + 3, row, cells);
       });
     } else {

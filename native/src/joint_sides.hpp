@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "joint_memory.hpp"
-#include "pointwise.hpp"
+#include "prepared_sides.hpp"
 
 namespace eqt::EQT_ISA {
 
@@ -178,7 +178,7 @@ struct JointSides {
       for (int64_t p = 0; p < step.before; ++p) {
         const Doubles before = load(v + p * L);
         Doubles values[Dual::kSides];
-        how.sides(before, values);
+        sides_between(how, before, Units{splat(1.0), splat(1.0)}, values);
         for (int i = 0; i < Dual::kSides; ++i) put(step.side_at + p * Dual::kSides + i, values[i]);
         const Doubles first = Dual::mean(step.op, before);
         store(v + p * L, Dual::variance(step.op, before) + step.op.offset * (2 * first + step.op.offset));

@@ -45,7 +45,7 @@ int sides_of(const Op& op, const Op* next) {
     case OpKind::decouple: return 1;
     case OpKind::affine:  // none where it is fused with the nonlinearity that follows
       return op.rated || !(next && next->kind == OpKind::dual && next->dual == DualKind::piecewise_linear);
-    case OpKind::dual: return dual_sides(op.dual);
+    case OpKind::dual: return dual_sides(op.dual) + (op.changes ? converted_sides(op.dual) : 0);
   }
   return 0;
 }
@@ -62,6 +62,7 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   plan_.in_double = code.next();
   plan_.single = code.next();
   plan_.units = code.next();
+  plan_.changes_units = code.next();
   plan_.unit_bias = *within(reals_.data(), int64_t(reals_.size()), code.next(), 1);
   const int32_t labels = code.next();
   Rotations& rotations = rotations_;
@@ -206,6 +207,7 @@ void OwnedPlan::read_operation(Reader& code, const Description& d, Op& op, int64
   op.rated = flag && op.kind == OpKind::affine;
   op.concatenates = flag && op.kind == OpKind::join;
   op.moves = flag && op.kind == OpKind::back;
+  op.changes = flag && op.kind == OpKind::dual;
   op.dual = DualKind(code.next());
   op.slot = code.next();
   if (op.kind == OpKind::fork) plan_.slots = std::max(plan_.slots, op.slot + 1);
@@ -259,11 +261,14 @@ void OwnedPlan::place_sides() {
     sphere_.side_at = at;
     at += int64_t(sphere_.bandlimit) * sphere_.bandlimit * plan_.channels;
   }
+  int64_t unit = -1;  // that of the inputs, which has its place in the end
   const auto place = [&](int i, int end, int64_t positions) {
     Op& op = ops_[i];
     op.sides = sides_of(op, i + 1 == end ? nullptr : &ops_[i + 1]);
     op.side_at = at;
     at += op.kind == OpKind::zonal ? int64_t(op.weight_count) * op.weight_count : op.sides * positions;
+    if (op.changes) unit = at++;
+    op.unit_at = unit;
   };
   for (Stage& stage : stages_) {
     if (&stage != &stages_.front()) {
@@ -286,6 +291,8 @@ void OwnedPlan::place_sides() {
   if (plan_.vector_dual) ++at;
   plan_.side_unit = at;
   if (plan_.units) ++at;
+  for (Op& op : ops_)
+    if (op.unit_at < 0) op.unit_at = plan_.side_unit;
   plan_.side_size = at;
 }
 

@@ -8,6 +8,7 @@
 #include "gelu.hpp"
 #include "normalised_exponential.hpp"
 #include "piecewise_linear.hpp"
+#include "rescaled.hpp"
 #include "trigonometric.hpp"
 
 namespace eqt::EQT_ISA {
@@ -132,9 +133,27 @@ void dual_row(const D& dual, T* cells, int64_t n, const S& sides) {
   }
 }
 
+// Calls f with the dual activation that `op` names, between two units.
+template <class T, class F>
+EQT_INLINE void with_rescaled(const Op& op, F&& f) {
+  switch (op.dual) {
+    case DualKind::erf: return f(Rescaled<T, Erf<T>>{op, {}});
+    case DualKind::gelu: return f(Rescaled<T, Gelu<T>>{op, {}});
+    case DualKind::bent_gelu: return f(Rescaled<T, BentGelu<T>>{op, {}});
+    case DualKind::sine:
+    case DualKind::cosine:
+    case DualKind::wave: return f(Rescaled<T, Trigonometric<T>>{op, Trigonometric<T>(Trigonometric<T>::sign_of(op))});
+    case DualKind::radial_basis: return f(Rescaled<T, RadialBasis<T>>{op, RadialBasis<T>(op)});
+    case DualKind::gaussian: return f(Rescaled<T, Gaussian<T>>{op, Gaussian<T>(op)});
+    case DualKind::gabor: return f(Rescaled<T, Gabor<T>>{op, {}});
+    default: return;
+  }
+}
+
 // Calls f with the dual activation that `op` names.
 template <class T, class F>
 EQT_INLINE void with_dual(const Op& op, F&& f) {
+  if (op.changes && converted_sides(op.dual)) return with_rescaled<T>(op, f);
   switch (op.dual) {
     case DualKind::piecewise_linear: return f(PiecewiseLinear<T>(op));
     case DualKind::erf: return f(Erf<T>());

@@ -97,7 +97,7 @@ void prepare_field(const Plan& plan, const Group<T>& group, void* workspace) {
   const bool fibres = plan.pooled || plan.sphere;
   void* rest = static_cast<char*>(workspace) + prepare_bytes<T>(plan) - (fibres ? Workspace<T>::bytes(plan) : 0);
   Carried<T> at{fields, fields + size, mean, kept, size, rest};
-  if (plan.units) of.sides().put_unit();
+  if (plan.units) of.sides().put_unit(plan.side_unit);
   carry_variances(plan, group, at);
   const double* q = at.q;
   if (plan.side_last >= 0) of.sides().put_each(plan.side_last, 0.5, q, plan.positions_out);

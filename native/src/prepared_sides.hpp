@@ -9,6 +9,16 @@
 
 namespace eqt::EQT_ISA {
 
+// The sides of a dual activation that knows units, and of one of which all fields have the same.
+template <class Dual, int K>
+EQT_INLINE auto sides_between(const Dual& dual, Doubles q, const Units& units, Doubles (&out)[K]) -> decltype(dual.sides(q, units, out)) {
+  return dual.sides(q, units, out);
+}
+template <class Dual, int K>
+EQT_INLINE auto sides_between(const Dual& dual, Doubles q, const Units&, Doubles (&out)[K]) -> decltype(dual.sides(q, out)) {
+  return dual.sides(q, out);
+}
+
 template <class T>
 struct PreparedSides {
   static constexpr int L = kLanes<T>;
@@ -44,11 +54,33 @@ struct PreparedSides {
     return 1 / (unit * unit);
   }
 
-  void put_unit() const {
+  // One over the unit at this place, of which squares are numbers: where there are biases, units are not that small.
+  void put_unit(int64_t at) const {
+    const double most = sizeof(T) == 4 ? 1e18 : 1e150;
     for (int lane = 0; lane < L; lane += D) {
-      const Doubles value[1] = {1 / load(group.units + lane)};
-      put(plan.side_unit, lane, value);
+      const Doubles value[1] = {minimum(1 / load(group.units + lane), most - Doubles{})};
+      put(at, lane, value);
     }
+  }
+
+  // Before a nonlinearity, whose variances before it are q, and behind it.
+  Units units(const Op& op, const double* q, int64_t positions, int lane) const {
+    const Doubles one = 1 - Doubles{};
+    if (!op.changes) return {one, one};
+    const Doubles unit = load(group.units + lane);
+    if (op.dual == DualKind::step) return {unit, one};
+    Doubles sum{};
+    if (op.dual == DualKind::standardised) {
+      const Doubles factor = standard(op, q, positions, lane);
+      for (int64_t p = 0; p < positions; ++p) sum += factor * factor * (unit * unit * load(q + p * L + lane));
+    } else {
+      with_dual<T>(op, [&](const auto& dual) {
+        using Dual = std::decay_t<decltype(dual)>;
+        for (int64_t p = 0; p < positions; ++p) sum += Dual::variance(op, unit * unit * load(q + p * L + lane));
+      });
+    }
+    const Doubles square = sum / double(positions) + op.unit_bias;
+    return {unit, square > 0 ? square_root(square) : one};
   }
 
   void put_each(int64_t at, double factor, const double* q, int64_t positions, double less = 0) const {
@@ -70,25 +102,29 @@ struct PreparedSides {
     if (op.dual == DualKind::standardised) return put_standardised(op, q, positions);
     with_dual<T>(op, [&](const auto& dual) {
       using Dual = std::decay_t<decltype(dual)>;
-      for (int64_t p = 0; p < positions; ++p)
-        for (int lane = 0; lane < L; lane += D) {
+      for (int lane = 0; lane < L; lane += D) {
+        const Units both = units(op, q, positions, lane);
+        for (int64_t p = 0; p < positions; ++p) {
           Doubles values[Dual::kSides];
-          dual.sides(load(q + p * L + lane), values);
+          sides_between(dual, load(q + p * L + lane), both, values);
           put(op.side_at + p * Dual::kSides, lane, values);
         }
+      }
     });
   }
 
   // 1/σ of the inputs in some lanes: σ² is the mean variance of all positions.
-  static Doubles standard(const Op& op, const double* q, int64_t positions, int lane) {
+  Doubles standard(const Op& op, const double* q, int64_t positions, int lane) const {
+    const Doubles unit = op.changes ? load(group.units + lane) : 1 - Doubles{};
     Doubles sum{};
     for (int64_t p = 0; p < positions; ++p) sum += load(q + p * L + lane);
-    return 1 / square_root(sum / double(positions) + op.parameters[0]);
+    return 1 / square_root(unit * unit * (sum / double(positions)) + op.parameters[0]);
   }
 
   void put_standardised(const Op& op, const double* q, int64_t positions) const {
     for (int lane = 0; lane < L; lane += D) {
-      const Doubles factor = standard(op, q, positions, lane);
+      const Units both = units(op, q, positions, lane);
+      const Doubles factor = standard(op, q, positions, lane) * (both.before / both.after);
       for (int64_t p = 0; p < positions; ++p) {
         const Doubles values[2] = {factor, factor * load(q + p * L + lane)};
         put(op.side_at + 2 * p, lane, values);

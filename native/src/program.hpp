@@ -28,6 +28,9 @@ struct Op {
   bool moves;                    // back: the positions are others than those before
   double parameters[2], offset;  // dual: codes.py names the parameters of each; the last is added to φ
   DualKind dual;
+  bool changes;         // dual: fields have another unit u behind it, u² = their mean variance + unit_bias
+  double unit_bias;
+  int64_t unit_at;      // affine: where one over the inputs' unit is; dual: that of the new unit
   int slot;  // fork: where the field is kept while a branch runs; back: where it is taken from; join: what is added
   // Values that depend on one input only ("sides"), `sides` of them at each position of the level before the operation
   // (after it, for affine): where they begin, in numbers per input. Zonal: where the coefficients of the variances are.
@@ -138,6 +141,7 @@ struct Plan {
   int64_t side_last, side_vector;  // where the halved variance after the field begins, and the sides of `vector`
   int64_t side_size;               // numbers per input in all
   bool units;                      // every input is divided by its unit t, t² = its mean square + unit_bias, and its biases too
+  bool changes_units;              // at nonlinearities that are not homogeneous: a function grows faster than its input
   double unit_bias;
   int64_t side_unit;               // where 1/t is
   bool means;                      // a residual sum needs E[f]

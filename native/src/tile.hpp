@@ -17,7 +17,7 @@ struct Group {
   double* variance_sum;    // Σ_p q(p)/2 after the field
   double* variance;        // q of the vector after the readout
   double* mean;            // E of the vector after the readout, where a residual sum needs it
-  const double* units;     // what the inputs, and their biases, were divided by; null: by nothing
+  double* units;           // what the inputs, and biases at the place that is prepared, were divided by; null: by nothing
 };
 
 // Where a kernel field is written: number (r, p, l, p') of a tile's first input, first position, second input and second
@@ -44,7 +44,7 @@ struct Tile {
   const T *signals1, *sides1;               // first inputs by lanes, for lists of pairs
   const T *signals2, *sides2;               // second inputs, by lanes
   const double *variance_sums2, *variances2;
-  const double *units, *units2;  // of the first inputs (lists of pairs: by lanes), and of the second ones
+  double *units, *units2;  // of the results: of the first inputs (lists of pairs: by lanes), and of the second ones
   double *k, *theta;  // (rows, lanes)
   void* workspace;
   const Flag* cancel;

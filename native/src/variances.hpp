@@ -62,6 +62,7 @@ struct Variances {
     } else if (op.kind == OpKind::dual) {
       with_dual<T>(op, [&](const auto& dual) {
         using Dual = std::decay_t<decltype(dual)>;
+        if (op.changes) return change<Dual>(op, q, positions);
         if (op.offset != 0) return raise<Dual>(op, q, mean, n);
         if (plan.means)
           for (int64_t i = 0; i < n; i += D) store(mean + i, Dual::mean(op, load(q + i)));
@@ -82,6 +83,24 @@ struct Variances {
       for (int64_t i = 0; i < n; i += D) store(q + i, load(q + i) + load(before + i));
       if (plan.means) join_means(op, before + size, q, mean, positions);
     }
+  }
+
+  // Into the unit behind a nonlinearity.
+  template <class Dual>
+  void change(const Op& op, double* q, int64_t positions) const {
+    for (int lane = 0; lane < L; lane += D) {
+      const Units both = sides().units(op, q, positions, lane);
+      const Doubles share = both.before / both.after;
+      const bool all = op.dual == DualKind::standardised;
+      const Doubles factor = all ? sides().standard(op, q, positions, lane) * share : share;
+      for (int64_t i = lane; i < positions * L; i += L) {
+        const Doubles before = load(q + i);
+        if (all) store(q + i, factor * factor * before);
+        else store(q + i, Dual::variance(op, both.before * both.before * before) / (both.after * both.after));
+      }
+      store(group.units + lane, both.after);
+    }
+    sides().put_unit(op.unit_at);
   }
 
   // Of φ + c: E[(φ + c)²] = E[φ²] + c (2 E[φ] + c).
@@ -109,9 +128,9 @@ struct Variances {
   }
 
  private:
-  static void standardise(const Op& op, double* q, int64_t positions) {
+  void standardise(const Op& op, double* q, int64_t positions) const {
     for (int lane = 0; lane < L; lane += D) {
-      const Doubles factor = PreparedSides<T>::standard(op, q, positions, lane);
+      const Doubles factor = sides().standard(op, q, positions, lane);
       for (int64_t p = 0; p < positions; ++p) store(q + p * L + lane, factor * factor * load(q + p * L + lane));
     }
   }

@@ -45,6 +45,11 @@ constexpr int kLanes = EQT_BYTES / sizeof(T);
 
 #define EQT_INLINE inline __attribute__((always_inline))
 
+// What fields are divided by before a nonlinearity and behind it.
+struct Units {
+  Doubles before, after;
+};
+
 template <class T>
 EQT_INLINE Vec<T> load(const T* p) {
   return *reinterpret_cast<const Vec<T>*>(p);

@@ -64,7 +64,7 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
   };
   alignas(64) T gaps[kTileRows * L];
   bool biased = false;
-  for (int o = 0; plan.units && o < plan.vector_count; ++o)
+  for (int o = 0; plan.units && !plan.changes_units && o < plan.vector_count; ++o)
     biased |= plan.vector[o].kind == OpKind::affine && plan.vector[o].bias != 0;
   if (biased)
     for (int r = 0; r < tile.rows; ++r) {
@@ -74,14 +74,14 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     }
   const auto with_units = [&](const Op& op, auto&& f) {
     if (!plan.units || (op.bias == 0 && op.constant == 0)) f(NoUnits<T>{});
-    else if (op.constant == 0) f(ListedUnits<T>{gaps});
-    else f(EachUnits<T, Sides<T, Own>>{sides(plan.side_unit)});
+    else if (op.constant == 0 && !plan.changes_units) f(ListedUnits<T>{gaps});
+    else f(EachUnits<T, Sides<T, Own>>{sides(op.unit_at)});
   };
   const auto operate = [&](int from, int to) __attribute__((noinline)) {
     operations(plan.vector + from, to - from, work, cells, tile.rows, sides, with_units);
   };
   int begun = 0;
-  if (plan.distance_only && plan.units && !tile.distances && begins_with_kink(plan)) {
+  if (plan.distance_only && plan.units && !plan.changes_units && !tile.distances && begins_with_kink(plan)) {
     const int count = kink(plan) + 1;
     Opposite opposites[kOpposites];
     int found = 0;

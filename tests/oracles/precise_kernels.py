@@ -118,7 +118,32 @@ def normalised(q1, q2, k):
     return factor * k, factor
 
 
-SMOOTH = {"normalised": normalised, "erf": erf, "gelu": gelu, "sin": sine, "cos": cosine, "gaussian": gaussian}
+def cube(q1, q2, k):
+    """9 q1 q2 k + 6 k³, and 9 (q1 q2 + 2 k²), of x³."""
+    return 9 * q1 * q2 * k + 6 * k**3, 9 * (q1 * q2 + 2 * k * k)
+
+
+def third_hermite(q1, q2, k):
+    """6 k³ + 9 (q1 - 1)(q2 - 1) k, and 18 k² + 9 (q1 - 1)(q2 - 1), of x³ - 3x."""
+    return 6 * k**3 + 9 * (q1 - 1) * (q2 - 1) * k, 18 * k * k + 9 * (q1 - 1) * (q2 - 1)
+
+
+def exponential(q1, q2, k):
+    """e^{(q1 + q2)/8 + k/4}, and a quarter of it, of e^{x/2}."""
+    value = ((q1 + q2) / 8 + k / 4).exp()
+    return value, value / 4
+
+
+def rectified_square(q1, q2, k):
+    """((π - θ)(q1 q2 + 2k²) + 3 k s)/(2π) and 2 ((π - θ) k + s)/π, s = √(q1 q2 - k²), of max(x, 0)²."""
+    s = max(q1 * q2 - k * k, Decimal(0)).sqrt()
+    rest = pi() - arctangent(s, k)
+    return (rest * (q1 * q2 + 2 * k * k) + 3 * k * s) / (2 * pi()), 2 * (rest * k + s) / pi()
+
+
+GROWING = {"cube": cube, "hermite": third_hermite, "exp": exponential, "square": rectified_square}
+BOUNDED = {"normalised": normalised, "erf": erf, "sin": sine, "cos": cosine, "gaussian": gaussian}
+SMOOTH = BOUNDED | GROWING | {"gelu": gelu}
 
 
 @lru_cache(1)

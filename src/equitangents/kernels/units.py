@@ -6,8 +6,12 @@ where f and f' have the ratio t : t' of deviations. D = q + q' - 2K would hold E
 of that. Biases of variance b² add b² (1/t - 1/t')² to the distance. t² is, but for a factor, about the variance of
 the outputs: the input's mean square, and what the biases of all layers add to it.
 
-Networks with a smooth nonlinearity or a normalisation have no units. Compiled engines carry D of inputs in units; the
-reference engine has the angle itself (`kernels.angular`).
+Networks with a smooth nonlinearity or a normalisation have no such units. Compiled engines carry D of inputs in units;
+the reference engine has the angle itself (`kernels.angular`).
+
+Functions that grow faster than their input make norms differ more behind them: there fields change their unit. Behind
+each nonlinearity that is not homogeneous u² is the mean variance of an input's positions, and what biases add to it up
+to the next.
 """
 
 from __future__ import annotations
@@ -24,19 +28,29 @@ P = TypeVar("P")
 
 def unit_bias(*parts: Iterable[Any]) -> Any:
     """What biases add to an input's mean square in t²; None: the network is not homogeneous, and has no units."""
-    added, gain = 0.0, 1.0
-    for op in (op for part in parts for op in flat(part)):
-        if isinstance(op, Standardise):
-            return None
-        if isinstance(op, Affine) and not (isinstance(op.W_var, float | int) and op.W_var == 0):
-            gain = gain * op.W_var
-            added = added + op.b_var / gain
+    first, *others = unit_biases(op for part in parts for op in flat(part))
+    return None if others else first
+
+
+def unit_biases(ops: Iterable[Any]) -> list[Any]:
+    """What biases add to the mean square of an input, and to that behind each op that `changes_unit`."""
+    found: list[Any] = [0.0]
+    gain: Any = 1.0
+    for op in ops:
+        if changes_unit(op):
+            found.append(0.0)
+            gain = 1.0
         elif isinstance(op, Dual):
-            own = traits_of(op.activation).gain
-            if own is None:
-                return None
-            gain = gain * own
-    return added
+            gain = gain * traits_of(op.activation).gain
+        elif isinstance(op, Affine) and not (isinstance(op.W_var, float | int) and op.W_var == 0):
+            gain = gain * op.W_var
+            found[-1] = found[-1] + op.b_var / gain
+    return found
+
+
+def changes_unit(op: Any) -> bool:
+    """Whether an operation is a nonlinearity, or a normalisation, that is not homogeneous of degree 1."""
+    return isinstance(op, Standardise) or (isinstance(op, Dual) and traits_of(op.activation).gain is None)
 
 
 def has_bias(op: Any) -> bool:

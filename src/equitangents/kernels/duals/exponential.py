@@ -17,11 +17,16 @@ from equitangents.kernels.duals.traits import Traits
 
 
 @dataclass(frozen=True)
-class Exp:
+class Exp(Traits):
     """a·exp(b x): E[φ(u)φ(v)] = a² exp(b² (q1 + q2 + 2k)/2), and E[φ'φ'] = b² times that."""
 
     a: float = 1.0
     b: float = 1.0
+
+    @property
+    def grows(self) -> bool:
+        """True: faster than any power."""
+        return True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
@@ -30,6 +35,13 @@ class Exp:
         both = jnp.exp(square * (q1 + q2))
         distance = gap**2 - 2 * both * jnp.expm1(-square * d / 2)
         return self.a**2 * distance, self.a**2 * square * jnp.exp(square * (q1 + q2 - d / 2))
+
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
+        """2 √(q1' q2') (1 - e^{-b²d/2}), d = e + (√q1 - √q2)²."""
+        square = self.b**2
+        both = self.a**2 * jnp.exp(square * (q1 + q2))
+        excess = jnp.expm1(-square * (e + root_gap(q1, q2)) / 2)
+        return -2 * both * excess, square * both * (1 + excess)
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""

@@ -15,6 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
+from equitangents.kernels.duals.geometry import safe_sqrt
 from equitangents.kernels.duals.traits import Traits
 
 
@@ -50,6 +51,19 @@ class Polynomial(Traits):
         for (a, b), c in self._gap.items():
             distance = distance + c * _moment(a, b, middle, d, cross)
         return distance, self._products((q1 + q2 - d) / 2, q1, q2)[1]
+
+    def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
+        """Σ_n [(a A_n - B_n/a)² + 2 A_n B_n (1 - cosⁿθ)], A_n = a_n(q1) q1^(n/2)/√n! and B_n that of q2."""
+        one, other = safe_sqrt(q1), safe_sqrt(q2)
+        r = one * other
+        k = r - e / 2
+        distance, powers = jnp.zeros_like(e), jnp.zeros_like(e)  # (rⁿ - kⁿ)/(r - k)
+        for n in range(len(self.coefficients)):
+            first, second = self._derivative(n, q1), self._derivative(n, q2)
+            gap = a * (first * one**n) - second * other**n / a
+            distance = distance + (gap**2 + e * powers * (first * second)) / math.factorial(n)
+            powers = k * powers + r**n
+        return distance, self._products(k, q1, q2)[1]
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""

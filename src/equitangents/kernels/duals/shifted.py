@@ -31,6 +31,11 @@ class Shifted(Traits):
         """The power as which φ grows, which the offset does not change."""
         return traits_of(self.of).steepness
 
+    @property
+    def grows(self) -> bool:
+        """Whether φ does, which the offset does not change."""
+        return traits_of(self.of).grows
+
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Second moment and mean, of φ and with the offset."""
         square, mean = self.of.moments(q)

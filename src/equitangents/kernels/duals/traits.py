@@ -49,6 +49,11 @@ class Traits:
         """The power of |x| as which φ grows; 1 for everything that grows no faster than x, or says nothing."""
         return 1
 
+    @property
+    def grows(self) -> bool:
+        """Whether φ grows faster than x, which makes norms differ more behind it than before."""
+        return self.steepness > 1
+
 
 _UNSAID = Traits()
 

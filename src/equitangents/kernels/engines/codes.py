@@ -6,7 +6,7 @@ this file before the package is installed: nothing but the standard library can 
 
 from enum import IntEnum
 
-PLAN_VERSION = 12  # of descriptions of plans: another number where they are read in another way
+PLAN_VERSION = 13  # of descriptions of plans: another number where they are read in another way
 STEPS_VERSION = 2  # of descriptions of steps on fields over all pairs of positions
 AXES = 3  # of grids
 DEPTH = 8  # residual branches inside each other, at most
@@ -56,12 +56,22 @@ class DualKind(IntEnum):
 
 DUAL_SIDES = {
     DualKind.PIECEWISE_LINEAR: 2, DualKind.ERF: 6, DualKind.GELU: 4, DualKind.SINE: 2, DualKind.COSINE: 2,
-    DualKind.NORMALISED_EXPONENTIAL: 2, DualKind.WAVE: 2, DualKind.RADIAL_BASIS: 1, DualKind.EXPONENTIAL: 1,
+    DualKind.NORMALISED_EXPONENTIAL: 2, DualKind.WAVE: 2, DualKind.RADIAL_BASIS: 1, DualKind.EXPONENTIAL: 4,
     DualKind.GAUSSIAN: 3, DualKind.GABOR: 4, DualKind.NORMALISED: 4, DualKind.STANDARDISED: 2, DualKind.STEP: 2,
-    DualKind.RECTIFIED_MONOMIAL: 2, DualKind.POLYNOMIAL: SHORT + 3, DualKind.LONG_POLYNOMIAL: LONG + 3,
+    DualKind.RECTIFIED_MONOMIAL: 4, DualKind.POLYNOMIAL: SHORT + 3, DualKind.LONG_POLYNOMIAL: LONG + 3,
     DualKind.BENT_GELU: 8,
 }  # fmt: skip
 """Numbers a position that a dual activation needs of each input alone."""
+
+
+CONVERTED_SIDES = {
+    kind: 6
+    for kind in (
+        DualKind.ERF, DualKind.GELU, DualKind.BENT_GELU, DualKind.SINE, DualKind.COSINE, DualKind.WAVE,
+        DualKind.RADIAL_BASIS, DualKind.GAUSSIAN, DualKind.GABOR,
+    )
+}  # fmt: skip
+"""How many more of those that know fields as they are alone, between fields in units (`native/src/rescaled.hpp`)."""
 
 
 class JointKind(IntEnum):

@@ -15,14 +15,14 @@ import numpy as np
 
 from equitangents.kernels.engines.codes import AXES, DEPTH, PLAN_VERSION, DualKind, OpKind
 from equitangents.kernels.engines.cpu.activations import described, name_of
-from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, computed_in_double
+from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, changes_units, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.plans.levels import GridLevel, Level
 from equitangents.kernels.plans.plan import PairPlan, index_tables
 from equitangents.kernels.plans.stages import AlongFibres, AnyPool, Stage, stages_of
 from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, depth, fits_windows, unrolled, window_grid
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, RatedAffine, Standardise, Table
-from equitangents.kernels.units import unit_bias
+from equitangents.kernels.units import changes_unit, unit_bias, unit_biases
 
 _LARGEST = 2**31 - 1  # what an index of the engine can count
 
@@ -86,6 +86,8 @@ class _Writer:
         self.stages = stages_of(plan)
         self.vector, _ = unrolled(plan.vector)
         self.bent = bends_what_is_smooth(*(stage.steps for stage in self.stages), self.vector)
+        # Biases in the units behind operations that change them, in order; None: units do not change.
+        self.units_behind = unit_biases(self._steps()) if changes_units(plan) else None
         self.code: list[int] = []
         self.reals: list[np.ndarray] = []
         self.length = 0
@@ -99,17 +101,28 @@ class _Writer:
         in_double = not isinstance(plan, RotationPlan | SpherePlan) and computed_in_double(plan, channels)
         self.code += [PLAN_VERSION, channels, len(self.stages), len(self.vector), int(in_double), int(plan.single)]
         bias = unit_bias(*(stage.steps for stage in self.stages), self.vector)
-        self.code += [int(bias is not None), self.real(bias or 0.0)]
+        if self.units_behind is not None:
+            bias = self.units_behind.pop(0)
+        self.code += [int(bias is not None), int(self.units_behind is not None), self.real(bias or 0.0)]
         self.code += [self.table(plan.labels)]
         self.rotations()
         self.sphere()
         for i, stage in enumerate(self.stages):
             self.stage(stage, self.stages[:i])
-        for op in (*(op for stage in self.stages for op in stage.steps), *self.vector):
+        for op in self._steps():
             self.operation(op)
         reals = np.concatenate(self.reals).view(np.int32)
         tables = np.concatenate([np.asarray(t, np.int32).ravel() for t in self.tables])
         return Description(np.array(self.code, np.int32), reals, tables)
+
+    def _steps(self) -> tuple[Any, ...]:
+        return (*(op for stage in self.stages for op in stage.steps), *self.vector)
+
+    def unit_behind(self, op: Any) -> tuple[bool, float]:
+        """Whether an operation changes the unit, and what biases add to its square."""
+        if self.units_behind is None or not changes_unit(op):
+            return False, 0.0
+        return True, self.units_behind.pop(0)
 
     def stage(self, stage: Stage, before: tuple[Stage, ...]) -> None:
         """How many operations, fibres, the pool before, with the fibres that its variances need, and levels."""
@@ -192,9 +205,16 @@ class _Writer:
     def dual(self, op: Dual) -> _Code:
         found = described(op.activation, bent=self.bent)
         assert found is not None  # see `obstacle`
-        coefficients, numbers = found.coefficients, (found.first, found.second, found.offset, 0.0)
+        changed, bias = self.unit_behind(op)
+        coefficients, numbers = found.coefficients, (found.first, found.second, found.offset, bias)
         weights = self.real(coefficients) if coefficients else 0
-        return _Code(OpKind.DUAL, weights=weights, count=len(coefficients), dual=found.kind, numbers=numbers)
+        return _Code(
+            OpKind.DUAL, weights=weights, count=len(coefficients), flag=changed, dual=found.kind, numbers=numbers
+        )
+
+    def standardise(self, op: Standardise) -> _Code:
+        changed, bias = self.unit_behind(op)
+        return _Code(OpKind.DUAL, flag=changed, dual=DualKind.STANDARDISED, numbers=(op.eps, 0.0, 0.0, bias))
 
 
 _NO_BOX = (*[1] * 4 * AXES, *[0] * AXES, 1)
@@ -247,7 +267,7 @@ _CODES: dict[type, Callable[[_Writer, Any], _Code]] = {
     Affine: _affine,
     RatedAffine: _affine,
     Dual: _Writer.dual,
-    Standardise: lambda to, op: _Code(OpKind.DUAL, dual=DualKind.STANDARDISED, numbers=(op.eps, 0.0, 0.0, 0.0)),
+    Standardise: _Writer.standardise,
     Decouple: lambda to, op: _Code(OpKind.DECOUPLE),
     Fork: lambda to, op: _Code(OpKind.FORK, slot=op.slot),
     AddSaved: _add_saved,

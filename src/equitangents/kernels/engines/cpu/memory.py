@@ -9,9 +9,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from equitangents.kernels.engines.codes import PANEL_BYTES, POOLED_SIDES, TILE_ROWS
+from equitangents.kernels.engines.codes import CONVERTED_SIDES, PANEL_BYTES, POOLED_SIDES, TILE_ROWS
 from equitangents.kernels.engines.cpu.activations import described
-from equitangents.kernels.engines.cpu.features import computed_in_double
+from equitangents.kernels.engines.cpu.features import changes_units, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plans import SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.plans.stages import AlongFibres, StagedPlan, stages_of
 from equitangents.kernels.plans.steps import Fork, Step, depth, unrolled
@@ -38,7 +38,7 @@ def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, i
     stages = stages_of(plan)
     field, vector = [op for stage in stages for op in stage.steps], unrolled(plan.vector)[0]
     signals = stages[0].levels[0].positions * channels * (2 if converted else 1)
-    sides = sum(_sides(op) for op in (*field, *vector)) + 2 + POOLED_SIDES * (len(stages) - 1)
+    sides = sum(_sides(op, changes_units(plan)) for op in (*field, *vector)) + 2 + POOLED_SIDES * (len(stages) - 1)
     each = (2 * sides * plan.positions + signals) * itemsize
     margin = max((_reach(op) for op in field if isinstance(op, Box)), default=1)
     kept = max(depth(field), depth(vector))
@@ -68,12 +68,13 @@ def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: in
     return panels + threads() * tile + described + (n1 + n2) * plan.positions * channels * itemsize
 
 
-def _sides(op: Step) -> int:
-    """Numbers a position that an operation needs of each input alone."""
+def _sides(op: Step, changes: bool = False) -> int:
+    """Numbers a position that an operation needs of each input alone, where units change beside their own."""
     if isinstance(op, Affine | Fork):
         return int(isinstance(op, Affine))
     found = described(op.activation, bent=True) if isinstance(op, Dual) else None
-    return 2 if found is None else found.sides
+    own = 2 if found is None else found.sides
+    return own + 1 + CONVERTED_SIDES.get(found.kind, 0) if changes and found is not None else own
 
 
 def _reach(op: Box) -> int:
