@@ -93,7 +93,7 @@ def _finding(settings: Settings, results: Results) -> str:
     if "VEC" in settings.whole and full_size(settings):
         return (
             f"Infinitely wide VEC classifies {results.accuracy_of_all('VEC', 'ntk', 'test'):.1f} % of CIFAR-10’s test "
-            f"images after {FULL:,} (source: {SOURCE['VEC']:g} %), and learns by one power law"
+            f"images after {FULL:,} (source: {SOURCE['VEC']:g} %)"
         )
     growths = [t_interval(row) for (_, g), row in results.half_growths().items() if g == "I"]
     if max(e.high for e in growths) <= GROWTH:
