@@ -162,8 +162,8 @@ def _whole(settings: Settings, results: Results) -> list[Claim]:
                     numbers={field.upper(): exactly(value) for field, value in right.items()},
                     agrees=f"Infinitely wide {model} classifies as the source says: {right['ntk']:.1f} %.",
                     differs=f"Infinitely wide {model} has {right['ntk']:.1f} % of the test images right.",
-                    why=f"The NNGP has {right['nngp']:.1f} %, the NTK {validation:.1f} % of the {kept:,} images left "
-                    "for validation: other kernels and images move the number as much.",
+                    why=f"The NNGP has {right['nngp']:.1f} % of the test images, the NTK {validation:.1f} % of the "
+                    f"{kept:,} images left for validation. What else differs from the source was not tried.",
                 )
             )  # fmt: skip
             continue

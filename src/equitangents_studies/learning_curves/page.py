@@ -57,9 +57,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "networks": {"model": trained.pop("network"), **trained},
     }
     told = (
-        f"{settings.images:,} images of {results.source} at {settings.pixels}×{settings.pixels} pixels "
-        f"({settings.pooled_images:,} for GAP). Every repetition leaves a fifth to test on, and its training sets are "
-        "nested. Lines are two power laws, joined at a cusp. Intervals of exponents and cusp hold together at 95 %."
+        f"{settings.images:,} images of {results.source} at {settings.pixels}×{settings.pixels} pixels"
+        f"{f' ({settings.pooled_images:,} for GAP)' if 'GAP' in settings.models else ''}. Every repetition leaves a "
+        "fifth to test on, and its training sets are nested. Lines are two power laws, joined at a cusp. Intervals of "
+        "exponents and cusp hold together at 95 %."
     )
     pool = (
         f"The kernel of an MLP on {settings.predicted_images:,} images of each set predicts the squared error of "
@@ -75,7 +76,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         sections.append(section("Trained networks", _networks(settings, results)))
     facts = {
         "Kernels": f"NTK of {', '.join(settings.models + settings.approximated)}, {settings.depth} hidden layers",
-        **({"Ridge": f"{settings.ridge:g} of the mean diagonal"} if settings.models else {}),
+        **({"Ridge of the curves": f"{settings.ridge:g} of the mean diagonal"} if settings.models else {}),
     }
     if results.feature_right:
         tables |= approximated_rows(settings, results)
@@ -142,9 +143,11 @@ def _whole(settings: Settings, results: Results) -> Table:
                 rows.append([f"{model}, {field.upper()}{', with flips' if flips else ''}", *cells])
     caption = (
         f"Accuracy in percent after {settings.whole_images:,} training images of {settings.pixels}×{settings.pixels} "
-        f"pixels, {settings.depth} hidden layers; in brackets 95 % intervals over images. With flips every image is "
-        "learnt in both orientations, exactly."
+        f"pixels, {settings.depth} hidden layers; in brackets 95 % intervals over images. Kernels in "
+        f"{settings.whole_precision}, with a ridge of {settings.whole_ridge:g} of the mean diagonal."
     )
+    if settings.flips:
+        caption += " With flips every image is learnt in both orientations, exactly."
     return table(caption, ["", "validation", "test"], rows)
 
 

@@ -10,9 +10,8 @@ The kernel is kept as tiles on disk and solved out of core: whatever is killed g
 the rounding of its entries is a shift along the leading eigenvector, by 1e-7 of that eigenvalue, and grows elsewhere
 with the number of images: 2e-6 of the mean diagonal at 1,600, so at most 6e-5 at 45,000. The solver knows the first
 alone, 5e-3 of the mean diagonal at 45,000, and wants a ridge above it; between ridges of 1e-4 and 0.03 accuracies after
-4,000 images differ by 0.6 percentage points at most.
-With left-right flips the training set is twice as large; the kernel
-averaged over the two orientations of either image gives exactly its predictions from half the matrix.
+4,000 images differ by 0.6 percentage points at most. With left-right flips the training set is twice as large; the
+kernel averaged over the two orientations of either image gives exactly its predictions from half the matrix.
 """
 
 from __future__ import annotations
