@@ -206,7 +206,7 @@ _TABLE = {
         "deep.estimators:DeepEnsemble": _DEEP,
         "deep.records:Checkpoints": "folder none|path; every int",
         "deep.records:Training": "optimizer text; learning_rate real; epochs int; batch_size none|int; momentum real; "
-        "loss none|text",
+        "loss none|text; equivariance_penalty? real",
         "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
         "fields.kernel:KernelSymmetry": "together real; apart real; tolerance real",
         "fields.kernel:FieldKernel": "net Network",
