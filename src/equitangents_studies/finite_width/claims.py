@@ -261,8 +261,8 @@ def order_claim(fits: Mapping[str, tuple[Estimate, float]], degrees: int, nouns:
     """Whether the leading order of theory is seen once the next is taken out."""
     seen = "; ".join(f"{in_words(e)}, χ² = {chi:.1f}" for e, chi in fits.values() if np.isfinite(e.value))
     return claim(
-        f"With the next order beside it, finite width’s effect on the violation of {nouns} falls as the inverse of the "
-        "width",
+        f"Once the next order is taken out, finite width’s effect on the violation of {nouns} falls as the inverse of "
+        "the width",
         {name: estimate for name, (estimate, _) in fits.items()},
         measure=f"Exponent a of A(n)/A(∞) − 1 = c nᵃ + c′ nᵃ⁻¹ {when}, complete augmentation; χ² is of {degrees} "
         f"degree{'' if degrees == 1 else 's'} of freedom.",

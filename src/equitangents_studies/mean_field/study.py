@@ -139,7 +139,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     every = [(n, scale) for n in sorted(settings.widths) for scale in settings.scales_of(n)]
     parts = [
         Part(
-            f"{how}-{{width}}-{{scale}}",
+            f"{how}-{{width}}-{{scale:.4g}}",
             lambda n, scale, how=how: f"Training {settings.members} networks of {n} units, {how}, λ = {scale:.3g}",
             partial(_trained, settings, folder, images, action, float(found["rate"]), how),
             ensemble=True,

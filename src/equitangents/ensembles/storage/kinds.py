@@ -56,7 +56,7 @@ _MEMBERS = (
     "_variation? Variation; _chunk? none|int; _fingerprint? {text}; standardise? bool; "
     "standardisation_? none|Standardisation"
 )
-_DEEP = f"net? Network; {_MEMBERS}; training? none|ensembles.deep.records:Training"
+_DEEP = f"net? Network; {_MEMBERS}; equivariance_penalty? real; training? none|ensembles.deep.records:Training"
 _TORCH = (
     f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text; "
     "_depends_on? {text}"  # of versions before
