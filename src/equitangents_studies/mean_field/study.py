@@ -303,7 +303,7 @@ def _distances(settings: Settings, results: Results, folder: RunFolder) -> Figur
         ylabel="relative distance",
         size=(6.4, 3.8),
         caption="E f − μ over the size of μ, on test images, with 95 % intervals over members, by width; one point of "
-        "each line is at the scale of the tangent kernel.",
+        "each line, the ring, is at the scale of the tangent kernel.",
         alt="Relative distance of networks from the closed form against their output scale, by width",
     ) as drawn:
         (axes,) = drawn
@@ -313,7 +313,10 @@ def _distances(settings: Settings, results: Results, folder: RunFolder) -> Figur
             values = np.array([[e.value, e.low, e.high] for e in found])
             axes.plot(scales, values[:, 0], "o-", ms=3.5, color=colour.light, label=f"{n} units")
             axes.fill_between(scales, values[:, 1], values[:, 2], color=colour.light, alpha=0.2, lw=0)
-        drawing.logarithmic(axes, "both", sorted(settings.scales), base=2)
+            lazy = values[scales.index(math.sqrt(n)), 0]
+            axes.plot(math.sqrt(n), lazy, "o", ms=7, color=colour.light, mfc="white", zorder=3)
+        drawing.logarithmic(axes, "x", sorted(settings.scales), base=2)
+        axes.set_ylim(bottom=0)
     return drawn.figure
 
 
@@ -337,7 +340,7 @@ def _widths(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 at = [1.0 if scale is None else math.sqrt(n) for n in widths]
                 values = [math.sqrt(float(of(n, s).mean())) for n, s in zip(widths, at, strict=True)]
                 axes.plot(widths, values, "o-", ms=3.5, color=colour.light, label=f"scale of the {name}")
-            drawing.logarithmic(axes, "both", widths, base=2)
+            drawing.logarithmic(axes, "both", widths, base=2, fine=True)
     return drawn.figure
 
 
