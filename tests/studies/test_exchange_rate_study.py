@@ -85,3 +85,10 @@ def test_targets_are_invariant_under_their_shifts_alone():
 def test_settings_that_cannot_be_are_refused(changes, said):
     with pytest.raises(InvalidArgumentError, match=said):
         exchange.check_settings(dataclasses.replace(SETTINGS, **changes), None)
+
+
+def test_where_a_wrong_group_helps_is_said():
+    assert exchange._helped(SETTINGS, results(cost=3.0)) == ""
+    found = results(cost=3.0)
+    found.errors[8, exchange.WRONG][:2] = 0.1 * found.errors[8, exchange.PLAIN][:2]
+    assert exchange._helped(SETTINGS, found).endswith("as it leaves less to learn: C8 up to 16 samples.")
