@@ -132,8 +132,8 @@ def _judged_anew(record: Record) -> list[str]:
 
 
 def elsewhere(v: Verdict, record: Record, published: Sequence[Record]) -> str:
-    """In Markdown, how a number of the source's that is not met came out in further runs of the study, whose facts (the
-    table below the claims) differ. Runs with another number of the source's say nothing of this one.
+    """In Markdown, how a number of the source's that is not met came out in further runs of the study, and in which
+    facts (the table below the claims) and words these differ. Runs with another number of the source's say nothing of this one.
     """
     if v.verdict == HOLDS or not v.stated:
         return ""
@@ -141,9 +141,11 @@ def elsewhere(v: Verdict, record: Record, published: Sequence[Record]) -> str:
     for other in published:
         same = [w for w in other.verdicts if (w.origin, w.place, w.stated) == ("source", v.place, v.stated)]
         if other.study == record.study and other.name != record.name:
-            apart = "; ".join(words for key, words in other.facts.items() if record.facts.get(key) != words)
+            apart = [words for key, words in other.facts.items() if record.facts.get(key) != words]
             link = f"[{other.name}]({other.name}.md)"
-            lines += [f"In {link} ({plain(apart)}): {plain(f'{w.number}, {w.mark}')}." for w in same]
+            for w in same:
+                under = "; ".join([*apart, *([w.claim] if w.claim != v.claim else [])])
+                lines.append(f"In {link} ({plain(under)}): {plain(f'{w.number}, {w.mark}')}.")
     return " ".join(lines)
 
 

@@ -55,7 +55,7 @@ class TestWhatWasFound:
         path = root / "docs" / "results" / f"{NAME}-grey" / "run.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "facts": {"Members": "5 * 2"}}))
         main([], root)
-        said = f"In [{NAME}-grey]({NAME}-grey.md) (5 \\* 2): 7.60, ✓ holds."
+        said = f"In [{NAME}-grey]({NAME}-grey.md) (5 \\* 2; So many too): 7.60, ✓ holds."
         assert f"<small>Noise.</small><br><small>{said}</small>" in published(root)
         assert f"the source’s: 7.7 ± 0.3). Noise. {said}" in (root / "docs" / "results" / "findings.md").read_text()
         assert "6.90" not in published(root, f"{NAME}-grey")
