@@ -133,7 +133,7 @@ def _judged_anew(record: Record) -> list[str]:
 
 def elsewhere(v: Verdict, record: Record, published: Sequence[Record]) -> str:
     """In Markdown, how a number of the source's that is not met came out in further runs of the study, and in which
-    facts (the table below the claims) and words these differ. Runs with another number of the source's say nothing of this one.
+    facts (the table below the claims) and words these differ. Runs beside another number of the source's are left out.
     """
     if v.verdict == HOLDS or not v.stated:
         return ""
