@@ -11,15 +11,8 @@ import pytest
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents_studies.common.system_runs import draw_accuracies, load_system_images, predicted
 from equitangents_studies.learning_curves.features import beside_exact, features, learnt, out_of_fold, slices
-from equitangents_studies.learning_curves.settings import (
-    FEATURE_RIDGES,
-    PREPARED,
-    Settings,
-    feature_sizes,
-    tried_ridges,
-    whole_images,
-)
-from equitangents_studies.learning_curves.study import tried, whole
+from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, Settings, feature_sizes, whole_images
+from equitangents_studies.learning_curves.study import whole
 from equitangents_studies.systems import architecture, transformation
 
 
@@ -62,27 +55,6 @@ def test_kernels_kept_on_disk_classify_as_in_memory_and_flips_double_the_trainin
         unit = np.trace(train[:36, :36] + train[:36, 36:]) / 36 if flips else np.trace(train) / 36
         weights = np.linalg.solve(train + 1e-3 * unit * np.eye(len(x)), targets)
         assert found["test"][i].tolist() == ((cross @ weights).argmax(axis=1) == images.test_y).tolist()
-
-
-def test_other_ridges_and_preparations_are_tried_on_the_first_images():
-    settings = Settings(data="textures", pixels=4, depth=2, whole_images=36, whole_tested=30, tried_images=24)
-    raw = whole_images(settings, None, np.asarray)
-    for prepared in PREPARED:
-        found = tried(settings, None, "VEC", prepared, Quiet())["tried"]
-        axes = (1, 2, 3) if prepared == "image" else (0, 1, 2)
-        moments = lambda of, axes=axes: (of.mean(axes, keepdims=True), of.std(axes, keepdims=True))
-        x, test = raw.train_x[:24].astype(np.float64), raw.test_x[:24].astype(np.float64)
-        shared = moments(x) if prepared == "channel" else None
-        x, test = (
-            ((part - centre) / scale).astype(np.float32)
-            for part in (x, test)
-            for centre, scale in [shared or moments(part)]
-        )
-        net = architecture("VEC", 2)
-        K, across = (np.asarray(k.ntk, np.float64) for k in (net.kernel(x), net.kernel(test, x)))
-        for ridge, right in zip(tried_ridges(settings), found, strict=True):
-            weights = np.linalg.solve(K + ridge * np.trace(K) / 24 * np.eye(24), raw.targets[:24])
-            assert right.tolist() == ((across @ weights).argmax(axis=1) == raw.test_y[:24]).tolist()
 
 
 def test_what_is_on_disk_is_gone_on_with(tmp_path):

@@ -14,7 +14,7 @@ from equitangents_studies.learning_curves.features_page import (
     approximated_rows,
     approximated_sentence,
 )
-from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, Results, Settings, off, tried_ridges
+from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, Results, Settings, off
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
@@ -81,8 +81,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     if results.feature_right:
         tables |= approximated_rows(settings, results)
     if results.whole:
-        tables["whole"], tables["tried"] = _whole_rows(results), _tried_rows(settings, results)
-        sections.insert(1, section("At the source’s size", _whole(settings, results), _tried(settings, results)))
+        tables["whole"] = _whole_rows(results)
+        sections.insert(1, section("At the source’s size", _whole(settings, results)))
     return Presentation(
         tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
     )
@@ -153,28 +153,6 @@ def _whole(settings: Settings, results: Results) -> Table:
     if settings.flips:
         caption += " With flips every image is learnt in both orientations, exactly."
     return table(caption, ["", "validation", "test"], rows)
-
-
-def _tried_rows(settings: Settings, results: Results) -> Columns:
-    rows = [
-        (model, prepared, ridge, right.shape[1], share(hit))
-        for (model, prepared), right in results.tried.items()
-        for ridge, hit in zip(tried_ridges(settings), right, strict=True)
-    ]
-    return columns(("model", "standardised", "ridge", "images", "accuracy", "low", "high"), rows)
-
-
-def _tried(settings: Settings, results: Results) -> Table:
-    rows = [
-        [f"{model}, each {prepared} standardised", *(share(hit) for hit in right)]
-        for (model, prepared), right in results.tried.items()
-    ]
-    caption = (
-        f"What else could differ: accuracy in percent of the NTK after {settings.tried_images:,} training images, by "
-        "ridge (of the mean diagonal), with each image or each channel of all images shifted and scaled to mean 0 and "
-        "standard deviation 1; in brackets 95 % intervals over test images, the same for all."
-    )
-    return table(caption, ["", *(f"ridge {ridge:g}" for ridge in tried_ridges(settings))], rows)
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:

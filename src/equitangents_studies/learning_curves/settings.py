@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,8 +34,7 @@ class Settings:
 
     Kernels of `whole` also learn `whole_images` of the training images of `data`, NTK and NNGP, with their left-right
     flips, too, if `flips`; a ninth as many more, and `whole_tested` test images, are classified. Their kernels have
-    entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean diagonal. NTKs of
-    `tried_images` of those images, and as many to test on, say what other ridges and preparations would change.
+    entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean diagonal.
 
     Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
     is; on `exact_images` of them `exact_features` features stand beside the exact kernel.
@@ -66,7 +64,6 @@ class Settings:
     flips: bool = True
     whole_precision: Literal["float32", "float64"] = "float64"
     whole_ridge: float = 1e-4
-    tried_images: int = 100
     approximated: tuple[str, ...] = ()
     features: int = 64
     exact_images: int = 40
@@ -78,7 +75,7 @@ PRESETS = presets(
     Settings(),
     desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
     full="desk data=cifar10 whole=VEC whole_images=45000 whole_tested=10000 whole_precision=float32 "
-    "whole_ridge=0.01 flips=false tried_images=4000 repetitions=20",
+    "whole_ridge=0.01 flips=false repetitions=20",
     features="data=cifar10 pixels=32 depth=8 models= predicted_sets= approximated=GAP features=1024 exact_images=200 "
     "exact_features=1024,4096 whole_images=45000 whole_tested=10000",
     paper="data=cifar10 images=12000 pixels=32 depth=8 pooled_images=12000 networks=VEC,LCN,GAP "
@@ -96,7 +93,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     for name in ("models", "networks", "whole", "approximated"):
         chosen = getattr(settings, name)
         check(set(chosen) <= {"FCN", "LCN", "VEC", "GAP"}, name, chosen, "of FCN, LCN, VEC, GAP")
-    at_least(settings, whole_images=18, whole_tested=1, tried_images=10, features=1, exact_images=8)
+    at_least(settings, whole_images=18, whole_tested=1, features=1, exact_images=8)
     check(len(settings.models + settings.approximated) >= 1, "models", settings.models, "one or more")
     fits = settings.exact_images <= settings.whole_images
     check(fits, "exact_images", settings.exact_images, f"at most whole_images, {settings.whole_images}")
@@ -121,13 +118,7 @@ def sizes_of(settings: Settings, model: str) -> np.ndarray:
     return doubling_in_two_steps(settings.smallest, most)
 
 
-PREPARED = ("image", "channel")  # what has mean 0 and standard deviation 1: each image, or each channel of all images
 FEATURE_RIDGES = tuple(float(r) for r in 10 ** np.arange(-4, 1.25, 0.5))  # of the mean of a kernel's diagonal
-
-
-def tried_ridges(settings: Settings) -> list[float]:
-    """Those that stand beside `whole_ridge`, which is among them."""
-    return sorted({1e-4, 1e-3, 1e-2, 1e-1, settings.whole_ridge})
 
 
 def feature_sizes(settings: Settings) -> np.ndarray:
@@ -152,13 +143,11 @@ def load(settings: Settings, data_dir: Path | None) -> tuple[np.ndarray, np.ndar
     return standardise(data.resize(x, (s.pixels, s.pixels))), y
 
 
-def whole_images(
-    settings: Settings, data_dir: Path | None, prepare: Callable[[np.ndarray], np.ndarray] = standardise
-) -> SystemImages:
+def whole_images(settings: Settings, data_dir: Path | None) -> SystemImages:
     """Training images, a ninth as many more for validation behind them, and test images."""
-    s, train = settings, settings.whole_images + settings.whole_images // 9
+    s = settings
     return load_system_images(
-        s.data, data_dir, train=train, test=s.whole_tested, pixels=s.pixels, seed=s.seed, prepare=prepare
+        s.data, data_dir, train=s.whole_images + s.whole_images // 9, test=s.whole_tested, pixels=s.pixels, seed=s.seed
     )
 
 
@@ -181,8 +170,7 @@ class Results(Measured):
     """`classification`, `squared` and `predicted` errors at `sizes[model]`; `networks` classification errors.
     `measured` squared errors by set, and those that the spectrum (`omniscient`) and all inputs (`inputs`) predict.
     `recovered`: whether both exponents and the cusp lie in their intervals. `whole` by (model, "" or "-flips", "ntk" or
-    "nngp", "validation" or "test"): whether each image is classified rightly after the largest training set; `tried`
-    by (model, what of `PREPARED` is standardised): the same of the NTK after `tried_images`, by ridge.
+    "nngp", "validation" or "test"): whether each image is classified rightly after the largest training set.
 
     Of `approximated` models whether test images are classified rightly (`feature_right`), with the ridge and the share
     in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`), how far
@@ -200,7 +188,6 @@ class Results(Measured):
     inputs: Keyed[np.ndarray] = by("data", "predicted_images")
     recovered: np.ndarray = by("", "draw law")
     whole: Keyed[np.ndarray] = by("whole flips field part", "image", of="{part}")
-    tried: Keyed[np.ndarray] = by("whole prepared", "tried_ridge image")
     feature_right: Keyed[np.ndarray] = by("approximated", "feature_images image")
     feature_ridge: Keyed[np.ndarray] = by("approximated", "feature_images")
     feature_validation: Keyed[np.ndarray] = by("approximated", "feature_images")

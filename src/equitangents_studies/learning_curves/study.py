@@ -32,7 +32,6 @@ from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
-from equitangents_studies.common.system_runs import predicted
 from equitangents_studies.framework.measured import Found, Part, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents_studies.framework.works import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
@@ -43,7 +42,6 @@ from equitangents_studies.learning_curves.settings import (
     DRAWN_SIZES,
     FIELDS,
     GROUPS,
-    PREPARED,
     PRESETS,
     Results,
     Settings,
@@ -53,7 +51,6 @@ from equitangents_studies.learning_curves.settings import (
     pooled,
     sizes_of,
     source_of,
-    tried_ridges,
     whole_images,
 )
 from equitangents_studies.systems import (
@@ -81,11 +78,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         Part("network-{network}-{group#}", "{network} of finite width, {group}", partial(_network, s, data_dir)),
         Part("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
         Part("whole-{whole}{flips}", partial(_whole_title, s), partial(_whole, s, folder)),
-        Part(
-            "tried-{whole}-{prepared}",
-            "{whole}: other ridges, each {prepared} standardised",
-            partial(tried, s, data_dir),
-        ),
         Part("recovered", "Synthetic power laws", partial(_recover, s)),
         levels={
             "model": s.models,
@@ -98,8 +90,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             "flips": ("", "-flips") if s.flips else ("",),
             "field": FIELDS,
             "part": PARTS,
-            "prepared": PREPARED,
-            "tried_ridge": tried_ridges(s),
         },
     )
     found |= _approximated(s, folder)
@@ -238,22 +228,6 @@ def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, ke
             task.step(_SHARES[-1] + (1 - _SHARES[-1]) * done / count, 1)
         results[part] = np.concatenate(blocks, axis=1)
     return results
-
-
-def tried(settings: Settings, data_dir: Path | None, model: str, prepared: str, task: Task) -> Arrays:
-    """Whether test images are classified rightly after some of the training images, (ridges, images), by the NTK."""
-    images = whole_images(settings, data_dir, standardise if prepared == "image" else np.asarray)
-    x, test = (part[: settings.tried_images].astype(np.float64) for part in (images.train_x, images.test_x))
-    if prepared == "channel":
-        centre, scale = x.mean(axis=(0, 1, 2)), x.std(axis=(0, 1, 2))
-        x, test = (x - centre) / scale, (test - centre) / scale
-    net = architecture(model, depth=settings.depth)
-    x, test = x.astype(np.float32), test.astype(np.float32)
-    K = np.asarray(net.kernel(x).ntk, np.float64)
-    task.step(1, 3)
-    across = np.asarray(net.kernel(test, x).ntk, np.float64)
-    outputs = [predicted(K, across, images.targets[: len(x)], ridge) for ridge in tried_ridges(settings)]
-    return {"tried": np.array([y.argmax(axis=1) == images.test_y[: len(test)] for y in outputs])}
 
 
 def _kept(path: Path, compute: Callable[[], np.ndarray]) -> np.ndarray:
