@@ -233,6 +233,7 @@ TABLES = {
         "predictions",
         "networks",
         "whole",
+        "tried",
         "features",
         "beside_exact",
     },
