@@ -243,6 +243,7 @@ TABLES = {
         "predictions",
         "networks",
         "whole",
+        "tried",
         "features",
         "beside_exact",
     },
