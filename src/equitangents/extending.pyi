@@ -3,7 +3,7 @@
 
 # types in signatures, and what is asked of users' objects
 from equitangents._protocols import ExecutorLike, FiniteNetwork
-from equitangents._types import ArrayLike, DType, Elements, FileName, Numbers, Params, Targets
+from equitangents._types import ArrayLike, DType, Elements, FileName, Network, Numbers, Params, Targets
 
 # arguments
 from equitangents.actions.named import ActionLike
@@ -53,6 +53,7 @@ __all__ = [
     "FileName",
     "FiniteNetwork",
     "HeldError",
+    "Network",
     "NetworkChunk",
     "NetworkJob",
     "Numbers",

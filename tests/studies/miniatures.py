@@ -31,7 +31,7 @@ TINY = {
     },
     "admissible": {
         "train_images": "4", "test_images": "4", "foreign_images": "3", "members": "5", "steps": "2", "channels": "2",
-        "hidden_layers": "1", "draws": "20", "pixels": "4",
+        "hidden_layers": "1", "draws": "20", "pixels": "4", "random": "mini-batches,dropout",
     },
     "mean-field": {
         "train_images": "3", "test_images": "3", "widths": "2,5,8", "scales": "1", "members": "5", "steps": "2",

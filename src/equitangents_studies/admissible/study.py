@@ -3,7 +3,8 @@
 CNNs with windows that quarter turns carry to one another, and with windows that they do not, train on all turned
 copies. Asked is how often the ensemble of M members predicts the same for all turns, and what is left of a member's
 violation in the mean of infinitely many: nothing for the former at every width. The infinitely wide ensembles stand
-beside them.
+beside them. The same is asked where training is random: in mini-batches of a random order, with dropout, and with batch
+normalisation.
 """
 
 from __future__ import annotations
@@ -12,23 +13,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from equitangents import actions, nn
+from equitangents.extending import Network
 from equitangents.report import Figure, Table, palette, with_interval
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.input_pictures import why_foreign
-from equitangents_studies.common.networks import hidden
+from equitangents_studies.common.networks import check_flax, hidden
 from equitangents_studies.common.orbits import deviations, relative_std, same_predictions
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT as THEIRS
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
@@ -36,6 +39,12 @@ GROUP = "C4"
 SUPPORTS: dict[str, tuple[int, int]] = {"3×3": (3, 3), "3×2": (3, 2), "3×1": (3, 1)}
 SYMMETRIC, *ASYMMETRIC = SUPPORTS
 LEFT, ROUNDING = 0.02, 1e-8
+RANDOM = {
+    "mini-batches": "in mini-batches of a random order",
+    "dropout": "with dropout",
+    "batch-normalisation": "with batch normalisation",
+}
+_BATCH, _DROPOUT, _RATE = 32, 0.2, 0.05  # the rate is that of Flax's networks
 _STATED = {"test": ("3.97", "3.91"), "cifar10": ("3.86", "3.65")}  # the source's, trained on MNIST
 
 
@@ -44,6 +53,8 @@ class Settings:
     """`data`, `foreign` and `pixels` as in `rotated-images`. For every support of filters `members` CNNs of
     `hidden_layers` layers of `channels` train for `steps` on all turned copies of `train_images`; `rate` is a fraction
     of the largest stable learning rate of infinite width, and `draws` infinitely wide ensembles are drawn of each size.
+    `random`: of "mini-batches", "dropout" and "batch-normalisation", ways in which as many CNNs with filters of 3×3
+    train besides, for a third as many epochs in batches of 32; the last two need Flax.
     """
 
     data: str = "digits"
@@ -59,14 +70,16 @@ class Settings:
     rate: float = 0.25
     output_std: float = 0.2
     draws: int = 400
+    random: tuple[str, ...] = ("mini-batches",)
     seed: int = 0
 
 
 PRESETS = presets(
     Settings(),
-    desk="pixels=10 members=300 data=mnist foreign=cifar10 foreign_images=200",
+    desk="pixels=10 members=300 data=mnist foreign=cifar10 foreign_images=200 "
+    "random=mini-batches,dropout,batch-normalisation",
     paper="train_images=500 test_images=1000 foreign_images=1000 channels=16 members=1000 steps=1000 data=mnist "
-    "foreign=cifar10",
+    "foreign=cifar10 random=mini-batches,dropout,batch-normalisation",
 )
 
 
@@ -79,6 +92,7 @@ class Results(Measured):
     action: actions.Action
     sizes: tuple[int, ...]
     outputs: Keyed[np.ndarray] = by("support inputs", "member element image class", of="members.{inputs}")
+    randomly: Keyed[np.ndarray] = by("random inputs", "member element image class", of="random.{inputs}")
     limit: Keyed[np.ndarray] = by("support inputs", "element image class", of="limit-{inputs}")
     expected: Keyed[np.ndarray] = by("support inputs", "size end", of="expected-{inputs}")
     verdicts: dict[str, nn.Admissible]
@@ -109,8 +123,14 @@ class Results(Measured):
 
     def left(self, support: str, name: str, level: float) -> Estimate:
         """(E d)² / E d², d a member's violation f(ρ(g)x) − f(x): what infinitely many members leave of it."""
-        flat = np.moveaxis(self.outputs[support, name], -1, 1).astype(np.float64)
-        d = deviations(self.action, flat)
+        return self._left(self.outputs[support, name], level)
+
+    def left_randomly(self, random: str, name: str, level: float) -> Estimate:
+        """That of members whose training is random."""
+        return self._left(self.randomly[random, name], level)
+
+    def _left(self, outputs: np.ndarray, level: float) -> Estimate:
+        d = deviations(self.action, np.moveaxis(outputs, -1, 1).astype(np.float64))
         return surviving_share(d.reshape(len(d), -1), confidence=level)
 
 
@@ -127,6 +147,9 @@ def network(settings: Settings, outputs: int, support: str, channels: int) -> nn
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Members enough for intervals, and images that are there."""
     at_least(settings, channels=1, hidden_layers=1, members=5, steps=1, draws=20, train_images=2)
+    check(set(settings.random) <= set(RANDOM), "random", settings.random, f"of {', '.join(RANDOM)}")
+    if set(settings.random) - {"mini-batches"}:
+        check_flax()
     load_images(settings, data_dir)
 
 
@@ -135,12 +158,19 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     images = load_images(settings, folder.data_dir)
     action = actions.as_action("group", GROUP, (1, *images.train_x.shape[1:]))
     sizes = tuple(powers_of_two(settings.members))
-    levels = {"support": SUPPORTS, "inputs": tuple(images.sets), "size": sizes}
+    levels = {"support": SUPPORTS, "inputs": tuple(images.sets), "size": sizes, "random": settings.random}
     wide = Part("infinite-{support}", "Infinite width, {support}", partial(_wide, settings, images, action, sizes))
     found = measured(folder, wide, levels=levels)
-    train = partial(_trained, settings, folder, images, action, found.by("support", "rate"))
+    rates = found.by("support", "rate")
     title = f"Training {settings.members} CNNs with filters of {{support}}"
-    found |= measured(folder, Part("members-{support}", title, train, ensemble=True), levels=levels)
+    train = partial(_trained, settings, folder, images, action, rates)
+    parts = [Part("members-{support}", title, train, ensemble=True)]
+    title, train = (
+        f"Training {settings.members} CNNs: {{random}}",
+        partial(_noisy, settings, folder, images, action, rates),
+    )
+    parts.append(Part("random-{random}", title, train, ensemble=True))
+    found |= measured(folder, *parts, levels=levels)
     shape = images.train_x.shape[1:]
     verdicts = {s: nn.is_admissible(network(settings, images.classes, s, 2), action, shape) for s in SUPPORTS}
     return Results.read(found, images=images, action=action, sizes=sizes, verdicts=verdicts)
@@ -150,20 +180,53 @@ def _trained(
     settings: Settings, folder: RunFolder, images: Images, action: actions.Action, rates: Mapping[str, float],
     support: str, task: Task,
 ) -> Arrays:  # fmt: skip
+    net = network(settings, images.classes, support, settings.channels)
+    where = folder.checkpoints(f"members-{support}")
+    return _members(settings, where, images, action, net, task, settings.steps, learning_rate=rates[support])
+
+
+def _noisy(
+    settings: Settings, folder: RunFolder, images: Images, action: actions.Action, rates: Mapping[str, float],
+    random: str, task: Task,
+) -> Arrays:  # fmt: skip
+    """CNNs with filters of 3×3 whose training is random, by stochastic gradient descent."""
+    net: Network = network(settings, images.classes, SYMMETRIC, settings.channels)
+    rate = rates[SYMMETRIC]
+    if random != "mini-batches":
+        from equitangents_studies.admissible.noisy import NoisyCNN
+
+        dropout = _DROPOUT if random == "dropout" else 0.0
+        net = NoisyCNN(settings.channels, settings.hidden_layers, images.classes, dropout, not dropout)
+        rate = _RATE
+    how = {"optimizer": "sgd", "batch_size": _BATCH, "learning_rate": rate}
+    where = folder.checkpoints(f"random-{random}")
+    return _members(settings, where, images, action, net, task, max(1, settings.steps // 3), **how)
+
+
+def _members(
+    settings: Settings,
+    checkpoints: Path,
+    images: Images,
+    action: actions.Action,
+    net: Network,
+    task: Task,
+    epochs: int,
+    **how: Any,
+) -> Arrays:
     return train_to_last(
-        folder.checkpoints(f"members-{support}"),
-        network(settings, images.classes, support, settings.channels),
+        checkpoints,
+        net,
         images.train_x,
         images.targets,
         task,
         augmentation=action,
         members=settings.members,
-        learning_rate=rates[support],
         record=images.sets,
-        record_at=[settings.steps],
+        record_at=[epochs],
         orbits=action,
         keep=lambda recorded: {name: y[0].astype(np.float32) for name, y in recorded.items()},
         seed=settings.seed,
+        **how,
     )
 
 
@@ -196,6 +259,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         for n in names
     }
     kept, broken = ({of(s, n): results.left(s, n, level) for n in names} for s in (SYMMETRIC, ASYMMETRIC[-1]))
+    randomly = {of(how, n): results.left_randomly(how, n, level) for how in settings.random for n in names}
     limits = {of(SYMMETRIC, n): exactly(results.limit_error(SYMMETRIC, n)) for n in names}
     members = f"{settings.members} networks of {settings.channels} channels"
     return [
@@ -227,6 +291,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             holds="Averaging more members takes all of the violation away, at this width.",
             fails="Something is left that theory excludes: the ensemble is not what the theorem is about.",
         ),
+        *([_random_claim(settings, randomly)] if randomly else []),
         claim(
             f"Infinitely many networks with filters of {ASYMMETRIC[-1]} leave part of a member’s violation",
             broken,
@@ -249,6 +314,22 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails="The closed form does not obey its own symmetry.",
         ),
     ]
+
+
+def _random_claim(settings: Settings, left: Mapping[str, Estimate]) -> Claim:
+    ways = [RANDOM[random] for random in settings.random]
+    said = ways[0] if len(ways) == 1 else f"{', '.join(ways[:-1])} or {ways[-1]}"
+    return claim(
+        f"Infinitely many networks with filters of 3×3 that train {said} leave at most {100 * LEFT:g} %",
+        left,
+        measure="The same share, of networks whose training is random.",
+        covers="members",
+        at_most=LEFT,
+        by=ours(f"{THEIRS}: 0 in stochastic settings; dropout, batch normalisation and the bound are our choice"),
+        holds="Train as you like: what treats all weights of a filter alike leaves the mean equivariant.",
+        fails="Something in the training singles out directions, which theory excludes.",
+        undecided="Whether anything is left is not decided for every way of training: more members would tell.",
+    )
 
 
 _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION)
@@ -303,6 +384,10 @@ def limits_table(results: Results) -> Columns:
         for name, title in results.images.titles.items():
             wide = float(results.of_limit(support, name).mean()), results.limit_error(support, name)
             rows.append((support, title, *wide, results.left(support, name, 0.95)))
+    missing = float("nan"), float("nan")
+    for random in results.randomly.along("random") if results.randomly else []:
+        for name, title in results.images.titles.items():
+            rows.append((f"3×3, {random}", title, *missing, results.left_randomly(random, name, 0.95)))
     return columns(("support", "inputs", "osp_infinite", "violation_infinite", "left", "low", "high"), rows)
 
 

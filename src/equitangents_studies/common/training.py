@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from equitangents.actions import Action
 from equitangents.ensembles import DeepEnsemble
-from equitangents.extending import FiniteNetwork
+from equitangents.extending import Network
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.framework.study import Arrays, Task
 
@@ -20,7 +20,7 @@ _CHECKPOINTS = 10  # in one training, at most
 
 def train_to_last(
     checkpoints: Path,
-    net: FiniteNetwork,
+    net: Network,
     x: np.ndarray,
     y: np.ndarray,
     task: Task,
@@ -43,7 +43,7 @@ def train_to_last(
 
 
 def train_recorded(
-    net: FiniteNetwork,
+    net: Network,
     x: np.ndarray,
     y: np.ndarray,
     *,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
 from equitangents_studies import data
 from equitangents_studies.common.images import stands_for
+from equitangents_studies.common.networks import check_flax
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.data import open_image_folder
 from equitangents_studies.data.class_folders import ImageFolder
@@ -78,10 +77,7 @@ PRESETS = presets(
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Flax, known networks and groups, a batch for every device, images enough for a cusp."""
     s = settings
-    if importlib.util.find_spec("flax") is None:
-        raise InvalidArgumentError(
-            "the study needs Flax, which is not installed: pip install 'equitangents[flax]' (in a checkout '.[flax]')"
-        )
+    check_flax()
     at_least(s, images=20, pixels=2, shrink=1, patch=1, halvings=5, largest=0, runs=1, batch=2, epochs=1, every=1)
     at_least(s, fewest_steps=1, test_images=0)
     check(len(s.networks) >= 1 and set(s.networks) <= set(KNOWN), "networks", s.networks, f"of {', '.join(KNOWN)}")
