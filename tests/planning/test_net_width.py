@@ -34,7 +34,7 @@ def infinite(net=NARROW, **settings):
     return InfiniteEnsemble(net, **{"augmentation": ROT, "time": 6.0, "learning_rate": 1.0, **settings}).fit(X, Y)
 
 
-def descended(net, key, rate, steps, ridge=0.0):
+def descended(net, key, rate, steps, ridge=0.0, momentum=0.0):
     """A network after full-batch gradient descent on all turned copies, step by step, at NEW.
 
     The ridge, of the kernel's mean diagonal, weighs how far parameters are from where they began.
@@ -46,8 +46,14 @@ def descended(net, key, rate, steps, ridge=0.0):
         start = params = net.init(key, x.shape[1:], dtype="float64")
         away = lambda p: sum(jax.tree.leaves(jax.tree.map(lambda a, b: ((a - b) ** 2).sum(), p, start)))
         loss = lambda p: ((net.apply(p, x)[:, 0] - y) ** 2).mean() / 2 + weight * away(p) / 2
-        step = lambda _, p: jax.tree.map(lambda a, g: a - rate * g, p, jax.grad(loss)(p))
-        params = jax.jit(lambda p: jax.lax.fori_loop(0, steps, step, p))(params)
+
+        def step(_, state):
+            p, v = state
+            v = jax.tree.map(lambda v, g: momentum * v + g, v, jax.grad(loss)(p))
+            return jax.tree.map(lambda a, v: a - rate * v, p, v), v
+
+        state = params, jax.tree.map(jax.numpy.zeros_like, params)
+        params = jax.jit(lambda state: jax.lax.fori_loop(0, steps, step, state))(state)[0]
         return np.asarray(net.apply(params, NEW))
 
 
@@ -70,6 +76,28 @@ def test_a_network_whose_kernel_cannot_move_is_exact_in_any_number_of_stages(dyn
     for stages in (1, 4):
         found = follow(model, 20.0, 1, 3, stages=stages).predict_members(NEW)[0]
         np.testing.assert_allclose(found, end, rtol=1e-9 if dynamics == "discrete" else 1e-3, atol=1e-12)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_a_stage_goes_on_with_the_velocity_of_the_one_before(ridge):
+    key = jax.random.split(jax.random.key(3), 1)[0]
+    model = infinite(LINEAR, dynamics=Momentum(0.8), learning_rate=0.1, time=20, ridge=ridge)
+    end = descended(LINEAR, key, 0.1, 20, ridge, 0.8)
+    for stages in (1, 4):
+        found = follow(model, 20.0, 1, 3, stages=stages)
+        np.testing.assert_allclose(found.predict_members(NEW)[0], end, rtol=1e-9, atol=1e-12)
+    assert found.training.epochs == 20
+
+
+def test_networks_with_momentum_end_where_its_steps_do():
+    """Short ones: a stage takes the tangent kernel at its middle, a step where it begins."""
+    key = jax.random.split(jax.random.key(5), 1)[0]
+    model = infinite(dynamics=Momentum(0.8), learning_rate=0.001, time=1200)
+    end = descended(NARROW, key, 0.001, 1200, momentum=0.8)
+    errors = [np.abs(follow(model, 1200.0, 1, 5, stages=s).predict_members(NEW)[0] - end).max() for s in (1, 2, 4)]
+    assert errors[1] < errors[0] / 4
+    assert errors[2] < errors[1] / 4
+    assert errors[2] < 1e-3
 
 
 def test_steps_too_large_for_a_network_end_where_smaller_ones_would():
@@ -191,8 +219,6 @@ def test_what_cannot_be_followed_is_refused():
         ask(BaggedInfiniteEnsemble(InfiniteEnsemble(NARROW)))
     with pytest.raises(InvalidArgumentError, match="kernel is 'nngp'"):
         ask(infinite(kernel="nngp"))
-    with pytest.raises(InvalidArgumentError, match="without momentum"):
-        ask(infinite(dynamics=Momentum(0.5)))
     with pytest.raises(InvalidArgumentError, match="all copies count alike"):
         ask(infinite(augmentation=actions.subset(ROT, [0, 1], weights=[1, 2])))
     with pytest.raises(MemoryLimitError, match="plan from a pilot"):

@@ -7,6 +7,8 @@ with Θ̄ the tangent kernel of the stage before, at first the limit's. One stag
 the midpoints hold the movement of the tangent kernel. A ridge δ pulls weights back to where they began, by
 −(η/N) δ u, u = θ − θ_0. With ψ = φ_s(· + δ) and χ(λ) = (ψ(λ) − ψ(0))/λ a stage is then, with the same midpoints,
     θ → θ + Jᵀ (ψ(JJᵀ) r − δ χ(JJᵀ) J u) − δ ψ(0) u.
+With momentum, v ← m v + ∇L, a stage begins with the velocity v of the one before, which goes the same way: in place of
+δ ψ stands m N (φ_s − φ_{s−1}), in place of u the velocity.
 Errors fall with the square of the number of stages where the
 network is smooth. How many stages: twice as many, until that moves outputs of a few networks by less than 0.3 of their
 standard deviation over networks, which moves spreads by a few percent at most.
@@ -34,10 +36,10 @@ from equitangents import precision
 from equitangents._protocols import FiniteNetwork
 from equitangents._types import AnyModel, Params
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference.dynamics import Dynamics, Flow
+from equitangents.inference.dynamics import Dynamics, Flow, HeavyBall
 from equitangents.kernels.empirical import check_finite_network, empirical_matrix
 from equitangents.memory import check_memory
-from equitangents.planning.pilot import SETTLED, Followed, Ratio, along_orbits, check_descent, epochs_of
+from equitangents.planning.pilot import SETTLED, Followed, Ratio, along_orbits, check_kernel, epochs_of
 
 NETWORKS = 64  # that are followed, unless the caller says how many
 _STAGES, _TRIED = (2, 64), 8  # least and most stages; how many networks are tried
@@ -142,15 +144,25 @@ class _Spectrum:
         """ψ(Θ) r for residuals (…, rows, outputs)."""
         return self._filtered(self.response(time), residuals)
 
-    def pulled(self, moved: np.ndarray, time: float) -> np.ndarray:
-        """δ χ(Θ) J u for J u (rows, outputs): what the ridge takes back in directions that training moves."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            chi = (self.response(time) - self._at_null(time)) / self.values
-        return self._filtered(self.ridge * np.where(self._seen(), chi, 0.0), moved)
+    @property
+    def momentum(self) -> float:
+        """m, 0 without momentum."""
+        return self.dynamics.momentum if isinstance(self.dynamics, HeavyBall) else 0.0
 
-    def shrunk(self, time: float) -> float:
-        """δ ψ(0): the share of u that the ridge takes away where training moves nothing."""
-        return self.ridge * self._at_null(time)
+    def pulled(self, away: np.ndarray, time: float) -> tuple[np.ndarray, float]:
+        """(δ χ(Θ) J u for J u (rows, outputs), δ ψ(0)): what a ridge takes back."""
+        return self._parts(self.ridge * self.response(time), self.ridge * self._at_null(time), away)
+
+    def carried(self, velocity: np.ndarray, time: float) -> tuple[np.ndarray, float]:
+        """That of a velocity v, for J v: minus what momentum adds of it."""
+        weight = self.momentum * self.dynamics.samples
+        gained = self.response(time) - self.response(time - 1)
+        return self._parts(weight * gained, weight * (self._at_null(time) - self._at_null(time - 1)), velocity)
+
+    def _parts(self, factors: np.ndarray, at_null: float, changed: np.ndarray) -> tuple[np.ndarray, float]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            divided = np.where(self._seen(), (factors - at_null) / self.values, 0.0)
+        return self._filtered(divided, changed), at_null
 
     def _at_null(self, time: float) -> float:
         return float(self.dynamics.response(np.array([self.ridge]), time)[0])
@@ -179,7 +191,7 @@ def follow(
     In so many stages, or in as many as outputs at `points` (M, …) need (the data's own inputs if not given).
     """
     begin = clock.perf_counter()
-    check_descent(theory, ridged=True)
+    check_kernel(theory)
     check_finite_network(theory.net)
     given = theory._training.given
     if theory.positions_ or given.turning:
@@ -262,36 +274,48 @@ def _follow(
 ) -> Params:
     with precision.scope(np.float64):
         start = params = net.init(key, x.shape[1:], dtype="float64")
+        velocity = jax.tree.map(jnp.zeros_like, params) if limit.momentum else None
         known = limit
         for begin, end in pairwise(times):
             residual, length = y - _outputs(net, params, x), end - begin
-            middle = _advanced(net, params, start, params, x, known, residual, length, 0.5)
+            stage = _Stage(net, x, params, start, velocity, residual)
+            middle = stage.end(params, known, length, 0.5)
             found = np.asarray(empirical_matrix(net, middle, x), np.float64)
             kernel = found.transpose(0, 2, 1, 3).reshape((y.size, y.size))
             known = _Spectrum.of(kernel, limit.dynamics, limit.ridge, joint=True)
-            params = _advanced(net, params, start, middle, x, known, residual, length)
+            params = stage.end(middle, known, length)
+            if velocity is not None and np.isfinite(length):
+                before = stage.end(middle, known, length - 1)
+                velocity = jax.tree.map(lambda a, b: (a - b) / limit.dynamics.learning_rate, before, params)
         return params
 
 
-def _advanced(
-    net: FiniteNetwork,
-    params: Params,
-    start: Params,
-    at: Params,
-    x: np.ndarray,
-    kernel: _Spectrum,
-    residual: np.ndarray,
-    time: float,
-    share: float = 1.0,
-) -> Params:
-    """θ, and a share of what a stage of that kernel adds, with J as it is `at` some weights."""
-    a = share * kernel.learnt(residual, time)
-    if kernel.ridge == 0:
-        return _moved(net, params, at, x, a)
-    away = jax.tree.map(jnp.subtract, params, start)
-    moved = _moved(net, params, at, x, a - share * kernel.pulled(_changed(net, at, x, away), time))
-    shrunk = share * kernel.shrunk(time)
-    return jax.tree.map(lambda now, u: now - shrunk * u, moved, away)
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """Where a stage begins: weights θ and those of the start, a velocity (None without momentum), and Y − f(θ)."""
+
+    net: FiniteNetwork
+    x: np.ndarray
+    params: Params
+    start: Params
+    velocity: Params | None
+    residual: np.ndarray
+
+    def end(self, at: Params, kernel: _Spectrum, time: float, share: float = 1.0) -> Params:
+        """θ, and a share of what the stage adds in a time with J as it is `at` some weights, whose `kernel` is JJᵀ."""
+        a = share * kernel.learnt(self.residual, time)
+        fading: list[tuple[Params, tuple[np.ndarray, float]]] = []
+        if kernel.ridge > 0:
+            away = jax.tree.map(jnp.subtract, self.params, self.start)
+            fading.append((away, kernel.pulled(_changed(self.net, at, self.x, away), time)))
+        if self.velocity is not None and 0 < time < np.inf:
+            fading.append((self.velocity, kernel.carried(_changed(self.net, at, self.x, self.velocity), time)))
+        for _, (part, _) in fading:
+            a = a - share * part
+        params = _moved(self.net, self.params, at, self.x, a)
+        for u, (_, rest) in fading:
+            params = jax.tree.map(lambda now, gone, rest=rest: now - share * rest * gone, params, u)
+        return params
 
 
 @partial(jax.jit, static_argnums=0)

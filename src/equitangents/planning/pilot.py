@@ -140,7 +140,7 @@ def epochs_of(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
             f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot "
             "(pilot=0, --pilot 0)"
         )
-    if ensemble.dynamics == "discrete":
+    if ensemble.dynamics != "flow":
         if time != round(time):
             raise InvalidArgumentError(f"time is {time}; a pilot is trained for a whole number of steps")
         epochs, rate = round(time), float(ensemble.learning_rate)
@@ -152,19 +152,25 @@ def epochs_of(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
     return epochs, rate
 
 
-def check_descent(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, ridged: bool = False) -> None:
-    """InvalidArgumentError unless its networks train by plain gradient descent, as those of a pilot do.
-
-    ridged: whether a ridge is welcome.
-    """
-    for name, usual in (("ridge", 0.0), ("kernel", "ntk")):
-        if getattr(ensemble, name) != usual and not (ridged and name == "ridge"):
-            raise InvalidArgumentError(
-                f"{name} is {getattr(ensemble, name)!r}; a pilot is trained by gradient descent, which is "
-                f"{name}={usual!r}; plan without a pilot (pilot=0, --pilot 0)"
-            )
+def check_descent(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier) -> None:
+    """InvalidArgumentError unless its networks train by plain gradient descent, as those of a pilot do."""
+    _check_usual(ensemble, "ridge", 0.0)
+    check_kernel(ensemble)
     if ensemble.dynamics not in ("flow", "discrete"):
         raise InvalidArgumentError("pilots are trained without momentum; plan without a pilot (pilot=0, --pilot 0)")
+
+
+def check_kernel(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier) -> None:
+    """InvalidArgumentError unless all layers of its networks train."""
+    _check_usual(ensemble, "kernel", "ntk")
+
+
+def _check_usual(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, name: str, usual: float | str) -> None:
+    if getattr(ensemble, name) != usual:
+        raise InvalidArgumentError(
+            f"{name} is {getattr(ensemble, name)!r}; a pilot is trained by gradient descent, which is "
+            f"{name}={usual!r}; plan without a pilot (pilot=0, --pilot 0)"
+        )
 
 
 @dataclass(frozen=True)

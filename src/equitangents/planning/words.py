@@ -174,7 +174,8 @@ def followed_note(pilot: Pilot) -> str:
     settled = "" if getattr(pilot.training, "settled", True) else _UNSETTLED
     return (
         "Networks were followed as full-batch gradient descent on the mean square trains them, the movement of their "
-        "tangent kernels included; noise from batches, momentum and other losses are not modelled. In "
+        "tangent kernels included, with the ensemble's ridge and momentum; noise from batches and other losses are not "
+        "modelled. In "
         f"{_OF_NET} of {_NET_CASES} settings with networks of width 16 to 512 (guide on finite width) such plans were "
         f"within 25 % of the members that trained ensembles needed; of those from pilots of 20 trained networks "
         f"{_OF_PILOTS} were, of those by infinite width {_OF_THEORY} of {_NET_CASES}.{settled}"
