@@ -9,6 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.angular import moved, vanishing
 from equitangents.kernels.engines.reference import execute as fields
 from equitangents.kernels.engines.reference.execute import Moments, field_moments
@@ -192,8 +193,8 @@ def _normalised(op: Normalise, state: State, context: Context) -> State:
     ks, ts = covariances(state), thetas(state)
     own = [scaled(k, t, w, w) for k, t, w in zip(ks.own, ts.own, whole, strict=True)]
     cross = (None, None) if ks.cross is None else scaled(ks.cross, ts.cross, left(whole[0]), right(whole[-1]))
-    values = (Values(tuple(o[i] for o in own), cross[i]) for i in range(2))
-    return of_covariances(*values, means, tuple(s.mask for s in sides))
+    new_ks, new_ts = (Values(tuple(o[i] for o in own), cross[i]) for i in range(2))
+    return of_covariances(new_ks, new_ts, means, tuple(s.mask for s in sides))
 
 
 def _dropped(op: Drop, state: State, context: Context) -> State:
