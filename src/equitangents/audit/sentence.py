@@ -32,7 +32,7 @@ from equitangents.audit.report.words import (
     tolerance_said,
     within,
 )
-from equitangents.report.verdict import format_number
+from equitangents.report.numbers import format_number
 
 INVARIANT = "invariant"
 

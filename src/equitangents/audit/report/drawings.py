@@ -18,7 +18,7 @@ from jaxtyping import Float
 from matplotlib.image import imsave
 
 from equitangents.audit.report.sections import ElementResult, Estimate, OrbitPoint, Witness
-from equitangents.report.verdict import format_number
+from equitangents.report.numbers import format_number
 
 DASH = "–"
 PERCENT = "\u00a0%"  # a number and its unit stay on one line

@@ -14,7 +14,7 @@ from equitangents.audit.report.sections import (
     Verdict,
     of,
 )
-from equitangents.report.verdict import format_number
+from equitangents.report.numbers import format_number
 
 NEARLY = 0.1
 """Up to here a violation is told by what it is within."""
