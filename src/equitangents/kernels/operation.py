@@ -5,6 +5,7 @@ Planners, costs and engines walk over programs by what operations say; only thei
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -36,6 +37,26 @@ class HashedOnce:
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, part.name) for part in fields(self))  # type: ignore[arg-type]
+
+
+class FrozenArray:
+    """A read-only NumPy array that hashes and compares by content, so that programs can be cache keys."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.ascontiguousarray(array)
+        self.array.setflags(write=False)
+        digest = hashlib.sha256(self.array.tobytes())
+        digest.update(repr((self.array.shape, self.array.dtype.str)).encode())
+        self.key = digest.hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrozenArray) and self.key == other.key
+
+    def __repr__(self) -> str:
+        return f"FrozenArray(shape={self.array.shape}, dtype={self.array.dtype})"
 
 
 class DualActivation(Protocol):

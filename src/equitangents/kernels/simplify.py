@@ -15,20 +15,9 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import (
-    Affine,
-    Box,
-    GroupFibres,
-    Join,
-    Op,
-    Parallel,
-    Pool,
-    Positions,
-    Program,
-    Standardise,
-    WindowPool,
-    residual,
-)
+from equitangents.kernels.branches import Join, Parallel, residual
+from equitangents.kernels.operations import Affine, Box, Pool, Standardise, WindowPool
+from equitangents.kernels.program import GroupFibres, Op, Positions, Program
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.structured.program import (
     BlockSums,

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.translation_group import TranslationGroup
-from equitangents.kernels.program import Box, GroupFibres, Op, Pool
+from equitangents.kernels.operations import Box, Pool
+from equitangents.kernels.program import GroupFibres, Op
 from equitangents.nn.layer import Layer
 from equitangents.nn.patches import Window
 from equitangents.nn.signal import Signal

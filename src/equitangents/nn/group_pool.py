@@ -15,7 +15,9 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.subgroup import Subgroup
 from equitangents.groups.translation_group import TranslationGroup
-from equitangents.kernels.program import FrozenArray, Op, Pool
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Pool
+from equitangents.kernels.program import Op
 from equitangents.kernels.rotations.program import HaarMean, RotationOp
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import check_sizes, per_dimension

@@ -16,7 +16,9 @@ from equitangents.actions import Action, grid
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.translation_group import TranslationGroup
-from equitangents.kernels.program import Affine, FrozenArray, GroupFibres, Op, Table
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Affine, Table
+from equitangents.kernels.program import GroupFibres, Op
 from equitangents.nn.folding import symmetric_box
 from equitangents.nn.group_windows import (
     Elements,

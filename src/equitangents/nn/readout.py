@@ -16,7 +16,8 @@ import numpy as np
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
-from equitangents.kernels.program import FrozenArray, GroupFibres, Program
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.program import GroupFibres, Program
 from equitangents.kernels.projected.program import PositionMoves, RotationMoves, Turning
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.nn.layer import Layer, Weights, check_scale

@@ -15,8 +15,9 @@ from typing import ClassVar, NoReturn
 
 import numpy as np
 
-from equitangents.kernels.operation import NoFibresError, Operation
-from equitangents.kernels.program import Box, FrozenArray, GroupFibres, Op, Pool, WindowPool
+from equitangents.kernels.operation import FrozenArray, NoFibresError, Operation
+from equitangents.kernels.operations import Box, Pool, WindowPool
+from equitangents.kernels.program import GroupFibres, Op
 
 
 @dataclass(frozen=True)

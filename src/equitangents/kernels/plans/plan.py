@@ -13,10 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equitangents.kernels.operation import HashedOnce, NoFibresError, Operation
+from equitangents.kernels.branches import flat
+from equitangents.kernels.operation import FrozenArray, HashedOnce, NoFibresError, Operation
+from equitangents.kernels.operations import Flatten, Pool
 from equitangents.kernels.plans.levels import Level, Levels, grid_levels, lifted_levels
 from equitangents.kernels.plans.shorten import collapse_total_windows, merge_cosets
-from equitangents.kernels.program import Flatten, FrozenArray, Op, Pool, Program, arrays_of, flat
+from equitangents.kernels.program import Op, Program, arrays_of
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from equitangents.kernels.operation import Pointwise
+from equitangents.kernels.operation import FrozenArray, Pointwise
+from equitangents.kernels.operations import Table
 from equitangents.kernels.plans.levels import Level, Levels, TableLevel, still
-from equitangents.kernels.program import FrozenArray, Op, Table
+from equitangents.kernels.program import Op
 
 _AT_ONCE = 1 << 22  # entries of a table that are looked at together
 _ROUNDING = 1e-14  # of weights that sum to 1

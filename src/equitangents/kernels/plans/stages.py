@@ -18,11 +18,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equitangents.kernels.operation import HashedOnce, NoFibresError
+from equitangents.kernels.operation import FrozenArray, HashedOnce, NoFibresError
+from equitangents.kernels.operations import Box, Pool, WindowPool
 from equitangents.kernels.plans.levels import GridLevel, Level, TableLevel, grid_levels, lifted_levels
 from equitangents.kernels.plans.plan import FibrePlan, compose_readout, split
 from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, unrolled
-from equitangents.kernels.program import Box, FrozenArray, Op, Pool, Program, WindowPool
+from equitangents.kernels.program import Op, Program
 
 AnyPool = Pool | WindowPool
 _BAND = 8  # fibres of the first stage along the last axis but one

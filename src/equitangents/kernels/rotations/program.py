@@ -16,8 +16,10 @@ import numpy as np
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.operation import HashedOnce, Operation
-from equitangents.kernels.program import Affine, Dual, Flatten, FrozenArray, Op, Parallel, Pool, Program
+from equitangents.kernels.branches import Parallel
+from equitangents.kernels.operation import FrozenArray, HashedOnce, Operation
+from equitangents.kernels.operations import Affine, Dual, Flatten, Pool
+from equitangents.kernels.program import Op, Program
 
 
 @dataclass(frozen=True)

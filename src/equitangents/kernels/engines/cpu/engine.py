@@ -15,9 +15,10 @@ from equitangents.kernels.engines.protocol import Engine, Pair, Steps
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.plan import FieldPlan, field_plan, staged_field_plan
 from equitangents.kernels.operation import NoFibresError
+from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.plans.stages import AlongFibres, staged
-from equitangents.kernels.program import Affine, Program
+from equitangents.kernels.program import Program
 
 
 class CpuEngine(Engine):

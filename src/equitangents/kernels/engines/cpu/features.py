@@ -20,10 +20,10 @@ from typing import Any
 
 from equitangents.kernels import duals
 from equitangents.kernels.duals.traits import traits_of
+from equitangents.kernels.operations import Dual
 from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.plans.steps import Fork, unrolled
-from equitangents.kernels.program import Dual
 from equitangents.kernels.units import has_bias, unit_bias
 
 _FEW = 4

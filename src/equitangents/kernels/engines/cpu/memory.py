@@ -13,9 +13,9 @@ from equitangents.kernels.engines.codes import CONVERTED_SIDES, PANEL_BYTES, POO
 from equitangents.kernels.engines.cpu.activations import described
 from equitangents.kernels.engines.cpu.features import changes_units, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plans import SphereMean, SpherePlan, ZonalMean
+from equitangents.kernels.operations import Affine, Box, Dual
 from equitangents.kernels.plans.stages import AlongFibres, StagedPlan, stages_of
 from equitangents.kernels.plans.steps import Fork, Step, depth, unrolled
-from equitangents.kernels.program import Affine, Box, Dual
 from equitangents.kernels.threads import threads
 
 _VECTOR = 64  # bytes, at most

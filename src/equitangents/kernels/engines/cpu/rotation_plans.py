@@ -13,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
-from equitangents.kernels.operation import Operation
+from equitangents.kernels.operation import FrozenArray, Operation
 from equitangents.kernels.plans.levels import Levels, TableLevel, grid_levels, still
-from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.program import Op
 
 
 @dataclass(frozen=True)

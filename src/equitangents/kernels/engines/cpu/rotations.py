@@ -17,9 +17,10 @@ from equitangents.kernels.engines.cpu import RotationPlan, SphereMean, SpherePla
 from equitangents.kernels.engines.protocol import RotationRules
 from equitangents.kernels.engines.reference.rotations.measured import turned_pairs
 from equitangents.kernels.engines.reference.rotations.tiling import check_memory
+from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.plans.levels import grid_levels
 from equitangents.kernels.plans.plan import FibrePlan, has_dual
-from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.program import Op
 from equitangents.kernels.rotations.program import RotationSections, Zonal, sphere_resolution
 from equitangents.kernels.rotations.rings import Rings, rings_of
 from equitangents.kernels.threads import threads

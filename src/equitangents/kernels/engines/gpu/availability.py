@@ -14,10 +14,10 @@ from equitangents.kernels.engines.gpu.compiler import EMULATE, emulated, host_co
 from equitangents.kernels.engines.gpu.shape import AXES, shape_of
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES
 from equitangents.kernels.engines.gpu.source import folder
+from equitangents.kernels.operations import Affine, Decouple, Dual
 from equitangents.kernels.plans.levels import Level
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, index_tables
 from equitangents.kernels.plans.steps import AddSaved, Fork, Step, fits_windows, unrolled
-from equitangents.kernels.program import Affine, Decouple, Dual
 
 # Shared memory that a block may have, by compute capability; CUDA C++ Programming Guide, technical specifications.
 _SHARED_KB = {"7.0": 96, "7.5": 64, "8.0": 163, "8.6": 99, "8.7": 163, "8.9": 99, "9.0": 227, "10.0": 227, "10.3": 227}

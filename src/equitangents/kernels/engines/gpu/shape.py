@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from equitangents.kernels.operations import Box
 from equitangents.kernels.plans import levels as positions
 from equitangents.kernels.plans.levels import GridLevel
 from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.plans.steps import Step, depth, unrolled, window_grid
-from equitangents.kernels.program import Box
 
 AXES = 3
 ROWS = 8  # rows of a column that one thread takes: neighbours share their sums along the row

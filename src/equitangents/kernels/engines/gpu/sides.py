@@ -14,9 +14,11 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels import duals
+from equitangents.kernels.branches import Parallel
 from equitangents.kernels.engines.reference.execute import Moments
+from equitangents.kernels.operations import Decouple, Dual
 from equitangents.kernels.plans.steps import Step
-from equitangents.kernels.program import Decouple, Dual, Op, Parallel
+from equitangents.kernels.program import Op
 
 DUAL_SIDES: dict[type, int] = {duals.PiecewiseLinear: 2, duals.Erf: 6, duals.Gelu: 4, duals.Sin: 2, duals.Cos: 2}
 

@@ -19,9 +19,9 @@ from equitangents.kernels.engines.cpu.library import native_folders
 from equitangents.kernels.engines.gpu.shape import Level, Orbit, Shape, shape_of, three
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES, Side, has_mean
 from equitangents.kernels.engines.reference.tile import carries_distance
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Table
 from equitangents.kernels.plans.plan import FibrePlan, index_tables
 from equitangents.kernels.plans.steps import AddSaved, Fork, unrolled
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
 from equitangents.kernels.units import unit_bias
 
 HEADERS = (

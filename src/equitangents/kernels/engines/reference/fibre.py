@@ -19,8 +19,8 @@ from equitangents.kernels.engines.reference.windows import (
     table_mean,
     table_mean_of_angles,
 )
+from equitangents.kernels.operations import Box, Flatten, Pool, Table, WindowPool
 from equitangents.kernels.plans.levels import GridLevel, Level, Levels
-from equitangents.kernels.program import Box, Flatten, Pool, Table, WindowPool
 
 
 def grid_partners(level: GridLevel, label: Any, low: tuple[int, ...], high: tuple[int, ...]) -> tuple[Any, Any]:

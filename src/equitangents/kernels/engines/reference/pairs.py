@@ -12,6 +12,7 @@ from jax import lax
 
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
+from equitangents.kernels.branches import Parallel, flat
 from equitangents.kernels.engines.reference.execute import At, Moments, State, field_moments, joined, run, uncoupled
 from equitangents.kernels.engines.reference.windows import (
     box_mean,
@@ -22,7 +23,8 @@ from equitangents.kernels.engines.reference.windows import (
     table_mean_pairs_of_angles,
     window_averages,
 )
-from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool, flat
+from equitangents.kernels.operations import Box, Flatten, Pool, Table, WindowPool
+from equitangents.kernels.program import Op
 
 AnyPool = Pool | WindowPool | Flatten
 _POOLS = Pool, WindowPool, Flatten

@@ -24,9 +24,10 @@ from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
 from equitangents.kernels.plans.levels import GridLevel, Levels, still
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, has_dual
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, Op, Standardise, Table
+from equitangents.kernels.program import Op
 
 TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
 _FIELDS = 12  # fields alive at once, at most, while a tile runs

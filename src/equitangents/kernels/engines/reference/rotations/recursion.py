@@ -21,8 +21,9 @@ from equitangents.kernels.engines.reference.rotations.pointwise import (
     run,
     variances,
 )
+from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans.plan import has_dual
-from equitangents.kernels.program import Affine, Op
+from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import rings as correlation
 from equitangents.kernels.rotations.program import RotationSections
 from equitangents.kernels.rotations.rings import Rings
