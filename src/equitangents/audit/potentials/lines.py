@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from equitangents.audit.potentials.results import BrokenPose, Row
-from equitangents.audit.report.sections import Estimate
+from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.words import listed
 from equitangents.audit.report.words import number as share
 from equitangents.report.numbers import format_number

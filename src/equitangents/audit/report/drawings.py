@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.image import imsave
 
-from equitangents.audit.report.sections import ElementResult, Estimate, OrbitPoint, Witness
+from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.sections import ElementResult, OrbitPoint, Witness
 from equitangents.report.numbers import format_number
 
 DASH = "–"
