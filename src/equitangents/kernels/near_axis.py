@@ -81,7 +81,7 @@ def parallel_too(program: Program) -> bool | None:
 
 
 def _is_dense(steps: FibrePlan | PairPlan) -> bool:
-    if not isinstance(steps, FibrePlan) or steps.field or not steps.single:
+    if steps.form == "pairs" or steps.field or not steps.single:
         return False
     return len(set(steps.labels.array)) == 1
 

@@ -72,6 +72,25 @@ class DualActivation(Protocol):
         """(E[φ(u)²], E[φ(u)]) for q = E[u²]."""
 
 
+class LinearMap(Protocol):
+    """A linear layer's weights and bias: K ← W²K + b², Θ ← K + W²Θ; see `Affine` and `RatedAffine`."""
+
+    @property
+    def W_var(self) -> float:
+        """W², the variance of the weights."""
+
+    @property
+    def b_var(self) -> float:
+        """b², the variance of the bias."""
+
+    @property
+    def rates(self) -> tuple[float, float] | None:
+        """How fast weights and bias move, where that is not as in the NTK parametrisation."""
+
+    def scaled(self, weights: float, bias: float) -> Self:
+        """It with the variances of weights and bias times these numbers."""
+
+
 class NoFibresError(Exception):
     """The program mixes fibres: only all pairs of positions will do."""
 
@@ -121,6 +140,16 @@ class Operation:
     def nonlinearity(self) -> DualActivation | None:
         """The nonlinearity that it is, if it is one."""
         return None
+
+    @property
+    def affine(self) -> LinearMap | None:
+        """The weights and bias that it is, if it is those of a linear layer."""
+        return None
+
+    @property
+    def reads_around(self) -> bool:
+        """Whether it is a window that reads on around a torus."""
+        return False
 
     @property
     def residual(self) -> tuple[Any, ...] | None:

@@ -42,6 +42,11 @@ class Box(Operation):
         return not self.is_padded and any(n > 1 for n in (*self.window, *self.stride))
 
     @property
+    def reads_around(self) -> bool:
+        """Whether it wraps."""
+        return self.wrap
+
+    @property
     def sides(self) -> tuple[int, ...]:
         """How many positions the window has along each axis."""
         return self.window
@@ -123,6 +128,11 @@ class Affine(Pointwise):
     keeps_constants: ClassVar[bool] = True
     W_var: float
     b_var: float
+
+    @property
+    def affine(self) -> Self:
+        """Itself."""
+        return self
 
     @property
     def rates(self) -> tuple[float, float] | None:

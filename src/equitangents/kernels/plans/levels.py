@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from equitangents.kernels.program import GroupFibres, Op
 class GridLevel:
     """A grid of positions; `step` turns a fibre's label into an offset on this grid."""
 
-    on_grid: ClassVar[bool] = True
+    on_grid: ClassVar[Literal[True]] = True
     tables: ClassVar[dict[str, np.ndarray]] = {}
 
     shape: tuple[int, ...]
@@ -98,7 +98,7 @@ class GridLevel:
 class TableLevel:
     """Positions moved by a group; row q of the table holds the partners of all positions."""
 
-    on_grid: ClassVar[bool] = False
+    on_grid: ClassVar[Literal[False]] = False
     shape: ClassVar[tuple[int, ...]] = ()
 
     table: FrozenArray

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class FibrePlan(HashedOnce):
     block_weight: float  # the weight of one pair of positions
     vector: tuple[Op, ...]
 
-    form: ClassVar[str] = "fibre"  # as results say it
+    form: ClassVar[Literal["fibre"]] = "fibre"  # as results say it
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 
@@ -80,7 +80,7 @@ class PairPlan:
     positions: int  # the largest number on the way
     why: str
 
-    form: ClassVar[str] = "pairs"
+    form: ClassVar[Literal["pairs"]] = "pairs"
     tables: ClassVar[dict[str, np.ndarray]] = {}
 
     def settles(self, count: int) -> bool:

@@ -13,7 +13,7 @@ from equitangents.kernels.engines.codes import CONVERTED_SIDES, PANEL_BYTES, POO
 from equitangents.kernels.engines.cpu.activations import described
 from equitangents.kernels.engines.cpu.features import changes_units, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plans import SphereMean, SpherePlan, ZonalMean
-from equitangents.kernels.operations import Affine, Box, Dual
+from equitangents.kernels.operations import Box
 from equitangents.kernels.plans.stages import AlongFibres, StagedPlan, stages_of
 from equitangents.kernels.plans.steps import Fork, Step, depth, unrolled
 from equitangents.kernels.threads import threads
@@ -70,9 +70,12 @@ def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: in
 
 def _sides(op: Step, changes: bool = False) -> int:
     """Numbers a position that an operation needs of each input alone, where units change beside their own."""
-    if isinstance(op, Affine | Fork):
-        return int(isinstance(op, Affine))
-    found = described(op.activation, bent=True) if isinstance(op, Dual) else None
+    if op.affine is not None:
+        return 1
+    if isinstance(op, Fork):
+        return 0
+    phi = op.nonlinearity
+    found = None if phi is None else described(phi, bent=True)
     own = 2 if found is None else found.sides
     return own + 1 + CONVERTED_SIDES.get(found.kind, 0) if changes and found is not None else own
 

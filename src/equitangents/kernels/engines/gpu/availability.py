@@ -69,14 +69,14 @@ def description() -> str:
 
 def obstacle(plan: FibrePlan | PairPlan, dtype: DType = "float64") -> str | None:
     """Why the engine cannot run `plan` in `dtype`, or None if it can."""
-    if isinstance(plan, PairPlan):
+    if plan.form == "pairs":
         return f"it runs along fibres only, and here {plan.why}"
     steps, levels = unrolled(plan.field, plan.levels)
     if not any(op.is_window for op in steps):
         return "without windows there are no fibres to carry, and JAX does as well"
     for op in steps:
-        if isinstance(op, Dual) and type(op.activation) not in DUAL_SIDES:
-            return f"it has no dual of {type(op.activation).__name__}"
+        if op.nonlinearity is not None and type(op.nonlinearity) not in DUAL_SIDES:
+            return f"it has no dual of {type(op.nonlinearity).__name__}"
     if any(op.has_rates for op in steps):
         return "it has the NTK parametrisation alone"
     for op, before, after in zip(steps, levels[:-1], levels[1:], strict=True):

@@ -16,7 +16,7 @@ from equitangents._types import ArrayLike
 from equitangents.kernels import duals
 from equitangents.kernels.branches import Parallel
 from equitangents.kernels.engines.reference.execute import Moments
-from equitangents.kernels.operations import Decouple, Dual
+from equitangents.kernels.operations import Decouple
 from equitangents.kernels.plans.steps import Step
 from equitangents.kernels.program import Op
 
@@ -82,9 +82,10 @@ def _flatten(ops: tuple[Op, ...], moments: Moments, variances: list[Any], means:
 
 def has_mean(step: Step, before: bool) -> bool:
     """Whether a field has a mean after a step that neither forks nor joins."""
-    if isinstance(step, Dual):
-        odd = isinstance(step.activation, duals.Erf | duals.Sin)
-        return not odd and not (isinstance(step.activation, duals.PiecewiseLinear) and step.activation.slope == 1)
+    phi = step.nonlinearity
+    if phi is not None:
+        odd = isinstance(phi, duals.Erf | duals.Sin)
+        return not odd and not (isinstance(phi, duals.PiecewiseLinear) and phi.slope == 1)
     return before and isinstance(step, Decouple)
 
 
