@@ -88,8 +88,8 @@ class Lift(Layer):
             chosen = explicit(self.window.numbers, count, "positions")
         elif self.window == "full":
             chosen = np.arange(count)
-        elif isinstance(self.action.group, WallpaperGroup | TranslationGroup):
-            chosen = box_offsets(cast("tuple[int, ...]", self.window), self.action.group.shape)
+        elif self.action.group.torus is not None:
+            chosen = box_offsets(cast("tuple[int, ...]", self.window), self.action.group.torus)
         else:
             raise NetworkError(
                 f"window is the box {self.window}; {self.action.name} has no grid, so give a list or 'full'"

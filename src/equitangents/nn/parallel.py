@@ -23,7 +23,6 @@ from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal, Signals
 from equitangents.nn.steerable.signal import check_passed_on, check_summands, shape_of, summed
 from equitangents.nn.structure import Structure
-from equitangents.steerable.positions import OnPoints, OnWhole
 
 
 @dataclass(frozen=True)
@@ -263,7 +262,7 @@ class Concatenate(_Joining):
     def _joined(self, signal: Branches, group: tuple[int, ...]) -> Signal:
         parts = [signal.parts[i] for i in group]
         positions = parts[0].positions
-        if isinstance(positions, OnPoints | OnWhole):
+        if positions.steerable:
             raise NetworkError(
                 "Concatenate does not join steerable features; let the branches end in the same features, such as "
                 f"{positions.features}, and join them with Sum"
