@@ -109,6 +109,7 @@ class Operation:
     is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
     has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
     is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
+    is_diagonal: ClassVar[bool] = False  # of such a pool: a mean over positions with themselves alone
     pools_commute: ClassVar[bool] = False  # pooling may come before it or after it
     keeps_constants: ClassVar[bool] = False  # a field that is the same everywhere stays so
     numbers_pass: ClassVar[bool] = False  # a number that the field before it is multiplied with may stand after it

@@ -259,6 +259,7 @@ class Flatten(Operation):
     """Positions become channels: K = mean over p of K(p,p)."""
 
     is_pool: ClassVar[bool] = True
+    is_diagonal: ClassVar[bool] = True
     pools_commute: ClassVar[bool] = True
     numbers_pass: ClassVar[bool] = True
 

@@ -66,6 +66,7 @@ class StagedPlan(HashedOnce):
     vector: tuple[Op, ...]
 
     form: ClassVar[Literal["fibre"]] = "fibre"  # as results say it
+    is_staged: ClassVar[Literal[True]] = True  # others are of one stage
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 

@@ -114,6 +114,11 @@ class SpherePlan:
         return self.sphere + self.after
 
     @property
+    def windows(self) -> list[int]:
+        """The degrees that each window on the sphere keeps."""
+        return [op.coefficients.array.size for op in self.sphere if isinstance(op, ZonalMean)]
+
+    @property
     def positions(self) -> int:
         """Points of the sphere."""
         return self.rings * (2 * self.rings - 1)

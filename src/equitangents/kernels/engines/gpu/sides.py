@@ -14,7 +14,6 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels import duals
-from equitangents.kernels.branches import Parallel
 from equitangents.kernels.engines.reference.execute import Moments
 from equitangents.kernels.operations import Decouple
 from equitangents.kernels.plans.steps import Step
@@ -70,8 +69,7 @@ def sides(
 def _flatten(ops: tuple[Op, ...], moments: Moments, variances: list[Any], means: list[Any]) -> None:
     """Moments after every operation, in the order of `unrolled`."""
     for i, op in enumerate(ops):
-        if isinstance(op, Parallel):
-            assert op.residual is not None  # see `obstacle`: it has no others
+        if op.residual is not None:  # see `obstacle`: there are no other branches
             inner = moments.branches[i].branches[1]
             variances.append(inner.q[0])
             means.append(inner.mean[0])

@@ -74,8 +74,8 @@ def _walk(ops: tuple[SphereOp, ...], q: Any, window: Callable[[int, Zonal, Any],
     for i, op in enumerate(ops):
         if isinstance(op, Zonal):
             q, mean = window(i, op, q), jnp.zeros_like(q)
-        elif op.affine is not None:
-            q, mean = op.affine.W_var * q + op.affine.b_var, jnp.zeros_like(q)
+        elif isinstance(op, Affine):
+            q, mean = op.W_var * q + op.b_var, jnp.zeros_like(q)
         else:
             q, mean = op.activation.moments(q)
         fields.append(q)
