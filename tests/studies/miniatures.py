@@ -137,6 +137,9 @@ TINY = {
         "sets": "digits", "groups": "C4", "images": "60", "pixels": "4", "sizes": "8,16,32", "repetitions": "3",
         "spectrum_images": "10", "hidden_layers": "1",
     },
+    "exchange-rate": {
+        "points": "8", "orders": "2,4,8", "samples": "60", "sizes": "8,16,32", "repetitions": "5",
+    },
     "partial-orbits": {
         "classes": "4", "per_class": "2", "test_per_class": "2", "draws": "2", "orders": "2,4", "rings": "2",
         "angles": "8", "pixels": "4", "hidden_layers": "1",
@@ -200,6 +203,7 @@ FIGURES = {
     "learning-curves": {"curves", "predictions", "features-GAP"},
     "imagenet-scale": {"curves", "images"},
     "spectra": {"errors", "spectra"},
+    "exchange-rate": {"errors", "factor-over-order"},
     "partial-orbits": {"accuracy", "images"},
     "small-data": {"accuracy", "lead"},
     "segmentation": {"learning", "times", "trained", "masks"},
@@ -245,6 +249,7 @@ TABLES = {
     },
     "imagenet-scale": {"errors", "power_laws"},
     "spectra": {"errors", "factors", "eigenvalues"},
+    "exchange-rate": {"errors", "factors"},
     "partial-orbits": {"accuracy"},
     "small-data": {"accuracy", "lead"},
     "segmentation": {"scores", "factors", "times"},
@@ -268,6 +273,7 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "gaussian-vs-uniform": (0, 1, 3),
     "learning-curves": (1,),
     "spectra": (3, 4),
+    "exchange-rate": (2,),
     "partial-orbits": (0, 3),
     "small-data": (7,),
     "segmentation": (2, 3, 6),

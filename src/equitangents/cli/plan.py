@@ -46,7 +46,9 @@ def plan(
     confidence: Annotated[float, typer.Option(help="Share of ensembles that are to meet the target.")] = 0.95,
     time: Annotated[float, typer.Option(help="Training time; inf is allowed with --pilot 0 and --follow.")] = 100.0,
     learning_rate: Annotated[float, typer.Option(help="Learning rate; time counts in its units.")] = 1.0,
-    ridge: Annotated[float, typer.Option(help="Relative to the kernel's mean diagonal; with --pilot 0.")] = 0.0,
+    ridge: Annotated[
+        float, typer.Option(help="Relative to the kernel's mean diagonal; with --pilot 0 or --follow.")
+    ] = 0.0,
     inputs: Annotated[int, typer.Option(help="Plan for at most so many inputs.")] = 100,
     draws: Annotated[int, typer.Option(help="Ensembles that are drawn.")] = 2000,
     max_members: Annotated[int, typer.Option(help="The most members to consider.")] = 1_000_000,
