@@ -25,7 +25,6 @@ from equitangents.kernels.engines.reference.structured.fields import (
     state_of_kernels,
 )
 from equitangents.memory import check_fits
-from equitangents.nn.parallel import Branches
 from equitangents.nn.signal import Grid, Signal
 from equitangents.stax.inputs import Inputs, Shape, alike, check_convention, given, graphs_of, moved_shape, pieces
 from equitangents.stax.kernel import Kernel
@@ -298,7 +297,7 @@ def _all_alike(x1: Inputs, x2: Inputs | None) -> bool | jax.Array:
 
 def _kernels(found: Tree, signal: Signals, facts: Facts, kind: type) -> Tree:
     if not isinstance(found, FieldKernels):
-        assert isinstance(signal, Branches)
+        assert signal.several
         return kind(_kernels(f, s, facts, kind) for f, s in zip(found, signal.parts, strict=True))
     grid, (batch, channel) = signal.positions.shape, facts.axes
     shapes = [moved_shape((n, *signal.array_shape), facts.axes, back=True) for n in found.nngp.shape[-2:]]
