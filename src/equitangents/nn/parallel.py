@@ -16,14 +16,13 @@ import jax.numpy as jnp
 
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels import program
+from equitangents.kernels import branches
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.lowering import lowered
 from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal, Signals
 from equitangents.nn.steerable.signal import check_passed_on, check_summands, shape_of, summed
 from equitangents.nn.structure import Structure
-from equitangents.steerable.positions import OnPoints, OnWhole
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ class Parallel(Layer):
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
         inputs, _, _ = self._inputs(signal)
         pairs = zip(self._branches, inputs, strict=True)
-        return (program.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs), ()),)
+        return (branches.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs), ()),)
 
 
 class _Joining(ParameterFree):
@@ -249,7 +248,7 @@ class Sum(_Joining):
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
         """One operation for all groups."""
-        return (program.Parallel((), tuple(map(program.Join, self.groups(signal)))),)
+        return (branches.Parallel((), tuple(map(branches.Join, self.groups(signal)))),)
 
 
 class Concatenate(_Joining):
@@ -263,7 +262,7 @@ class Concatenate(_Joining):
     def _joined(self, signal: Branches, group: tuple[int, ...]) -> Signal:
         parts = [signal.parts[i] for i in group]
         positions = parts[0].positions
-        if isinstance(positions, OnPoints | OnWhole):
+        if positions.steerable:
             raise NetworkError(
                 "Concatenate does not join steerable features; let the branches end in the same features, such as "
                 f"{positions.features}, and join them with Sum"
@@ -288,7 +287,7 @@ class Concatenate(_Joining):
         groups = self.groups(signal)
         counts = [[signal.parts[i].channels for i in group] for group in groups]
         shares = (tuple(c / sum(count) for c in count) for count in counts)
-        return (program.Parallel((), tuple(map(program.Join, groups, shares))),)
+        return (branches.Parallel((), tuple(map(branches.Join, groups, shares))),)
 
 
 def _init(layers: tuple[Layer, ...], key: jax.Array, signal: Signals, dtype: DType) -> Params:

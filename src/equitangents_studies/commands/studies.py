@@ -105,7 +105,7 @@ def reproduce(
     from rich.table import Table
 
     import equitangents_studies as studies
-    from equitangents.report import ORIGINS
+    from equitangents_studies.verdict import ORIGINS
 
     if workers is not None and scheduler is not None:
         raise typer.BadParameter("--workers and --scheduler are both given; give one of them")

@@ -17,13 +17,13 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType, Tree
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.angular import both, covariance
+from equitangents.kernels.branches import flat
 from equitangents.kernels.engines import REFERENCE, Engine, choose_where
 from equitangents.kernels.engines.reference.structured.execute import Context, execute, tables_of
 from equitangents.kernels.engines.reference.structured.fields import State, start, state_of_inputs
 from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import check_field, check_result
-from equitangents.kernels.program import flat
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.runs.results import Values, any_traced, cast, result
 from equitangents.kernels.scales import norms

@@ -13,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
-from equitangents.kernels.operation import Operation
+from equitangents.kernels.operation import FrozenArray, Operation
 from equitangents.kernels.plans.levels import Levels, TableLevel, grid_levels, still
-from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.program import Op
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,11 @@ class SpherePlan:
     def field(self) -> tuple[Op | ZonalMean | SphereMean, ...]:
         """Everything that runs at every rotation."""
         return self.sphere + self.after
+
+    @property
+    def windows(self) -> list[int]:
+        """The degrees that each window on the sphere keeps."""
+        return [op.coefficients.array.size for op in self.sphere if isinstance(op, ZonalMean)]
 
     @property
     def positions(self) -> int:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.angular import moved, vanishing
+from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.engines.reference import execute as fields
 from equitangents.kernels.engines.reference.execute import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, pool_mean, pool_pairs
@@ -30,7 +31,8 @@ from equitangents.kernels.engines.reference.structured.fields import (
     thetas,
     variances,
 )
-from equitangents.kernels.program import Box, Flatten, Join, Op, Parallel, Pool, Table, WindowPool, flat
+from equitangents.kernels.operations import Box, Flatten, Pool, Table, WindowPool
+from equitangents.kernels.program import Op
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
     Attend,

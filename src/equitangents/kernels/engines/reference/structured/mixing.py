@@ -21,7 +21,7 @@ from equitangents.kernels.engines.reference.structured.fields import (
     thetas,
 )
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.program import Pool, WindowPool
+from equitangents.kernels.operations import Pool, WindowPool
 from equitangents.kernels.structured.masks import averages, deciding, fitted_windows
 from equitangents.kernels.structured.program import Attend, BlockSums, Fitted, Mix
 
