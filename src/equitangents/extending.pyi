@@ -26,6 +26,7 @@ from equitangents.seals import seal
 # what is said
 from equitangents import notebook
 from equitangents.cli.common import announced
+from equitangents.cli.completion import one_of, there
 from equitangents.formatting import duration, exact_duration, foreseen
 
 # layers of one's own
@@ -84,6 +85,7 @@ __all__ = [
     "meant",
     "member_outputs",
     "notebook",
+    "one_of",
     "opened",
     "planned_job",
     "precision",
@@ -96,6 +98,7 @@ __all__ = [
     "sealed_content",
     "spread",
     "standard_normal",
+    "there",
     "whole_file",
     "workers_of",
 ]

@@ -122,7 +122,7 @@ def test_errors_are_measured_at_the_test_targets(capsys, images):
         (["--data", "half.npz"], "expected arrays x and y"),
         (["--group", "Q8"], "'Q8'"),
         (["--group", "S9"], "S9"),
-        (["--net", "transformer"], "'mlp' or 'cnn'"),
+        (["--net", "transformer"], "--net is 'transformer'; expected mlp or cnn"),
         (["--measure", "beauty"], "beauty"),
         (["--target", "0"], "target"),
         (["--depth", "0"], "depth"),

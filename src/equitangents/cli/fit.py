@@ -11,7 +11,7 @@ import typer
 
 from equitangents.cli import networks
 from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, kept, shape, stages
-from equitangents.cli.completion import GROUPS, SOLVERS, among
+from equitangents.cli.completion import GROUPS, SOLVERS, group_name, one_of, there
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -27,6 +27,7 @@ def fit(
         str,
         typer.Option(
             metavar=PLACE,
+            callback=there,
             help="Inputs: .npy, .npz with x (and y), Zarr, an array or a group with x; or a folder of images, one "
             "folder a class.",
         ),
@@ -36,6 +37,7 @@ def fit(
         str | None,
         typer.Option(
             metavar=PLACE,
+            callback=there,
             help="Targets: .npy, .npz with y, or Zarr; of a folder of images a table .csv with the columns file and "
             "label. Without it y of --data, or its folders.",
         ),
@@ -51,7 +53,9 @@ def fit(
     group: Annotated[
         str | None,
         typer.Option(
-            help="Augmentation by all elements of a group: C4, D4, S5, translations, …", autocompletion=GROUPS
+            help="Augmentation by all elements of a group: C4, D4, S5, translations, …",
+            autocompletion=GROUPS,
+            callback=group_name,
         ),
     ] = None,
     time: Annotated[float, typer.Option(help="Training time; inf: until the end.")] = math.inf,
@@ -60,20 +64,18 @@ def fit(
         float, typer.Option("--ridge", "--diag-reg", help="Relative to the kernel's mean diagonal.")
     ] = 0.0,
     kernel: Annotated[
-        str, typer.Option(help="ntk: all layers learn; nngp: the last one.", autocompletion=among("ntk", "nngp"))
+        str, typer.Option(help="ntk: all layers learn; nngp: the last one.", **one_of("ntk", "nngp"))
     ] = "ntk",
     dynamics: Annotated[
         str,
-        typer.Option(
-            help="flow: gradient flow; discrete: time counts steps.", autocompletion=among("flow", "discrete")
-        ),
+        typer.Option(help="flow: gradient flow; discrete: time counts steps.", **one_of("flow", "discrete")),
     ] = "flow",
     task: Annotated[
         str,
         typer.Option(
             help="regression or classification; auto: the latter where y are whole numbers or text, one for each "
             "input, or for each position on which the network ends.",
-            autocompletion=among(*TASKS),
+            **one_of(*TASKS),
         ),
     ] = "auto",
     input_shape: Annotated[
@@ -92,7 +94,7 @@ def fit(
         typer.Option(
             help="auto, eigh, cholesky, out-of-core, multi-gpu, lanczos, pcg, sketch-and-project, nystrom or "
             "subset-of-regressors.",
-            autocompletion=SOLVERS,
+            **one_of(*SOLVERS("")),
         ),
     ] = "auto",
     memory_limit: Annotated[
@@ -122,8 +124,7 @@ def fit(
     from equitangents.cli import images
     from equitangents.errors import StoreError
 
-    if task not in TASKS:
-        raise typer.BadParameter(f"{task!r}; expected one of {', '.join(TASKS)}", param_hint="--task")
+    shape_of_one, limit = shape(input_shape), byte_limit(memory_limit)
     with stages() as stage:
         stage(f"reading {data}")
         of_images = images.read_labelled(data, targets, size, stage) if images.are_images(data, targets) else None
@@ -139,8 +140,8 @@ def fit(
         "ridge": ridge,
         "kernel": kernel,
         "dynamics": dynamics,
-        "input_shape": shape(input_shape),
-        "memory_limit": byte_limit(memory_limit),
+        "input_shape": shape_of_one,
+        "memory_limit": limit,
         "store": store,
         "solver": solver,
         "standardise": standardise,
