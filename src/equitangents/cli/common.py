@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
+AGAIN = "the same command starts again"
 Precision = Annotated[
     str | None,
     typer.Option(

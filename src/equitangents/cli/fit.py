@@ -147,7 +147,8 @@ def fit(
         "standardise": standardise,
     }
     _check_place(out)
-    with stages() as stage, kept(lambda: _so_far(out, store)), ExitStack() as lines:
+    before = images.digest(out)
+    with stages() as stage, kept(lambda: _so_far(out, store, before)), ExitStack() as lines:
         computing = lambda: stage("computing kernels, and solving with them")
         lines.enter_context(announced("equitangents", err=True, then=computing))
         computing()
@@ -169,27 +170,37 @@ def fit(
                 "are (--no-standardise)"
             ) from None
         model.save(out, means_only=means_only)
-    with kept(lambda: f"the model is saved in {out}; its report is missing"):
+    with kept(lambda: _saved(out)):
+        if report and hasattr(model, "classes_"):
+            (out / REPORT).unlink(missing_ok=True)  # of the model that was there before
         if of_images is not None:
             images.keep_form(of_images.form, out)
         typer.echo(_said(model, out))
         if hasattr(model, "classes_"):
             typer.echo(images.held_out(model))
-            if (said := images.calibration(model)) is not None:
-                typer.echo(said)
+            typer.echo(images.calibration(model))
             if report:
                 _report(model, data, out, () if of_images is None else of_images.files)
-    if hasattr(model, "classes_"):
-        new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
-        typer.echo(f"next: equitangents predict {out} --data {new}")
+            new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
+            typer.echo(f"next: equitangents predict {out} --data {new}")
 
 
-def _so_far(out: Path, store: str | None) -> str:
-    """What is kept of a fit that was interrupted."""
+def _so_far(out: Path, store: str | None, before: str | None) -> str:
+    """What is kept of a fit that was interrupted; `before`: the digest of the model that was there."""
+    from equitangents.cli import images
+
+    if (now := images.digest(out)) is not None and now != before:
+        return _saved(out)
     if store is not None:
         return f"the kernel is kept in {store} as far as it is: the same command goes on"
-    before = f"{out} is as it was" if out.exists() else "no model is saved"
-    return f"{before}: the same command starts again; with --store FOLDER the kernel is kept as far as it is"
+    kept = f"{out} is as it was" if out.exists() else "no model is saved"
+    return f"{kept}: the same command starts again; with --store FOLDER the kernel is kept as far as it is"
+
+
+def _saved(out: Path) -> str:
+    """What is kept of a fit that was interrupted once its model was saved."""
+    report = "and its report" if (out / REPORT).exists() else "its report is missing"
+    return f"the model is saved in {out}, {report}: equitangents predict {out} goes on with it"
 
 
 def _report(model: Any, data: str, out: Path, names: tuple[str, ...]) -> None:

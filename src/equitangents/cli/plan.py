@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from equitangents.cli.common import announced, stages
+from equitangents.cli.common import AGAIN, announced, kept, stages
 from equitangents.cli.completion import GROUPS, group_name, one_of, there
 
 
@@ -92,7 +92,8 @@ def plan(
             seed=seed,
             max_members=max_members,
         )
-    typer.echo(str(found))
-    for path, write in ((html, found.to_html), (json, found.to_json), (plot, found.plot)):
-        if path is not None:
-            typer.echo(f"written: {write(path)}")
+    with kept(lambda: f"the plan is made, and files that were named as written are whole: {AGAIN}"):
+        typer.echo(str(found))
+        for path, write in ((html, found.to_html), (json, found.to_json), (plot, found.plot)):
+            if path is not None:
+                typer.echo(f"written: {write(path)}")
