@@ -250,3 +250,5 @@ def test_a_solver_without_a_decomposition_says_that_nothing_was_held_out(run, ti
     status, out, _ = run(*FIT, "--solver", "pcg")
     assert status == 0
     assert out.splitlines()[1] == "held out: not computed, since pcg keeps no decomposition"
+    assert out.splitlines()[2] == "calibration: not known, since pcg keeps no decomposition; --solver eigh does"
+    assert out.splitlines()[3] == "report: not made, since pcg keeps no decomposition"

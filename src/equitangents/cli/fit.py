@@ -209,7 +209,11 @@ def _report(model: Any, data: str, out: Path, names: tuple[str, ...]) -> None:
     from equitangents.errors import EquitangentsError
     from equitangents.report import write
 
-    if model.solution_.solver != "eigh" or model.positions_:
+    if model.solution_.solver != "eigh":
+        typer.echo(f"report: not made, since {model.solution_.solver} keeps no decomposition")
+        return
+    if model.positions_:
+        typer.echo("report: not made: classes are at positions, and the page is of one class a sample")
         return
     suffix = "NEW_FOLDER --out predictions.csv" if names else "NEW.npy --out predictions.npz"
     try:

@@ -138,7 +138,7 @@ def held_out(model: Any) -> str:
     from equitangents.errors import EquitangentsError
 
     if model.solution_.solver != "eigh":
-        return f"held out: not computed, since {model.solution_.solver} keeps no decomposition; --solver eigh does"
+        return f"held out: not computed, since {model.solution_.solver} keeps no decomposition"
     try:
         left = model.leave_one_out_
     except EquitangentsError as error:
