@@ -185,6 +185,7 @@ def test_the_form_goes_with_the_model_it_was_written_for(run, tiles):
 
 TABLES = {
     "begins with 'name,class'": "name,class\n00.png,a",
+    "names the columns file and label; call 'filename' 'file'; call 'labels' 'label'": "filename,labels\n00.png,a",
     "line 2 of": "file,label\n../labels.csv,a",
     "expected a file in": "file,label\n/etc/hosts,a",
     "which is not in": "file,label\nnone.png,a",
