@@ -160,8 +160,8 @@ def calibration(model: Any) -> str:
         return f"calibration: not known, since {model.solution_.solver} keeps no decomposition; --solver eigh does"
     try:
         held = HeldOut.of(model)
-    except EquitangentsError as error:
-        return f"calibration: not known: {error}"
+    except EquitangentsError as why:
+        return f"calibration: not known: {why}"
     error, chance = f"{held.calibration_error():.3f}", f"chance alone would show about {held.chance_error():.3f}"
     if model.temperature_ is None:
         return f"calibration: probabilities are shares of networks; with --calibrate off by {error}, where {chance}"
