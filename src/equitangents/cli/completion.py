@@ -95,7 +95,7 @@ def nearest(path: Path | str) -> str:
     """ "; did you mean 'tiles'?" where the folder of a path that is not there has one of nearly this name."""
     place = Path(path).expanduser()
     try:
-        beside = {entry.stem: entry.name for entry in place.parent.iterdir()}
+        beside = {entry.stem: entry.name for entry in place.parent.iterdir() if entry.suffix == place.suffix}
     except OSError:
         return ""
     near = difflib.get_close_matches(place.stem, beside, n=1)
