@@ -26,6 +26,7 @@ from equitangents.seals import seal
 # what is said
 from equitangents import formatting, notebook
 from equitangents.cli.common import announced
+from equitangents.cli.completion import one_of, there
 
 # layers of one's own
 from equitangents.nn.group_windows import box_offsets
@@ -78,6 +79,7 @@ __all__ = [
     "meant",
     "network_job",
     "notebook",
+    "one_of",
     "precision",
     "read_arrays",
     "read_json",
@@ -87,5 +89,6 @@ __all__ = [
     "seal",
     "sealed_content",
     "standard_normal",
+    "there",
     "whole_file",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,8 @@ from equitangents.nn.structure import Structure
 @dataclass(frozen=True)
 class Branches:
     """Signals side by side. `origins`: from which random weights each comes; equal ones are not independent."""
+
+    several: ClassVar[Literal[True]] = True
 
     parts: tuple[Signal, ...]
     origins: tuple[frozenset[Any], ...]
@@ -93,7 +95,7 @@ class Parallel(Layer):
         return hash((Parallel, self._branches))
 
     def _inputs(self, signal: Signals) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
-        if not isinstance(signal, Branches):
+        if not signal.several:
             # Nothing in a branch is a function of the input alone: the other branches read it, too.
             signal = replace(signal, given=False)
             return (signal,) * len(self._branches), (frozenset({"input"}),) * len(self._branches), 0
@@ -110,7 +112,7 @@ class Parallel(Layer):
         found: list[frozenset[Any]] = []
         for i, (branch, before, origin) in enumerate(zip(self._branches, inputs, origins, strict=True)):
             after = chain(branch, before)[-1]
-            if isinstance(after, Branches):
+            if after.several:
                 raise NetworkError(
                     f"branch {i} ends in {len(after.parts)} signals; join them inside it. Sum((0,), (1,), (1,)) hands "
                     "a signal on twice"
@@ -184,7 +186,7 @@ class _Joining(ParameterFree):
 
     def groups(self, signal: Signals) -> tuple[tuple[int, ...], ...]:
         """The signals that each output reads; all of them unless said otherwise."""
-        if not isinstance(signal, Branches):
+        if not signal.several:
             raise NetworkError(f"{type(self).__name__} joins the branches of a Parallel; there is none before it")
         count = len(signal.parts)
         groups = self._groups or (tuple(range(count)),)

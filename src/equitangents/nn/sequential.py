@@ -326,7 +326,7 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
     signals = [signal]
     for i, layer in enumerate(layers):
         try:
-            if hasattr(signals[-1], "parts") and not layer.joins:
+            if signals[-1].several and not layer.joins:
                 raise NetworkError(
                     "it follows a Parallel, whose branches are to be joined first, by Sum or Concatenate"
                 )

@@ -126,6 +126,8 @@ class Signal:
     `uneven`: channels are not alike and may have means of their own, so that one mean does not stand for them.
     """
 
+    several: ClassVar[Literal[False]] = False  # one, and no branches side by side
+
     positions: Positions
     channels: int
     gaussian: bool = False

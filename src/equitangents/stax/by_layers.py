@@ -25,7 +25,6 @@ from equitangents.kernels.engines.reference.structured.fields import (
     state_of_kernels,
 )
 from equitangents.memory import check_fits
-from equitangents.nn.parallel import Branches
 from equitangents.nn.signal import Grid, Signal
 from equitangents.stax.inputs import Inputs, Shape, alike, check_convention, given, graphs_of, moved_shape, pieces
 from equitangents.stax.kernel import Kernel
@@ -36,7 +35,7 @@ _HELD = 16  # fields over all pairs of positions that are alive at once, at most
 
 
 class Start(NamedTuple):
-    """What one field begins with: one or two sets of inputs with masks and graphs, or kernels; `same` (N1, N2)."""
+    """What one field begins with: two sets of inputs with masks and graphs, or kernels; `same` (N1, N2)."""
 
     xs: tuple[ArrayLike, ...]
     masks: tuple[ArrayLike | None, ...]
@@ -87,11 +86,9 @@ def evaluated(
         return _with_batches(whole, first, second)
     given_leaves = jax.tree.leaves((x1, x2))
     dtype = precision.working_dtype(*(leaf for leaf in given_leaves if hasattr(leaf, "dtype") and np.ndim(leaf) > 1))
-    traced = any(map(precision.is_traced, given_leaves))
-    working = dtype if traced else np.float64
-    alone = x2 is None and not kernels and not traced  # traced, derivatives would be summed in another order
+    working = dtype if any(map(precision.is_traced, given_leaves)) else np.float64
     with precision.scope(working):
-        starts, signal = _starts(node, x1, x2, mask_constant, patterns, alone=alone)
+        starts, signal = _starts(node, x1, x2, mask_constant, patterns)
         _check_memory(starts, signal)
         starts = jax.tree.map(lambda v: _typed(v, working), starts)
         found = _run(node, signal, starts)
@@ -134,15 +131,14 @@ def _check_memory(starts: Starts, signal: Signals) -> None:
 
 
 def _starts(
-    node: Node, x1: Inputs, x2: Inputs | None, mask_constant: float | None, patterns: tuple[Tree, Tree], *, alone: bool
+    node: Node, x1: Inputs, x2: Inputs | None, mask_constant: float | None, patterns: tuple[Tree, Tree]
 ) -> tuple[Starts, Signals]:
-    """What each field begins with, and the signals; `alone`: one set of inputs stands for both, in all fields."""
+    """What each field begins with, and the signals."""
     if isinstance(x1, tuple | list):
         nodes = node.readers(len(x1))
         if len(nodes) != len(x1):
             raise ShapeError(f"{len(x1)} inputs for {len(nodes)} layers side by side; expected one for each")
-        each = zip(nodes, x1, _seconds(x1, x2), strict=True)
-        found = [_starts(*one, mask_constant, patterns, alone=alone) for one in each]
+        found = [_starts(*each, mask_constant, patterns) for each in zip(nodes, x1, _seconds(x1, x2), strict=True)]
         return tuple(f[0] for f in found), branches_of([f[1] for f in found])
     if isinstance(x1, Kernel):
         return _start_of_kernel(node, x1, patterns)
@@ -152,7 +148,7 @@ def _starts(
     if one.x.ndim < 2:
         raise ShapeError(f"x1 has shape {one.x.shape}; expected (N, channels) or (N, *positions, channels)")
     same = _same(alike(x1, x2), len(one.x), len(other.x))
-    sets = (one,) if alone else (one, other)
+    sets = one, other
     xs = tuple(g.x.reshape((len(g.x), -1, g.x.shape[-1])) for g in sets)
     masks = tuple(None if g.mask is None else g.mask.reshape((len(g.x), -1)) for g in sets)
     shape = one.x.shape[1:]
@@ -298,7 +294,7 @@ def _all_alike(x1: Inputs, x2: Inputs | None) -> bool | jax.Array:
 
 def _kernels(found: Tree, signal: Signals, facts: Facts, kind: type) -> Tree:
     if not isinstance(found, FieldKernels):
-        assert isinstance(signal, Branches)
+        assert signal.several
         return kind(_kernels(f, s, facts, kind) for f, s in zip(found, signal.parts, strict=True))
     grid, (batch, channel) = signal.positions.shape, facts.axes
     shapes = [moved_shape((n, *signal.array_shape), facts.axes, back=True) for n in found.nngp.shape[-2:]]

@@ -244,16 +244,12 @@ def _fill(
 def _concrete(
     program: StructuredProgram, one: Batch, other: Batch, here: tuple[slice, slice], symmetric: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One tile of NumPy arrays; tiles are filled up so that equal shapes compile once.
-
-    The only tile of a symmetric matrix knows that both sets of inputs are one.
-    """
+    """One tile of NumPy arrays; tiles are filled up so that equal shapes compile once."""
     size = tuple(min(_side(program), len(b.x)) for b in (one, other))
     a, b = (_filled(batch.rows(at), n) for batch, at, n in zip((one, other), here, size, strict=True))
     rows, columns = (len(batch.x[at]) for batch, at in zip((one, other), here, strict=True))
     same = np.eye(size[0], size[1]) > 0 if symmetric and here[0].start == here[1].start else np.zeros(size, bool)
-    second = None if symmetric and size[0] == len(one.x) else _leaves(b)
-    nngp, ntk = (np.asarray(v)[:rows, :columns] for v in _compiled(program, None, _leaves(a), second, same))
+    nngp, ntk = (np.asarray(v)[:rows, :columns] for v in _compiled(program, None, _leaves(a), _leaves(b), same))
     return nngp, ntk
 
 
@@ -267,7 +263,7 @@ def _fields(
         for i in range(n1):
             for j in range(i if symmetric else 0, n2):
                 a, b = (_leaves(_filled(batch.rows(slice(k, k + 1)), 1)) for batch, k in ((one, i), (other, j)))
-                found = _compiled(program, part, a, None if alone and n1 == 1 else b, np.full((1, 1), alone and i == j))
+                found = _compiled(program, part, a, b, np.full((1, 1), alone and i == j))
                 for out, values in zip((nngp, ntk), map(np.asarray, found), strict=True):
                     mirrored = layout.mirrored(values)
                     out[i, j] = ((values + mirrored) / 2 if symmetric and i == j else values)[0, 0]
@@ -277,10 +273,8 @@ def _fields(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _compiled(
-    program: StructuredProgram, part: Part | None, one: _Leaves, other: _Leaves | None, same: jax.Array
-) -> Values:
-    return _tile(program, part, Batch(*one), None if other is None else Batch(*other), same)
+def _compiled(program: StructuredProgram, part: Part | None, one: _Leaves, other: _Leaves, same: jax.Array) -> Values:
+    return _tile(program, part, Batch(*one), Batch(*other), same)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -290,10 +284,8 @@ def _compiled_own(
     return _own(program, part, Batch(x, mask, graphs))
 
 
-def _tile(
-    program: StructuredProgram, part: Part | None, one: Batch, other: Batch | None, same: jax.Array | None
-) -> Values:
-    """(NNGP, NTK) of a tile (`other` None: of inputs with themselves), (N1, N2), or (N1, N2, *part.layout.tail)."""
+def _tile(program: StructuredProgram, part: Part | None, one: Batch, other: Batch, same: jax.Array | None) -> Values:
+    """(NNGP, NTK) of a tile, (N1, N2), or (N1, N2, *part.layout.tail)."""
     nngp, ntk = _field_tile(program, one, other, same)
     return _picked(part, nngp), _picked(part, ntk)
 
@@ -312,9 +304,9 @@ def _picked(part: Part | None, values: jax.Array) -> jax.Array:
     return jnp.moveaxis(values[first, second], tuple(range(first.ndim)), tuple(range(-first.ndim, 0)))
 
 
-def _field_tile(program: StructuredProgram, one: Batch, other: Batch | None, same: jax.Array | None) -> Values:
+def _field_tile(program: StructuredProgram, one: Batch, other: Batch, same: jax.Array | None) -> Values:
     """(NNGP, NTK) of a tile at all pairs of positions, (P, P', N1, N2); zero where a mask leaves no position."""
-    batches = (one,) if other is None else (one, other)
+    batches = one, other
     state = state_of_inputs(tuple(_by_position(b.x) for b in batches), tuple(b.mask for b in batches))
     context = Context(tables_of(program.ops), tuple(map(_graph, batches)), same, program.space.masks)
     end = execute(program.ops, (state,), context)[0]

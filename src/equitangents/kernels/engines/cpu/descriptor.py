@@ -99,7 +99,7 @@ class _Writer:
     def description(self, channels: int) -> Description:
         plan = self.plan
         self.real(plan.block_weight)
-        in_double = not isinstance(plan, RotationPlan | SpherePlan) and computed_in_double(plan, channels)
+        in_double = plan.form == "fibre" and computed_in_double(plan, channels)
         self.code += [PLAN_VERSION, channels, len(self.stages), len(self.vector), int(in_double), int(plan.single)]
         bias = unit_bias(*(stage.steps for stage in self.stages), self.vector)
         if self.units_behind is not None:
@@ -174,7 +174,7 @@ class _Writer:
 
     def rotations(self) -> None:
         plan = self.plan
-        if not isinstance(plan, RotationPlan):
+        if plan.form != "rotations":
             self.code += [0] * 6
             return
         self.code += [plan.bandlimit, plan.weights.array.size, plan.azimuths]
@@ -182,7 +182,7 @@ class _Writer:
 
     def sphere(self) -> None:
         plan = self.plan
-        if not isinstance(plan, SpherePlan):
+        if plan.form != "sphere":
             self.code += [0] * 14
             return
         turns = plan.turns

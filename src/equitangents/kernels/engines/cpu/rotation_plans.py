@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -36,6 +37,7 @@ class RotationPlan:
     mixing: FrozenArray
     weights: FrozenArray
 
+    form: ClassVar[Literal["rotations"]] = "rotations"
     single = False
     positions = 1
     block_weight = 1.0
@@ -106,6 +108,7 @@ class SpherePlan:
     turns: Turns
     single: bool
 
+    form: ClassVar[Literal["sphere"]] = "sphere"
     block_weight = 1.0
 
     @property

@@ -102,7 +102,7 @@ class CompiledRotations(RotationRules):
         if program.readout == "flatten":
             return panels + scaled
         plan = plan_of(program, resolution, itemsize)
-        assert isinstance(plan, RotationPlan)
+        assert plan.form == "rotations"
         numbers = 4 * plan.mixing.array.size  # of doubles: here, described, and as the engine reads them
         entries = B * (4 * B * B - 1) // 3 + 4 * B * B + 4 * B + 6 * plan.azimuths
         return panels + scaled + 8 * numbers + 12 * len(plan.fibres.array) + threads() * entries * 64

@@ -122,7 +122,7 @@ def kernels(
 def _lists_pairs(plan: Runnable, x1: np.ndarray, symmetric: bool, n2: int) -> bool:
     """Whether few pairs fill at most half as many vectors as a list than if each first input has its own."""
     n1 = len(x1)
-    if not 1 < n1 * n2 <= _MOST_LISTED or isinstance(plan, RotationPlan | SpherePlan):
+    if not 1 < n1 * n2 <= _MOST_LISTED or plan.form != "fibre":
         return False
     least, each = _LISTED_FROM
     if _work_of_pair(plan, x1.shape[-1]) < max(least, each * x1[0].size):

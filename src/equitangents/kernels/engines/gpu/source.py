@@ -181,11 +181,7 @@ class _Writer:
                 found.append(f"run.template start<Level0, Point{number}, {into}>()")
                 continue
             op = self.steps[i]
-            if isinstance(op, Box):
-                found.append(self.box(op, i, number, end, into))
-            else:
-                assert isinstance(op, Table)
-                found.append(self.window_table(op, i, number, end, into))
+            found.append(_WINDOWS[type(op)](self, op, i, number, end, into))
         return found
 
     def box(self, op: Box, i: int, number: int, end: int, into: str) -> str:
@@ -326,6 +322,8 @@ class _Writer:
         return self.at[key]
 
 
+# How windows are run, each as a call of one of the templates.
+_WINDOWS: dict[type, Callable[[Any, Any, int, int, int, str], str]] = {Box: _Writer.box, Table: _Writer.window_table}
 # What a point does by an operation that is not linear: each writes its lines of the function.
 _POINTS: dict[type, Callable[[Any, Any, int], list[str]]] = {
     Decouple: _Writer.decouple,

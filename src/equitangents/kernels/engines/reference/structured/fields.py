@@ -31,8 +31,8 @@ class Pairs(NamedTuple):
 
 
 class State(NamedTuple):
-    """A field of two sets of inputs, or of one that stands for both: each with itself, (P, P, N), and, unless None, the
-    first with the last, (P, P, N1, N2).
+    """A field of one or two sets of inputs: each with itself, (P, P, N), and, unless None, the first with the last,
+    (P, P, N1, N2).
     """
 
     sides: tuple[Side, ...]
@@ -140,7 +140,7 @@ def _cleared(side: Side) -> Side:
 
 class FieldKernels(NamedTuple):
     """Over all pairs of positions: K and Θ between two sets of inputs, (P, P', N1, N2), and K of each set's inputs with
-    themselves, (P, P', N), of one set where it stands for both; masks (P, N) or None.
+    themselves, (P, P', N); masks (P, N) or None.
     """
 
     nngp: Any
@@ -150,7 +150,7 @@ class FieldKernels(NamedTuple):
 
 
 def state_of_inputs(xs: tuple[ArrayLike, ...], masks: tuple[ArrayLike | None, ...]) -> State:
-    """The state of one or two sets of inputs (P, N, C), with masks (N, P) or None."""
+    """The state of sets of inputs (P, N, C), with masks (N, P) or None."""
     sides, own = zip(*map(start, xs, masks), strict=True)
     e, _ = angular.start(xs[0][:, None, :, None], xs[-1][None, :, None, :], variances(*ends(sides)))
     return State(sides, own, Pairs(e, jnp.zeros_like(e)))
