@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _EMERGENT = f"Gerken & Kessel 2024, {works.EMERGENT_EQUIVARIANCE}"
 _BEYOND = f"Nordenfors & Flinth 2024, {works.BEYOND_THE_LIMIT}"
+_MEAN_FIELD = f"Maass & Fontbona 2024, {works.MEAN_FIELD}"
 _KERNELS = f"Misof, Kessel & Gerken 2024, {works.EQUIVARIANT_KERNELS}"
 _SYNERGY = f"Xiao & Pennington 2022, {works.SYNERGY_AND_SYMMETRY}"
 _SMALL = f"Arora et al. 2019, {works.SMALL_DATA}"
@@ -156,6 +157,14 @@ registry: dict[str, StudyInfo] = {
             _BEYOND,
             "Augmented ensembles of CNNs with symmetric and asymmetric filters: how often they predict the same over "
             "an orbit, and what infinitely many members leave of the violation, at finite and at infinite width.",
+            page="study",
+        ),
+        _shipped(
+            "mean-field",
+            "Two-layer networks from lazy training to the mean field",
+            _MEAN_FIELD,
+            "At which output scale do networks leave what the tangent kernel predicts? At the mean-field scale: do "
+            "augmentation and feature averaging become one, and single networks invariant, as the width grows?",
             page="study",
         ),
         _shipped(

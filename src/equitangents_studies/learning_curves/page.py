@@ -91,10 +91,13 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 def _finding(settings: Settings, results: Results) -> str:
     if not results.laws:
         return approximated_finding(settings, results)
-    if "VEC" in settings.whole and full_size(settings):
+    if settings.whole and full_size(settings):
+        model = settings.whole[-1]
+        flips = f", {results.accuracy_of_all(model, 'ntk', 'test', True):.1f} % with flips" if settings.flips else ""
+        theirs = f" (source: {SOURCE[model]:g} %)" if model in SOURCE else ""
         return (
-            f"Infinitely wide VEC classifies {results.accuracy_of_all('VEC', 'ntk', 'test'):.1f} % of CIFAR-10’s test "
-            f"images after {FULL:,} (source: {SOURCE['VEC']:g} %)"
+            f"Infinitely wide {model} classifies {results.accuracy_of_all(model, 'ntk', 'test'):.1f} % of CIFAR-10’s "
+            f"test images after {FULL:,}{flips}{theirs}"
         )
     growths = [t_interval(row) for (_, g), row in results.half_growths().items() if g == "I"]
     if max(e.high for e in growths) <= GROWTH:
@@ -111,12 +114,13 @@ def _sentence(settings: Settings, results: Results) -> str:
         f"error of the NTK falls with the exponent {', '.join(exponents)} (source: clean power laws, Figure S6)"
     )
     for model in settings.whole:
-        flips = "-flips" if settings.flips else ""
         plain = results.accuracy_of_all(model, "ntk", "test")
         nngp = results.accuracy_of_all(model, "nngp", "test")
-        with_flips = 100 * results.whole[model, flips, "ntk", "test"].mean()
-        theirs = f"; source {SOURCE[model]:g} %" if model in SOURCE else ""
-        more = f", with left-right flips {with_flips:.1f} %" if flips else ""
+        flipped = lambda field, model=model: f"{results.accuracy_of_all(model, field, 'test', True):.1f} %"
+        more = f", with left-right flips {flipped('ntk')} ({flipped('nngp')})" if settings.flips else ""
+        theirs = "; the source shows this network in a figure alone (Figure 2)" * full_size(settings)
+        if model in SOURCE:
+            theirs = f"; source {SOURCE[model]:g} %"
         said += (
             f"; with {settings.whole_images:,} images {model} has {plain:.1f} % of the test images right (NNGP "
             f"{nngp:.1f} %){more}{theirs}"

@@ -75,7 +75,7 @@ PRESETS = presets(
     Settings(),
     desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
     full="desk data=cifar10 whole=VEC whole_images=45000 whole_tested=10000 whole_precision=float32 "
-    "whole_ridge=0.01 flips=false",
+    "whole_ridge=0.01 flips=false repetitions=20",
     features="data=cifar10 pixels=32 depth=8 models= predicted_sets= approximated=GAP features=1024 exact_images=200 "
     "exact_features=1024,4096 whole_images=45000 whole_tested=10000",
     paper="data=cifar10 images=12000 pixels=32 depth=8 pooled_images=12000 networks=VEC,LCN,GAP "
@@ -235,9 +235,9 @@ class Results(Measured):
         off = 100 * (errors / law[:, None] - 1)
         return t_interval(off[np.argmax(np.abs(off.mean(axis=1)))])
 
-    def accuracy_of_all(self, model: str, field: str, part: str) -> float:
+    def accuracy_of_all(self, model: str, field: str, part: str, flips: bool = False) -> float:
         """The accuracy of a kernel that learnt the largest training set, on a part of the other images, in per cent."""
-        return float(100 * self.whole[model, "", field, part].mean())
+        return float(100 * self.whole[model, "-flips" if flips else "", field, part].mean())
 
     def accuracy(self, model: str, group: str) -> np.ndarray:
         """The accuracy of every repetition with the largest training set, in per cent."""
