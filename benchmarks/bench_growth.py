@@ -157,9 +157,9 @@ def _of_engine(engine: str) -> Iterator[Sweep]:
     depths = (2, 4, 8) if few else (2, 4, 8, 16)
     deep = lambda d: nn.Sequential(*conv * d, *end)
     yield Sweep(f"{engine}, pooled", "depth", depths, lambda d: run(deep(d), 16, 8, 8, 3), 1)
-    vectors = (1000, 2000, 3000) if few else (3000, 4000, 6000)  # memory of smaller results is used again
+    vectors = (1000, 2000, 3000) if few else (700, 1400, 2800)  # beyond these the system clears new memory for results
     many, wide = (32, (8, 16, 32)) if few else (256, (16, 32, 48))
-    yield Sweep(f"{engine}, MLP", "inputs", vectors, lambda n: run(mlp, n, 16), 2, 2)
+    yield Sweep(f"{engine}, MLP", "inputs", vectors, lambda n: run(mlp, n, 16), 2)
     yield Sweep(f"{engine}, flattened", "side", wide, lambda s: run(flat, many, s, s, 3), 2, 2)
     yield Sweep(f"{engine}, group convolutions", "order", (2, 4, 8), lambda g: run(turned(g), 8, 8, 8, 3), 1)
     if engine == "gpu":
