@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from equitangents.report import FAILS, HOLDS, Verdict
 from equitangents_studies import registry
 from equitangents_studies.framework import works
+from equitangents_studies.verdict import FAILS, HOLDS, Verdict
 from tools.results.page import elsewhere, heading, plain
 from tools.results.record import Record
 
@@ -18,8 +18,11 @@ _NEWER = (
     ("2606.26273", "augmented Bayesian networks: when variational inference keeps the symmetry", "other-ensembles"),
     ("2502.06547", "augmentation and a penalty make the equivariant weights attract training", "finite-width"),
     ("2603.24638", "which irreps carry the broken symmetry of potentials without a built-in one", "molecules"),
-    ("2606.01090", "the samples that a symmetry saves, measured, with a wrong group as control", "spectra"),
-    ("2303.14269", "the same, bounded for kernel regression: a factor of the group’s order", "spectra"),
+    (
+        "2303.14269",
+        "what a symmetry saves kernel regression: a factor of the group’s order",
+        "exchange-rate",
+    ),
     ("2604.00316", "kernels that learn features generalise once a symmetry of their data is broken", "frozen-kernel"),
     (
         "2510.01349",

@@ -11,7 +11,6 @@ from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.result import Kernels
 from equitangents.nn.layer import Layer
-from equitangents.nn.parallel import Branches
 from equitangents.stax.by_layers import evaluated
 from equitangents.stax.inputs import Given, Inputs, alike, given, refuse_keywords, shape_after, signal_and_batch
 from equitangents.stax.kernel import NAMES, Kernel
@@ -78,7 +77,7 @@ class KernelFn:
 @lru_cache(maxsize=64)
 def _ends_on_a_vector(fn: KernelFn, input_shape: tuple[int, ...]) -> bool:
     last = fn.node.after(signal_of(input_shape))
-    return not isinstance(last, Branches) and last.positions.shape == ()
+    return not last.several and last.positions.shape == ()
 
 
 @lru_cache(maxsize=64)

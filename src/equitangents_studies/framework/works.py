@@ -47,6 +47,16 @@ BEYOND_THE_LIMIT = Work("""\
   archiveprefix = {arXiv}
 }""")
 
+EXCHANGE_RATE = Work("""\
+@article{adly2026exchange,
+  title         = {Measuring the Symmetry--Data Exchange Rate},
+  author        = {Adly, Ahmed M.},
+  journal       = {arXiv preprint arXiv:2606.01090},
+  year          = {2026},
+  eprint        = {2606.01090},
+  archiveprefix = {arXiv}
+}""")
+
 MEAN_FIELD = Work("""\
 @inproceedings{maass2024symmetries,
   title     = {Symmetries in Overparametrized Neural Networks: A Mean-Field View},

@@ -14,7 +14,7 @@ from equitangents_studies.learning_curves.features_page import (
     approximated_rows,
     approximated_sentence,
 )
-from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, Results, Settings, off
+from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, TRIED_RIDGES, Results, Settings, off
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
@@ -82,7 +82,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         tables |= approximated_rows(settings, results)
     if results.whole:
         tables["whole"] = _whole_rows(results)
-        sections.insert(1, section("At the source’s size", _whole(settings, results)))
+        tables["tried"] = results.tried.table("classification_error")
+        sections.insert(1, section("At the source’s size", _whole(settings, results), _tried(settings, results)))
     return Presentation(
         tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
     )
@@ -153,6 +154,20 @@ def _whole(settings: Settings, results: Results) -> Table:
     if settings.flips:
         caption += " With flips every image is learnt in both orientations, exactly."
     return table(caption, ["", "validation", "test"], rows)
+
+
+def _tried(settings: Settings, results: Results) -> Table:
+    rows = [
+        [f"{model}, each {prepared} standardised", *(t_interval(100 * (1 - row), bounds=(0, 100)) for row in errors)]
+        for (model, prepared), errors in results.tried.items()
+    ]
+    caption = (
+        "What else could differ: accuracy in percent of the NTK on the images of the curves, after their largest "
+        "training set, by ridge (of the mean diagonal), with each image by itself, or each channel over all images, "
+        "shifted and scaled to mean 0 and standard deviation 1; in brackets 95 % intervals over "
+        f"{settings.repetitions} repetitions, the same for all."
+    )
+    return table(caption, ["", *(f"ridge {ridge:g}" for ridge in TRIED_RIDGES)], rows)
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -10,25 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.engines.codes import JointKind, Mixing
 from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.descriptor import Description
 from equitangents.kernels.engines.cpu.structured_steps import Field, Registers
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.program import (
-    Affine,
-    Box,
-    Decouple,
-    Dual,
-    Flatten,
-    Join,
-    Parallel,
-    Pool,
-    RatedAffine,
-    Table,
-    WindowPool,
-    flat,
-)
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Flatten, Pool, RatedAffine, Table, WindowPool
 from equitangents.kernels.structured.batch import reads_graphs
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
