@@ -175,7 +175,7 @@ _TABLE = {
     "kernels": {
         "equivariant:EquivariantAverage": "base Network; action GroupAction; representation Representation",
         "orbit:OrbitAverage": "base Network; action GroupAction",
-        "program:FrozenArray": "array array; key text",
+        "operation:FrozenArray": "array array; key text",
         "random_features.features:RandomFeatures": "net Sequential|OrbitAverage|given; features int; seed int; "
         "version int",
         "result:Kernels": "nngp floats; ntk floats; engine text; form text; notes (text); error_estimate none|real; "
@@ -299,6 +299,7 @@ RENAMED = {
         "ensembles.infinite.point_training:FieldSource": "ensembles.infinite.field_source:FieldSource",
         "inference.momentum:HeavyBall": "inference.dynamics:HeavyBall",
         "inference.momentum:Momentum": "inference.dynamics:Momentum",
+        "kernels.program:FrozenArray": "kernels.operation:FrozenArray",
         "scale.chunks:Chunks": "tiles.chunks:Chunks",
         "scale.place:ObjectPath": "tiles.place:ObjectPath",
         "scale.tiles:Work": "scale.work:Work",
