@@ -19,6 +19,7 @@ from equitangents import (
 from equitangents.ensembles import BaggedInfiniteEnsemble
 from equitangents.ensembles.orbits.law import orbit_batch, orbit_law
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
+from equitangents.inference import Momentum
 from equitangents.planning.net_width import _enough, follow
 from equitangents.planning.pilot import Followed
 
@@ -33,32 +34,39 @@ def infinite(net=NARROW, **settings):
     return InfiniteEnsemble(net, **{"augmentation": ROT, "time": 6.0, "learning_rate": 1.0, **settings}).fit(X, Y)
 
 
-def descended(net, key, rate, steps):
-    """A network after full-batch gradient descent on all turned copies, step by step, at NEW."""
+def descended(net, key, rate, steps, ridge=0.0):
+    """A network after full-batch gradient descent on all turned copies, step by step, at NEW.
+
+    The ridge, of the kernel's mean diagonal, weighs how far parameters are from where they began.
+    """
     x = np.concatenate([np.asarray(ROT(g, X)) for g in range(4)])
     y = np.tile(Y, 4)
+    weight = ridge * np.diag(net.kernel(x).ntk).mean() / len(x)
     with precision.scope(np.float64):
-        params = net.init(key, x.shape[1:], dtype="float64")
-        loss = lambda p: ((net.apply(p, x)[:, 0] - y) ** 2).mean() / 2
+        start = params = net.init(key, x.shape[1:], dtype="float64")
+        away = lambda p: sum(jax.tree.leaves(jax.tree.map(lambda a, b: ((a - b) ** 2).sum(), p, start)))
+        loss = lambda p: ((net.apply(p, x)[:, 0] - y) ** 2).mean() / 2 + weight * away(p) / 2
         step = lambda _, p: jax.tree.map(lambda a, g: a - rate * g, p, jax.grad(loss)(p))
         params = jax.jit(lambda p: jax.lax.fori_loop(0, steps, step, p))(params)
         return np.asarray(net.apply(params, NEW))
 
 
-def test_networks_end_where_gradient_flow_ends_with_the_square_of_the_stages():
-    key = jax.random.split(jax.random.key(5), 1)[0]
-    end = descended(NARROW, key, 0.0025, 2400)
-    errors = [np.abs(follow(infinite(), 6.0, 1, 5, stages=s).predict_members(NEW)[0] - end).max() for s in (1, 2, 4)]
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_networks_end_where_gradient_flow_ends_with_the_square_of_the_stages(ridge):
+    key, model = jax.random.split(jax.random.key(5), 1)[0], infinite(ridge=ridge)
+    end = descended(NARROW, key, 0.0025, 2400, ridge)
+    errors = [np.abs(follow(model, 6.0, 1, 5, stages=s).predict_members(NEW)[0] - end).max() for s in (1, 2, 4)]
     assert errors[1] < errors[0] / 4
     assert errors[2] < errors[1] / 4
 
 
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
 @pytest.mark.parametrize("dynamics", ["flow", "discrete"])
-def test_a_network_whose_kernel_cannot_move_is_exact_in_any_number_of_stages(dynamics):
-    model = infinite(LINEAR, dynamics=dynamics, learning_rate=0.2, time=20)
+def test_a_network_whose_kernel_cannot_move_is_exact_in_any_number_of_stages(dynamics, ridge):
+    model = infinite(LINEAR, dynamics=dynamics, learning_rate=0.2, time=20, ridge=ridge)
     key = jax.random.split(jax.random.key(3), 1)[0]
     rate, steps = (0.2, 20) if dynamics == "discrete" else (0.0005, 8000)
-    end = descended(LINEAR, key, rate, steps)
+    end = descended(LINEAR, key, rate, steps, ridge)
     for stages in (1, 4):
         found = follow(model, 20.0, 1, 3, stages=stages).predict_members(NEW)[0]
         np.testing.assert_allclose(found, end, rtol=1e-9 if dynamics == "discrete" else 1e-3, atol=1e-12)
@@ -99,6 +107,22 @@ def test_stages_are_doubled_until_outputs_stay_where_they_are():
     assert found.moved <= 0.3
     assert found.settled
     assert not replace(found, moved=0.31).settled
+
+
+@pytest.mark.parametrize("time", [6.0, np.inf])
+def test_the_ridge_is_that_of_the_theory(time):
+    """On all copies of the data, with the mean that infinite width has."""
+    model = infinite(ridge=0.3, time=time)
+    net = follow(model, time, 1, 0, stages=1)
+    found = np.asarray(NARROW.kernel(NEW, net.x).ntk) @ net._limit.learnt(net.y, time)
+    np.testing.assert_allclose(found[:, 0], model.predict(NEW), rtol=1e-9)
+
+
+def test_training_without_end_ends_at_the_least_loss_with_the_ridge():
+    key = jax.random.split(jax.random.key(5), 1)[0]
+    model, end = infinite(ridge=0.5, time=np.inf), descended(NARROW, key, 0.1, 4000, 0.5)
+    errors = [np.abs(follow(model, np.inf, 1, 5, stages=s).predict_members(NEW)[0] - end).max() for s in (4, 64)]
+    assert errors[1] < min(0.02, errors[0] / 3)  # networks are 0.25 apart
 
 
 def test_training_without_end_fits_the_data():
@@ -165,8 +189,10 @@ def test_what_cannot_be_followed_is_refused():
         ask(DeepEnsemble(NARROW))
     with pytest.raises(InvalidTypeError, match="BaggedInfiniteEnsemble; width"):
         ask(BaggedInfiniteEnsemble(InfiniteEnsemble(NARROW)))
-    with pytest.raises(InvalidArgumentError, match=r"ridge is 0\.1"):
-        ask(infinite(ridge=0.1))
+    with pytest.raises(InvalidArgumentError, match="kernel is 'nngp'"):
+        ask(infinite(kernel="nngp"))
+    with pytest.raises(InvalidArgumentError, match="without momentum"):
+        ask(infinite(dynamics=Momentum(0.5)))
     with pytest.raises(InvalidArgumentError, match="all copies count alike"):
         ask(infinite(augmentation=actions.subset(ROT, [0, 1], weights=[1, 2])))
     with pytest.raises(MemoryLimitError, match="plan from a pilot"):

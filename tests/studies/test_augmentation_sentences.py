@@ -89,7 +89,7 @@ class TestEverySentence:
             assert claim.meaning.endswith((".", "”."))
 
     def test_what_networks_or_elements_were_drawn_for_has_an_interval_that_says_what_it_is_over(self, name):
-        drawn = {"sampling": 5, "finite-width": 10, "continuous": 4, "mlp-to-gcnn": 2}[name]
+        drawn = {"sampling": 5, "finite-width": 12, "continuous": 4, "mlp-to-gcnn": 2}[name]
         over = [claim.covers for claim in CLAIMS[name]() if claim.covers != EXACT]
         assert len(over) == drawn
         assert set(over) <= {
@@ -131,7 +131,7 @@ def test_where_the_source_states_a_number_it_stands_beside_ours():
     assert stated["mlp-to-gcnn"][0] == "equal"
     assert stated["sampling"][0] == "exactly invariant"
     assert stated["continuous"][:2] == ["at most 1", "0"]
-    assert stated["finite-width"][1:3] == stated["finite-width"][6:8] == ["−1/2", "−1"]
+    assert stated["finite-width"][1:3] == stated["finite-width"][7:9] == ["−1/2", "−1"]
     assert stated["finite-width"][-1] == "0"
 
 

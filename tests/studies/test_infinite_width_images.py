@@ -11,8 +11,16 @@ import pytest
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents_studies.common.system_runs import draw_accuracies, load_system_images, predicted
 from equitangents_studies.learning_curves.features import beside_exact, features, learnt, out_of_fold, slices
-from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, Settings, feature_sizes, whole_images
-from equitangents_studies.learning_curves.study import whole
+from equitangents_studies.learning_curves.settings import (
+    FEATURE_RIDGES,
+    PREPARED,
+    TRIED_RIDGES,
+    Settings,
+    feature_sizes,
+    load,
+    whole_images,
+)
+from equitangents_studies.learning_curves.study import _curve, _tried, whole
 from equitangents_studies.systems import architecture, transformation
 
 
@@ -55,6 +63,19 @@ def test_kernels_kept_on_disk_classify_as_in_memory_and_flips_double_the_trainin
         unit = np.trace(train[:36, :36] + train[:36, 36:]) / 36 if flips else np.trace(train) / 36
         weights = np.linalg.solve(train + 1e-3 * unit * np.eye(len(x)), targets)
         assert found["test"][i].tolist() == ((cross @ weights).argmax(axis=1) == images.test_y).tolist()
+
+
+def test_other_ridges_and_preparations_are_tried_where_the_curves_end(tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUITANGENTS_CACHE", str(tmp_path))
+    settings = Settings(data="textures", images=100, pixels=4, depth=1, smallest=10, repetitions=3)
+    found = {prepared: _tried(settings, None, "VEC", prepared, Quiet())["tried"] for prepared in PREPARED}
+    for ridge, errors in zip(TRIED_RIDGES, found["image"], strict=True):
+        curve = _curve(replace(settings, ridge=ridge), None, "VEC", "I", Quiet())["classification"]
+        assert errors.tolist() == curve[-1].tolist()
+    assert not np.array_equal(found["image"], found["channel"])
+    x, _ = load(settings, None, PREPARED["channel"])
+    np.testing.assert_allclose(x.mean(axis=(0, 1, 2)), 0, atol=1e-5)
+    np.testing.assert_allclose(x.std(axis=(0, 1, 2)), 1, rtol=1e-5)
 
 
 def test_what_is_on_disk_is_gone_on_with(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from equitangents import data
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
+from equitangents_studies.learning_curves import page
 from equitangents_studies.learning_curves import study as curves
 from equitangents_studies.partial_orbits import study as partial
 from equitangents_studies.spectra import study as spectra
@@ -49,6 +50,7 @@ class TestLearningCurves:
             "inputs": exact,
             "recovered": np.ones((200, 3), bool),
             "whole": {},
+            "tried": {},
             **{f"feature_{what}": {} for what in ("right", "ridge", "validation", "seconds")},
             **{what: {} for what in ("exact_right", "kernel_error", "prediction_error", "exact_seconds")},
         }
@@ -90,12 +92,32 @@ class TestLearningCurves:
             (m, "", k, p): right(vec if m == "VEC" else 0.58)
             for m in ("FCN", "VEC") for k in ("ntk", "nngp") for p in ("validation", "test")
         }  # fmt: skip
-        judge = lambda vec: curves.claims(settings, self.results(whole=made(vec)))
+        spread = np.array([[0, 0.01, 0.02]])
+        tried = {("VEC", "image"): np.array([[0.43], [0.44], [0.45], [0.48]]) + spread * [[0], [2], [1], [0]]}
+        tried["VEC", "channel"] = tried["VEC", "image"] - 0.02
+        settings = dataclasses.replace(settings, whole_ridge=0.01)
+        judge = lambda vec: curves.claims(settings, self.results(whole=made(vec), tried=tried))
         assert judge(0.67)[0].origin == "ours"
         assert judge(0.62)[1].verdict == "fails"
         assert "differs by −5" in judge(0.62)[1].mark
+        assert "tried after 1,280 images" in judge(0.62)[1].why
+        assert "a ridge of 0.001 0.0 (−2.5 to 2.5)" in judge(0.62)[1].why
+        assert "channels standardised over all images 2.00 (no interval)" in judge(0.62)[1].why
         small = dataclasses.replace(settings, whole_images=450)
         assert curves.claims(small, self.results(whole=made(0.62)))[1].origin == "ours"
+
+    def test_the_title_names_the_last_network_at_the_source_s_size_with_its_flips(self):
+        right = {
+            ("FCN", flips, k, p): np.arange(1000) < (600 if flips else 570)
+            for flips in ("", "-flips") for k in ("ntk", "nngp") for p in ("validation", "test")
+        }  # fmt: skip
+        settings = dataclasses.replace(self.SETTINGS, whole=("FCN",), whole_images=45_000)
+        found = self.results(whole=right)
+        title, sentence = page._finding(settings, found), page._sentence(settings, found)
+        assert (
+            title == "Infinitely wide FCN classifies 57.0 % of CIFAR-10’s test images after 45,000, 60.0 % with flips"
+        )
+        assert "with left-right flips 60.0 % (60.0 %); the source shows this network in a figure alone" in sentence
 
     def test_draws_that_miss_fail_it(self):
         missed = np.ones((200, 3), bool)

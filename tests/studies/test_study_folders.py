@@ -18,7 +18,7 @@ from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
 SLOW = (
     "admissible", "augmented-cnn-to-gcnn", "comparison", "comparison-sizes", "continuous", "cross-product",
     "finite-width", "finite-width-vec", "forces", "frozen-kernel", "gaussian-vs-uniform", "histology",
-    "imagenet-scale", "ising", "kernel-convergence", "learning-curves", "mlp-to-gcnn", "orientations",
+    "imagenet-scale", "ising", "kernel-convergence", "learning-curves", "mean-field", "mlp-to-gcnn", "orientations",
     "other-ensembles", "partial-orbits", "predicted-agreement", "rotated-images", "sampling", "segmentation",
     "small-data", "spurious-symmetries", "symmetry-breaking-path", "symmetry-groups", "toy", "vector-fields",
 )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from equitangents.report import FAILS, HOLDS, Verdict
 from equitangents_studies import registry
 from equitangents_studies.framework import works
-from tools.results.page import heading, plain
+from tools.results.page import elsewhere, heading, plain
 from tools.results.record import Record
 
 NAME = "findings.md"
@@ -18,8 +18,11 @@ _NEWER = (
     ("2606.26273", "augmented Bayesian networks: when variational inference keeps the symmetry", "other-ensembles"),
     ("2502.06547", "augmentation and a penalty make the equivariant weights attract training", "finite-width"),
     ("2603.24638", "which irreps carry the broken symmetry of potentials without a built-in one", "molecules"),
-    ("2606.01090", "the samples that a symmetry saves, measured, with a wrong group as control", "spectra"),
-    ("2303.14269", "the same, bounded for kernel regression: a factor of the group’s order", "spectra"),
+    (
+        "2303.14269",
+        "what a symmetry saves kernel regression: a factor of the group’s order",
+        "exchange-rate",
+    ),
     ("2604.00316", "kernels that learn features generalise once a symmetry of their data is broken", "frozen-kernel"),
     (
         "2510.01349",
@@ -44,7 +47,7 @@ def findings(published: Sequence[Record]) -> str:
         of = [record for record in shown if _work(record) == work]
         if of:
             counted = _counted([v for record in of for v in _claims(record)])
-            parts += [f"## {_title(work)}", counted, *(_of_run(record) for record in of)]
+            parts += [f"## {_title(work)}", counted, *(_of_run(record, published) for record in of)]
     names = {record.name for record in published}
     newer = [
         f"- [arXiv {number}](https://arxiv.org/abs/{number}): {about} ([{run}]({run}.md))."
@@ -85,15 +88,15 @@ def _counted(verdicts: Sequence[Verdict]) -> str:
     return f"Claims: {len(verdicts)}. Hold, or agree with ours: {met}; fail, or differ: {failing}; undecided: {still}."
 
 
-def _of_run(record: Record) -> str:
+def _of_run(record: Record, published: Sequence[Record]) -> str:
     """A run's finding, then the claims that do not hold; of a run without a finding its sentence and all claims."""
     claims = [v for v in _claims(record) if v.verdict != HOLDS or not record.finding]
     said = "" if record.finding else f": {plain(record.sentence)}"
     lines = [f"**[{heading(record)}]({record.name}.md)**{said}"]
-    return "\n\n".join([*lines, *(["\n".join(_line(v, record) for v in claims)] if claims else [])])
+    return "\n\n".join([*lines, *(["\n".join(_line(v, record, published) for v in claims)] if claims else [])])
 
 
-def _line(v: Verdict, record: Record) -> str:
+def _line(v: Verdict, record: Record, published: Sequence[Record]) -> str:
     said = "; ".join(part for part in (v.number, f"the source’s: {v.stated}" if v.stated else "") if part)
-    more = " ".join(part for part in (v.why, v.remedy(record.seconds)) if part)
-    return f"- {plain(v.mark)}: {plain(f'{v.claim} ({said}). {more}'.strip())}"
+    more = [plain(v.why), plain(v.remedy(record.seconds)), elsewhere(v, record, published)]
+    return " ".join([f"- {plain(v.mark)}: {plain(f'{v.claim} ({said}).')}", *(part for part in more if part)])

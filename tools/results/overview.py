@@ -43,7 +43,7 @@ def made(root: Path) -> dict[Path, str]:
     """Every file of the repository at `root` that follows from the published runs, and its text."""
     results = root / "docs" / "results"
     published = records(results)
-    texts = {results / f"{record.name}.md": page(record, results / record.name) for record in published}
+    texts = {results / f"{record.name}.md": page(record, results / record.name, published) for record in published}
     texts[results / "index.md"] = index(published)
     texts[results / FINDINGS] = findings(published)
     for path, marks, text in (

@@ -22,8 +22,8 @@ _SAID = "What it means"  # stands with each claim; reports of earlier versions h
 _NOT_RECORDED = "not recorded"
 
 
-def page(record: Record, folder: Path) -> str:
-    """The whole page; `folder` holds the record's files."""
+def page(record: Record, folder: Path, published: Sequence[Record] = ()) -> str:
+    """The whole page; `folder` holds the record's files. Of claims that do not hold it says what other runs found."""
     verdicts = {origin: [v for v in record.verdicts if v.origin == origin] for origin in ("source", "ours", "check")}
     found = _answers(verdicts["ours"])
     parts = [
@@ -31,7 +31,7 @@ def page(record: Record, folder: Path) -> str:
         plain(record.sentence),
         *(figure(item, record, record.name) for item in record.figures[:1]),
         plain(in_words(" ".join([record.title, record.sentence, *(v.claim for v in verdicts["source"])]))),
-        *(["## What the source claims", _claims(verdicts["source"], record)] if verdicts["source"] else []),
+        *(["## What the source claims", _claims(verdicts["source"], record, published)] if verdicts["source"] else []),
         *(["## What we found", found] if found and not verdicts["source"] else []),
         *_judged_anew(record),
         table(("", ""), [*record.facts.items(), ("Source", registry[record.study].source)]),
@@ -131,11 +131,30 @@ def _judged_anew(record: Record) -> list[str]:
     return [f"Claims were judged anew from this run’s numbers on {record.judged}."] if record.judged else []
 
 
-def _claims(verdicts: Sequence[Verdict], record: Record) -> str:
+def elsewhere(v: Verdict, record: Record, published: Sequence[Record]) -> str:
+    """In Markdown, how a number of the source's that is not met came out in further runs of the study, and in which
+    facts (the table below the claims) and words these differ. Runs beside another number of the source's are left out.
+    """
+    if v.verdict == HOLDS or not v.stated:
+        return ""
+    lines = []
+    for other in published:
+        same = [w for w in other.verdicts if (w.origin, w.place, w.stated) == ("source", v.place, v.stated)]
+        if other.study == record.study and other.name != record.name:
+            apart = [words for key, words in other.facts.items() if record.facts.get(key) != words]
+            link = f"[{other.name}]({other.name}.md)"
+            for w in same:
+                under = "; ".join([*apart, *([w.claim] if w.claim != v.claim else [])])
+                lines.append(f"In {link} ({plain(under)}): {plain(f'{w.number}, {w.mark}')}.")
+    return " ".join(lines)
+
+
+def _claims(verdicts: Sequence[Verdict], record: Record, published: Sequence[Record]) -> str:
     """The source's claims: what each says, where, and our number beside its own."""
     rows = []
     for v in verdicts:
-        said = "".join(f"<br><small>{plain(words)}</small>" for words in (v.why, v.remedy(record.seconds)) if words)
+        notes = [plain(v.why), plain(v.remedy(record.seconds)), elsewhere(v, record, published)]
+        said = "".join(f"<br><small>{words}</small>" for words in notes if words)
         cells = (v.place or v.source, v.mark, f"{v.number} ({v.uncertainty})", v.stated or "–")
         rows.append((plain(v.claim) + said, *map(plain, cells)))
     return _lines(("claim", "where", "verdict", "our number", "the source’s"), rows)

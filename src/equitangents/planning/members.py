@@ -82,7 +82,7 @@ def plan_ensemble(
         width: "infinite", or "net": a fitted infinite ensemble is planned for at the widths that its network has.
             Nothing is trained: 64 random networks (`pilot`: another number) are followed through training in a few long
             steps, which hold the movement of their tangent kernels, with infinite width as control variate
-            (guide on finite width). Takes a time without end, too, and needs no data.
+            (guide on finite width). Takes a time without end and a ridge, too, and needs no data.
         pilot: with `data` how many networks are trained as a pilot, at least 3 (None: 20; 0 with an infinite ensemble:
             theory alone); or, for an infinite ensemble, trained members of the wanted width, a fitted `DeepEnsemble`.
         data: (X, y) that the pilot is trained on. A fitted infinite ensemble's is trained by full-batch gradient

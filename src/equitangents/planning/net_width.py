@@ -4,7 +4,10 @@ Full-batch descent moves a network by δ' = −(η/N) J(θ)ᵀ(f(θ) − Y). Wit
 δ = Jᵀ φ_s(JJᵀ)(Y − f), φ_s the response of a time s. Training is cut into stages, each an exponential midpoint step:
     a = φ_s(Θ̄) r,  r = Y − f(θ),   θ̄ = θ + ½ J(θ)ᵀ a,   Θ̂ = J(θ̄) J(θ̄)ᵀ,   θ → θ + J(θ̄)ᵀ φ_s(Θ̂) r
 with Θ̄ the tangent kernel of the stage before, at first the limit's. One stage at θ̄ = θ would be the linearised network;
-the midpoints hold the movement of the tangent kernel. Errors fall with the square of the number of stages where the
+the midpoints hold the movement of the tangent kernel. A ridge δ pulls weights back to where they began, by
+−(η/N) δ u, u = θ − θ_0. With ψ = φ_s(· + δ) and χ(λ) = (ψ(λ) − ψ(0))/λ a stage is then, with the same midpoints,
+    θ → θ + Jᵀ (ψ(JJᵀ) r − δ χ(JJᵀ) J u) − δ ψ(0) u.
+Errors fall with the square of the number of stages where the
 network is smooth. How many stages: twice as many, until that moves outputs of a few networks by less than 0.3 of their
 standard deviation over networks, which moves spreads by a few percent at most.
 
@@ -34,7 +37,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics, Flow
 from equitangents.kernels.empirical import check_finite_network, empirical_matrix
 from equitangents.memory import check_memory
-from equitangents.planning.pilot import SETTLED, Followed, Ratio, along_orbits, check_descent, deep_like
+from equitangents.planning.pilot import SETTLED, Followed, Ratio, along_orbits, check_descent, epochs_of
 
 NETWORKS = 64  # that are followed, unless the caller says how many
 _STAGES, _TRIED = (2, 64), 8  # least and most stages; how many networks are tried
@@ -108,34 +111,58 @@ def _squares(f: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Spectrum:
-    """A tangent kernel's eigenvalues and eigenvectors, and the dynamics on it."""
+    """A tangent kernel's eigenvalues and eigenvectors, the dynamics on it, and what a ridge adds to eigenvalues.
+
+    joint: whether it is one between outputs, of rows · outputs.
+    """
 
     values: np.ndarray
     vectors: np.ndarray
     dynamics: Dynamics
+    ridge: float
+    joint: bool = False
 
     @classmethod
-    def of(cls, kernel: np.ndarray, dynamics: Dynamics) -> _Spectrum:
+    def of(cls, kernel: np.ndarray, dynamics: Dynamics, ridge: float, joint: bool = False) -> _Spectrum:
         values, vectors = np.linalg.eigh(kernel)
-        return cls(np.maximum(values, 0.0), vectors, dynamics)
+        return cls(np.maximum(values, 0.0), vectors, dynamics, ridge, joint)
 
     def response(self, time: float) -> np.ndarray:
         """φ_t of each eigenvalue; of one too large for its steps 1/λ: trained networks move to where it is not."""
-        seen = self.values > _NULL * self.values.max(initial=0.0)
+        seen = self._seen()
         largest = np.inf if isinstance(self.dynamics, Flow) else self.dynamics.max_learning_rate(1.0)
         rate = self.dynamics.learning_rate
-        values = np.where(seen, self.values, 1.0)
+        values = np.where(seen, self.values + self.ridge, 1.0)
         stable = rate * values < largest
         found = np.where(stable, self.dynamics.response(np.where(stable, values, largest / rate / 2), time), 1 / values)
         null = 0.0 if np.isinf(time) else float(self.dynamics.response(np.zeros(1), time)[0])
         return np.where(seen, found, null)
 
     def learnt(self, residuals: np.ndarray, time: float) -> np.ndarray:
-        """φ_t(Θ) r for residuals (…, rows, outputs), or (rows·outputs,) of a kernel between outputs."""
-        if residuals.ndim == 1:
-            return np.asarray(self.vectors @ (self.response(time) * (self.vectors.T @ residuals)))
-        turned = np.einsum("nj,...nk->...jk", self.vectors, residuals)
-        return np.einsum("nj,...jk->...nk", self.vectors, self.response(time)[:, None] * turned)
+        """ψ(Θ) r for residuals (…, rows, outputs)."""
+        return self._filtered(self.response(time), residuals)
+
+    def pulled(self, moved: np.ndarray, time: float) -> np.ndarray:
+        """δ χ(Θ) J u for J u (rows, outputs): what the ridge takes back in directions that training moves."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            chi = (self.response(time) - self._at_null(time)) / self.values
+        return self._filtered(self.ridge * np.where(self._seen(), chi, 0.0), moved)
+
+    def shrunk(self, time: float) -> float:
+        """δ ψ(0): the share of u that the ridge takes away where training moves nothing."""
+        return self.ridge * self._at_null(time)
+
+    def _at_null(self, time: float) -> float:
+        return float(self.dynamics.response(np.array([self.ridge]), time)[0])
+
+    def _seen(self) -> np.ndarray:
+        return self.values > _NULL * self.values.max(initial=0.0)
+
+    def _filtered(self, factors: np.ndarray, r: np.ndarray) -> np.ndarray:
+        if self.joint:
+            return np.asarray(self.vectors @ (factors * (self.vectors.T @ r.ravel()))).reshape(r.shape)
+        turned = np.einsum("nj,...nk->...jk", self.vectors, r)
+        return np.einsum("nj,...jk->...nk", self.vectors, factors[:, None] * turned)
 
 
 def follow(
@@ -152,7 +179,7 @@ def follow(
     In so many stages, or in as many as outputs at `points` (M, …) need (the data's own inputs if not given).
     """
     begin = clock.perf_counter()
-    check_descent(theory)
+    check_descent(theory, ridged=True)
     check_finite_network(theory.net)
     given = theory._training.given
     if theory.positions_ or given.turning:
@@ -166,7 +193,8 @@ def follow(
     )
     dynamics = theory._training.settings.dynamics(theory.learning_rate, len(x))
     kernel = theory.net.kernel(x)
-    limit = _Spectrum.of(np.asarray(kernel.ntk, np.float64), dynamics)
+    ntk = np.asarray(kernel.ntk, np.float64)
+    limit = _Spectrum.of(ntk, dynamics, theory.ridge * float(np.trace(ntk)) / len(x))
     nngp, key = np.asarray(kernel.nngp, np.float64), jax.random.key(seed)
     keys = jax.random.split(key, networks)
     times_of = lambda count: _stage_times(limit, nngp, y, time, count)
@@ -176,7 +204,7 @@ def follow(
         at = x if points is None else theory._as_trained(np.asarray(points, np.float64))
         stages, moved = _enough(lambda n: np.stack([_outputs(theory.net, p, at) for p in many(n, keys[:_TRIED])]))
     params, times = many(stages, keys), times_of(stages)
-    epochs = None if np.isinf(time) else deep_like(theory, time, seed).epochs
+    epochs = None if np.isinf(time) else epochs_of(theory, time)[0]
     training = Followed(len(times) - 1, epochs, moved, clock.perf_counter() - begin)
     return NetWidth(theory, time, x, y, params, key, training, _limit=limit)
 
@@ -218,7 +246,7 @@ def _stage_times(limit: _Spectrum, nngp: np.ndarray, y: np.ndarray, time: float,
         return [0.0]
     v, outputs = limit.vectors, y.shape[1]
     residuals = ((v.T @ y) ** 2).sum(axis=1) + outputs * np.maximum(np.einsum("nj,nm,mj->j", v, nngp, v), 0)
-    seen = limit.values[limit.values > _NULL * limit.values.max()]
+    seen = limit.values[limit.values > _NULL * limit.values.max()] + limit.ridge
     ends = 1e-3 / (limit.dynamics.rate * seen.max()), 30 / (limit.dynamics.rate * seen.min())
     grid = np.geomspace(*ends, _TIMES)
     if not isinstance(limit.dynamics, Flow):
@@ -233,26 +261,48 @@ def _follow(
     net: FiniteNetwork, key: jax.Array, x: np.ndarray, y: np.ndarray, limit: _Spectrum, times: Sequence[float]
 ) -> Params:
     with precision.scope(np.float64):
-        params = net.init(key, x.shape[1:], dtype="float64")
-        known: Callable[[np.ndarray, float], np.ndarray] = limit.learnt
+        start = params = net.init(key, x.shape[1:], dtype="float64")
+        known = limit
         for begin, end in pairwise(times):
-            residual = y - _outputs(net, params, x)
-            middle = _moved(net, params, params, x, 0.5 * known(residual, end - begin))
+            residual, length = y - _outputs(net, params, x), end - begin
+            middle = _advanced(net, params, start, params, x, known, residual, length, 0.5)
             found = np.asarray(empirical_matrix(net, middle, x), np.float64)
             kernel = found.transpose(0, 2, 1, 3).reshape((y.size, y.size))
-            known = partial(_between_outputs, _Spectrum.of(kernel, limit.dynamics))
-            params = _moved(net, params, middle, x, known(residual, end - begin))
+            known = _Spectrum.of(kernel, limit.dynamics, limit.ridge, joint=True)
+            params = _advanced(net, params, start, middle, x, known, residual, length)
         return params
 
 
-def _between_outputs(spectrum: _Spectrum, residual: np.ndarray, time: float) -> np.ndarray:
-    return spectrum.learnt(residual.ravel(), time).reshape(residual.shape)
+def _advanced(
+    net: FiniteNetwork,
+    params: Params,
+    start: Params,
+    at: Params,
+    x: np.ndarray,
+    kernel: _Spectrum,
+    residual: np.ndarray,
+    time: float,
+    share: float = 1.0,
+) -> Params:
+    """θ, and a share of what a stage of that kernel adds, with J as it is `at` some weights."""
+    a = share * kernel.learnt(residual, time)
+    if kernel.ridge == 0:
+        return _moved(net, params, at, x, a)
+    away = jax.tree.map(jnp.subtract, params, start)
+    moved = _moved(net, params, at, x, a - share * kernel.pulled(_changed(net, at, x, away), time))
+    shrunk = share * kernel.shrunk(time)
+    return jax.tree.map(lambda now, u: now - shrunk * u, moved, away)
 
 
 @partial(jax.jit, static_argnums=0)
 def _moved_by(net: FiniteNetwork, params: Params, at: Params, x: jax.Array, a: jax.Array) -> Params:
     step = jax.vjp(lambda p: net.apply(p, x), at)[1](a)[0]
     return jax.tree.map(jnp.add, params, step)
+
+
+@partial(jax.jit, static_argnums=0)
+def _changed_by(net: FiniteNetwork, at: Params, x: jax.Array, u: Params) -> jax.Array:
+    return jax.jvp(lambda p: net.apply(p, x), (at,), (u,))[1]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -269,6 +319,11 @@ def _initial_outputs(net: FiniteNetwork, keys: jax.Array, x: jax.Array) -> jax.A
 def _moved(net: FiniteNetwork, params: Params, at: Params, x: np.ndarray, a: np.ndarray) -> Params:
     """θ + J(at)ᵀ a."""
     return _moved_by(net, params, at, jnp.asarray(x), jnp.asarray(a))
+
+
+def _changed(net: FiniteNetwork, at: Params, x: np.ndarray, u: Params) -> np.ndarray:
+    """J(at) u."""
+    return np.asarray(_changed_by(net, at, jnp.asarray(x), u))
 
 
 def _outputs(net: FiniteNetwork, params: Params, x: np.ndarray) -> np.ndarray:

@@ -116,20 +116,7 @@ def deep_like(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
     for gradient flow, and in the ensemble's own steps for dynamics="discrete".
     """
     check_descent(ensemble)
-    if not math.isfinite(time):
-        raise InvalidArgumentError(
-            f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot "
-            "(pilot=0, --pilot 0)"
-        )
-    if ensemble.dynamics == "discrete":
-        if time != round(time):
-            raise InvalidArgumentError(f"time is {time}; a pilot is trained for a whole number of steps")
-        epochs, rate = round(time), float(ensemble.learning_rate)
-    else:
-        total = time * float(ensemble.learning_rate)
-        largest = min(float(ensemble.learning_rate), _SHARE_OF_STABLE * float(ensemble.max_learning_rate_))
-        epochs = math.ceil(total / largest)
-        rate = total / epochs if epochs else largest
+    epochs, rate = epochs_of(ensemble, time)
     labels = isinstance(ensemble, InfiniteEnsembleClassifier)
     return (DeepEnsembleClassifier if labels else DeepEnsemble)(
         ensemble.net,
@@ -146,10 +133,32 @@ def deep_like(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
     )
 
 
-def check_descent(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier) -> None:
-    """InvalidArgumentError unless its networks train by plain gradient descent, as those of a pilot do."""
+def epochs_of(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: float) -> tuple[int, float]:
+    """(epochs, learning rate) of gradient descent that reaches a time; raises where none does."""
+    if not math.isfinite(time):
+        raise InvalidArgumentError(
+            f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot "
+            "(pilot=0, --pilot 0)"
+        )
+    if ensemble.dynamics == "discrete":
+        if time != round(time):
+            raise InvalidArgumentError(f"time is {time}; a pilot is trained for a whole number of steps")
+        epochs, rate = round(time), float(ensemble.learning_rate)
+    else:
+        total = time * float(ensemble.learning_rate)
+        largest = min(float(ensemble.learning_rate), _SHARE_OF_STABLE * float(ensemble.max_learning_rate_))
+        epochs = math.ceil(total / largest)
+        rate = total / epochs if epochs else largest
+    return epochs, rate
+
+
+def check_descent(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, ridged: bool = False) -> None:
+    """InvalidArgumentError unless its networks train by plain gradient descent, as those of a pilot do.
+
+    ridged: whether a ridge is welcome.
+    """
     for name, usual in (("ridge", 0.0), ("kernel", "ntk")):
-        if getattr(ensemble, name) != usual:
+        if getattr(ensemble, name) != usual and not (ridged and name == "ridge"):
             raise InvalidArgumentError(
                 f"{name} is {getattr(ensemble, name)!r}; a pilot is trained by gradient descent, which is "
                 f"{name}={usual!r}; plan without a pilot (pilot=0, --pilot 0)"

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _EMERGENT = f"Gerken & Kessel 2024, {works.EMERGENT_EQUIVARIANCE}"
 _BEYOND = f"Nordenfors & Flinth 2024, {works.BEYOND_THE_LIMIT}"
+_MEAN_FIELD = f"Maass & Fontbona 2024, {works.MEAN_FIELD}"
+_EXCHANGE = f"Adly 2026, {works.EXCHANGE_RATE}"
 _KERNELS = f"Misof, Kessel & Gerken 2024, {works.EQUIVARIANT_KERNELS}"
 _SYNERGY = f"Xiao & Pennington 2022, {works.SYNERGY_AND_SYMMETRY}"
 _SMALL = f"Arora et al. 2019, {works.SMALL_DATA}"
@@ -159,6 +161,14 @@ registry: dict[str, StudyInfo] = {
             page="study",
         ),
         _shipped(
+            "mean-field",
+            "Two-layer networks from lazy training to the mean field",
+            _MEAN_FIELD,
+            "At which output scale do networks leave what the tangent kernel predicts? At the mean-field scale: do "
+            "augmentation and feature averaging become one, and single networks invariant, as the width grows?",
+            page="study",
+        ),
+        _shipped(
             "frozen-kernel",
             "How far the tangent kernel moves in training",
             f"Jacot et al. 2018, {works.TANGENT_KERNEL}",
@@ -260,6 +270,14 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Spectra of kernels by irrep, conditioning of equivariant and plain kernels, and by what factor the right "
             "group, a subgroup and a wrong one change the samples needed, measured and predicted.",
+        ),
+        _shipped(
+            "exchange-rate",
+            "Samples that a growing group saves",
+            _EXCHANGE,
+            "Signals whose targets are invariant under Cn, n from 2 on: do the samples that the group saves grow as n, "
+            "what does a wrong group of the same order cost, and do kernels tell both beforehand?",
+            page="study",
         ),
         _shipped(
             "partial-orbits",

@@ -47,6 +47,38 @@ BEYOND_THE_LIMIT = Work("""\
   archiveprefix = {arXiv}
 }""")
 
+EXCHANGE_RATE = Work("""\
+@article{adly2026exchange,
+  title         = {Measuring the Symmetry--Data Exchange Rate},
+  author        = {Adly, Ahmed M.},
+  journal       = {arXiv preprint arXiv:2606.01090},
+  year          = {2026},
+  eprint        = {2606.01090},
+  archiveprefix = {arXiv}
+}""")
+
+MEAN_FIELD = Work("""\
+@inproceedings{maass2024symmetries,
+  title     = {Symmetries in Overparametrized Neural Networks: A Mean-Field View},
+  author    = {Maass, Javier and Fontbona, Joaqu{\\'i}n},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {37},
+  year      = {2024},
+  eprint    = {2405.19995},
+  archiveprefix = {arXiv}
+}""")
+
+LAZY_TRAINING = Work("""\
+@inproceedings{chizat2019lazy,
+  title     = {On Lazy Training in Differentiable Programming},
+  author    = {Chizat, L{\\'e}na{\\"i}c and Oyallon, Edouard and Bach, Francis},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {32},
+  year      = {2019},
+  eprint    = {1812.07956},
+  archiveprefix = {arXiv}
+}""")
+
 EQUIVARIANT_KERNELS = Work("""\
 @article{misof2024equivariant,
   title         = {Equivariant Neural Tangent Kernels},

@@ -14,7 +14,7 @@ from equitangents_studies.learning_curves.features_page import (
     approximated_rows,
     approximated_sentence,
 )
-from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, Results, Settings, off
+from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, TRIED_RIDGES, Results, Settings, off
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
@@ -82,7 +82,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         tables |= approximated_rows(settings, results)
     if results.whole:
         tables["whole"] = _whole_rows(results)
-        sections.insert(1, section("At the source’s size", _whole(settings, results)))
+        tables["tried"] = results.tried.table("classification_error")
+        sections.insert(1, section("At the source’s size", _whole(settings, results), _tried(settings, results)))
     return Presentation(
         tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
     )
@@ -91,10 +92,13 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 def _finding(settings: Settings, results: Results) -> str:
     if not results.laws:
         return approximated_finding(settings, results)
-    if "VEC" in settings.whole and full_size(settings):
+    if settings.whole and full_size(settings):
+        model = settings.whole[-1]
+        flips = f", {results.accuracy_of_all(model, 'ntk', 'test', True):.1f} % with flips" if settings.flips else ""
+        theirs = f" (source: {SOURCE[model]:g} %)" if model in SOURCE else ""
         return (
-            f"Infinitely wide VEC classifies {results.accuracy_of_all('VEC', 'ntk', 'test'):.1f} % of CIFAR-10’s test "
-            f"images after {FULL:,} (source: {SOURCE['VEC']:g} %)"
+            f"Infinitely wide {model} classifies {results.accuracy_of_all(model, 'ntk', 'test'):.1f} % of CIFAR-10’s "
+            f"test images after {FULL:,}{flips}{theirs}"
         )
     growths = [t_interval(row) for (_, g), row in results.half_growths().items() if g == "I"]
     if max(e.high for e in growths) <= GROWTH:
@@ -111,12 +115,13 @@ def _sentence(settings: Settings, results: Results) -> str:
         f"error of the NTK falls with the exponent {', '.join(exponents)} (source: clean power laws, Figure S6)"
     )
     for model in settings.whole:
-        flips = "-flips" if settings.flips else ""
         plain = results.accuracy_of_all(model, "ntk", "test")
         nngp = results.accuracy_of_all(model, "nngp", "test")
-        with_flips = 100 * results.whole[model, flips, "ntk", "test"].mean()
-        theirs = f"; source {SOURCE[model]:g} %" if model in SOURCE else ""
-        more = f", with left-right flips {with_flips:.1f} %" if flips else ""
+        flipped = lambda field, model=model: f"{results.accuracy_of_all(model, field, 'test', True):.1f} %"
+        more = f", with left-right flips {flipped('ntk')} ({flipped('nngp')})" if settings.flips else ""
+        theirs = "; the source shows this network in a figure alone (Figure 2)" * full_size(settings)
+        if model in SOURCE:
+            theirs = f"; source {SOURCE[model]:g} %"
         said += (
             f"; with {settings.whole_images:,} images {model} has {plain:.1f} % of the test images right (NNGP "
             f"{nngp:.1f} %){more}{theirs}"
@@ -149,6 +154,20 @@ def _whole(settings: Settings, results: Results) -> Table:
     if settings.flips:
         caption += " With flips every image is learnt in both orientations, exactly."
     return table(caption, ["", "validation", "test"], rows)
+
+
+def _tried(settings: Settings, results: Results) -> Table:
+    rows = [
+        [f"{model}, each {prepared} standardised", *(t_interval(100 * (1 - row), bounds=(0, 100)) for row in errors)]
+        for (model, prepared), errors in results.tried.items()
+    ]
+    caption = (
+        "What else could differ: accuracy in percent of the NTK on the images of the curves, after their largest "
+        "training set, by ridge (of the mean diagonal), with each image by itself, or each channel over all images, "
+        "shifted and scaled to mean 0 and standard deviation 1; in brackets 95 % intervals over "
+        f"{settings.repetitions} repetitions, the same for all."
+    )
+    return table(caption, ["", *(f"ridge {ridge:g}" for ridge in TRIED_RIDGES)], rows)
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:

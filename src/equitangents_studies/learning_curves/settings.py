@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +35,8 @@ class Settings:
 
     Kernels of `whole` also learn `whole_images` of the training images of `data`, NTK and NNGP, with their left-right
     flips, too, if `flips`; a ninth as many more, and `whole_tested` test images, are classified. Their kernels have
-    entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean diagonal.
+    entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean diagonal. What
+    other ridges and preparations of images would change is tried on the images of the curves.
 
     Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
     is; on `exact_images` of them `exact_features` features stand beside the exact kernel.
@@ -75,7 +77,7 @@ PRESETS = presets(
     Settings(),
     desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
     full="desk data=cifar10 whole=VEC whole_images=45000 whole_tested=10000 whole_precision=float32 "
-    "whole_ridge=0.01 flips=false",
+    "whole_ridge=0.01 flips=false repetitions=20",
     features="data=cifar10 pixels=32 depth=8 models= predicted_sets= approximated=GAP features=1024 exact_images=200 "
     "exact_features=1024,4096 whole_images=45000 whole_tested=10000",
     paper="data=cifar10 images=12000 pixels=32 depth=8 pooled_images=12000 networks=VEC,LCN,GAP "
@@ -101,7 +103,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     known = ("auto", "textures", *data.names())
     check(settings.data in known, "data", repr(settings.data), f"one of {', '.join(known)}")
     for model in settings.models:
-        count = settings.pooled_images if model == "GAP" else settings.images
+        count = pool_size(settings, model)
         check(len(sizes_of(settings, model)) >= 5, "images", count, f"enough for 5 sizes from {settings.smallest} on")
         check(count <= settings.images, "pooled_images", count, f"at most images, {settings.images}")
     most = settings.predicted_images - round(0.3 * settings.predicted_images)
@@ -111,9 +113,14 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     load(settings, data_dir)
 
 
+def pool_size(settings: Settings, model: str) -> int:
+    """How many images the model gets."""
+    return settings.pooled_images if model == "GAP" else settings.images
+
+
 def sizes_of(settings: Settings, model: str) -> np.ndarray:
     """From the smallest on by factors of about √2 to four fifths of the images that the model gets."""
-    images = settings.pooled_images if model == "GAP" else settings.images
+    images = pool_size(settings, model)
     most = images - round(0.2 * images)
     return doubling_in_two_steps(settings.smallest, most)
 
@@ -133,14 +140,25 @@ def source_of(settings: Settings, data_dir: Path | None) -> str:
     return stands_for(settings.data, data_dir)
 
 
-def load(settings: Settings, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Images, each of mean 0 and standard deviation 1, in random order, and their labels."""
+def by_channel(x: np.ndarray) -> np.ndarray:
+    """Every channel shifted and scaled to mean 0 and standard deviation 1 over all images and positions."""
+    return np.asarray((x - x.mean(axis=(0, 1, 2))) / x.std(axis=(0, 1, 2)), np.float32)
+
+
+PREPARED = {"image": standardise, "channel": by_channel}  # what has mean 0 and standard deviation 1
+TRIED_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
+
+
+def load(
+    settings: Settings, data_dir: Path | None, prepare: Callable[[np.ndarray], np.ndarray] = standardise
+) -> tuple[np.ndarray, np.ndarray]:
+    """Images, each of mean 0 and standard deviation 1 or prepared otherwise, in random order, and their labels."""
     name, s = source_of(settings, data_dir), settings
     if name == "textures":
         drawn = textures(s.images, (s.pixels, s.pixels, 3), _CLASSES, tint=0.5, seed=s.seed)
-        return standardise(drawn.x), drawn.labels
+        return prepare(drawn.x), drawn.labels
     x, y = pooled(name, data_dir, s.images, s.seed)
-    return standardise(data.resize(x, (s.pixels, s.pixels))), y
+    return prepare(data.resize(x, (s.pixels, s.pixels))), y
 
 
 def whole_images(settings: Settings, data_dir: Path | None) -> SystemImages:
@@ -170,7 +188,8 @@ class Results(Measured):
     """`classification`, `squared` and `predicted` errors at `sizes[model]`; `networks` classification errors.
     `measured` squared errors by set, and those that the spectrum (`omniscient`) and all inputs (`inputs`) predict.
     `recovered`: whether both exponents and the cusp lie in their intervals. `whole` by (model, "" or "-flips", "ntk" or
-    "nngp", "validation" or "test"): whether each image is classified rightly after the largest training set.
+    "nngp", "validation" or "test"): whether each image is classified rightly after the largest training set; `tried`
+    by (model, what of an image or channel is standardised): classification errors after the largest one of the curves.
 
     Of `approximated` models whether test images are classified rightly (`feature_right`), with the ridge and the share
     in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`), how far
@@ -188,6 +207,7 @@ class Results(Measured):
     inputs: Keyed[np.ndarray] = by("data", "predicted_images")
     recovered: np.ndarray = by("", "draw law")
     whole: Keyed[np.ndarray] = by("whole flips field part", "image", of="{part}")
+    tried: Keyed[np.ndarray] = by("whole prepared", "tried_ridge repetition")
     feature_right: Keyed[np.ndarray] = by("approximated", "feature_images image")
     feature_ridge: Keyed[np.ndarray] = by("approximated", "feature_images")
     feature_validation: Keyed[np.ndarray] = by("approximated", "feature_images")
@@ -235,9 +255,9 @@ class Results(Measured):
         off = 100 * (errors / law[:, None] - 1)
         return t_interval(off[np.argmax(np.abs(off.mean(axis=1)))])
 
-    def accuracy_of_all(self, model: str, field: str, part: str) -> float:
+    def accuracy_of_all(self, model: str, field: str, part: str, flips: bool = False) -> float:
         """The accuracy of a kernel that learnt the largest training set, on a part of the other images, in per cent."""
-        return float(100 * self.whole[model, "", field, part].mean())
+        return float(100 * self.whole[model, "-flips" if flips else "", field, part].mean())
 
     def accuracy(self, model: str, group: str) -> np.ndarray:
         """The accuracy of every repetition with the largest training set, in per cent."""

@@ -42,12 +42,15 @@ from equitangents_studies.learning_curves.settings import (
     DRAWN_SIZES,
     FIELDS,
     GROUPS,
+    PREPARED,
     PRESETS,
+    TRIED_RIDGES,
     Results,
     Settings,
     check_settings,
     feature_sizes,
     load,
+    pool_size,
     pooled,
     sizes_of,
     source_of,
@@ -63,7 +66,7 @@ from equitangents_studies.systems import (
     rotate,
 )
 from equitangents_studies.systems.curve_data import curve_data
-from equitangents_studies.systems.curves import kernel_curve
+from equitangents_studies.systems.curves import LearningCurve, kernel_curve
 from equitangents_studies.systems.grams import pool_kernel
 
 
@@ -78,6 +81,11 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         Part("network-{network}-{group#}", "{network} of finite width, {group}", partial(_network, s, data_dir)),
         Part("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
         Part("whole-{whole}{flips}", partial(_whole_title, s), partial(_whole, s, folder)),
+        Part(
+            "tried-{whole}-{prepared}",
+            "{whole}: other ridges, each {prepared} standardised",
+            partial(_tried, s, data_dir),
+        ),
         Part("recovered", "Synthetic power laws", partial(_recover, s)),
         levels={
             "model": s.models,
@@ -90,6 +98,8 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             "flips": ("", "-flips") if s.flips else ("",),
             "field": FIELDS,
             "part": PARTS,
+            "prepared": PREPARED,
+            "tried_ridge": TRIED_RIDGES,
         },
     )
     found |= _approximated(s, folder)
@@ -129,21 +139,41 @@ def _whole(s: Settings, folder: RunFolder, model: str, flips: str, task: Task) -
 
 
 def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
-    """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
     x, y = load(settings, data_dir)
-    count = settings.pooled_images if model == "GAP" else settings.images
-    moved = np.asarray(rotate(x[:count], group, seed=settings.seed), np.float32)
-    net = KeptKernel(architecture(model, depth=settings.depth), KernelStore())
-    found = learning_curve(
-        net, moved, y[:count], sizes=sizes_of(settings, model), repetitions=settings.repetitions,
-        ridge=settings.ridge, seed=settings.seed, progress=task.step,
-    )  # fmt: skip
+    moved = np.asarray(rotate(x[: pool_size(settings, model)], group, seed=settings.seed), np.float32)
+    found = _learning(settings, model, moved, y, sizes_of(settings, model), settings.ridge, task)
     assert found.predicted is not None
     return {
         "classification": found.of("classification"),
         "squared": found.of("squared"),
         "predicted": found.predicted,
     }
+
+
+def _tried(settings: Settings, data_dir: Path | None, model: str, prepared: str, task: Task) -> Arrays:
+    """Classification errors (ridges, repetitions) with the largest training set of the curves."""
+    x, y = load(settings, data_dir, PREPARED[prepared])
+    x, most = x[: pool_size(settings, model)], sizes_of(settings, model)[-1:]
+    curves = [_learning(settings, model, x, y, most, ridge, task, predict=None) for ridge in TRIED_RIDGES]
+    return {"tried": np.concatenate([found.of("classification") for found in curves])}
+
+
+def _learning(
+    settings: Settings,
+    model: str,
+    x: np.ndarray,
+    y: np.ndarray,
+    sizes: np.ndarray,
+    ridge: float,
+    task: Task,
+    predict: Literal["spectrum"] | None = "spectrum",
+) -> LearningCurve:
+    """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
+    net = KeptKernel(architecture(model, depth=settings.depth), KernelStore())
+    return learning_curve(
+        net, x, y[: len(x)], sizes=sizes, repetitions=settings.repetitions, ridge=ridge, predict=predict,
+        seed=settings.seed, progress=task.step,
+    )  # fmt: skip
 
 
 def _network(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:

@@ -201,17 +201,6 @@ def _case(rates: Arrays, found: Arrays) -> Case:
     )
 
 
-def agreement(case: Case, kind: str) -> Estimate:
-    """Predicted over measured factor; the interval joins both, as if they were independent."""
-    a, b = case.expected[kind], case.measured[kind]
-    value = a.value / b.value
-    ends = (a.low, a.high, b.low, b.high)
-    if not all(map(math.isfinite, (value, *ends))) or min(ends) <= 0:
-        return Estimate(value, math.nan, math.nan)
-    width = math.hypot(math.log(a.high / a.low) / 2, math.log(b.high / b.low) / 2)
-    return Estimate(value, value * math.exp(-width), value * math.exp(width))
-
-
 def mean_factor(factors: Mapping[str, Estimate]) -> Estimate:
     """Geometric mean; so are the ends of its interval, which is right however the factors depend on one another.
 
@@ -252,7 +241,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     shown = lambda value: f"{value:.3g}" if math.isfinite(value) else "none, as no error is on both curves"
     span = lambda kind: ", ".join(f"{shown(e.value)} ({label})" for label, e in of(kind).items())
     close = {
-        f"{name}, {group}, {kind}": agreement(case, kind)
+        f"{name}, {group}, {kind}": case.expected[kind].over(case.measured[kind])
         for (name, group), case in results.cases.items()
         for kind in case.measured
     }

@@ -11,7 +11,7 @@ from tools.results.record import Record
 
 from equitangents.report import UNDECIDED
 from equitangents_studies.comparison.page import HEADER
-from studies.published.drawn import NAME
+from studies.published.drawn import NAME, published
 
 
 class TestWhatWasFound:
@@ -44,6 +44,21 @@ class TestWhatWasFound:
         assert "12 more, about 24 min, would decide it" in page
         assert "It is so" not in page
         assert "Ours" not in page
+
+    def test_a_number_that_is_not_met_says_how_it_came_out_in_runs_of_other_facts(self, root, folder):
+        (claim, *_) = json.loads((folder / "verdicts.json").read_text())
+        claim |= {"stated": "7.7 ± 0.3", "claim": "So many", "value": 6.9, "interval": [6.5, 7.3], "why": "Noise."}
+        other = {**claim, "claim": "So many too", "value": 7.6, "interval": [7.5, 7.7], "verdict": "holds"}
+        for variant, verdicts in (("", [{**claim, "verdict": "fails"}]), ("grey", [other, {**other, "stated": "8"}])):
+            (folder / "verdicts.json").write_text(json.dumps(verdicts))
+            assert main([str(folder), *(["--variant", variant] if variant else [])], root) == 0
+        path = root / "docs" / "results" / f"{NAME}-grey" / "run.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "facts": {"Members": "5 * 2"}}))
+        main([], root)
+        said = f"In [{NAME}-grey]({NAME}-grey.md) (5 \\* 2; So many too): 7.60, ✓ holds."
+        assert f"<small>Noise.</small><br><small>{said}</small>" in published(root)
+        assert f"the source’s: 7.7 ± 0.3). Noise. {said}" in (root / "docs" / "results" / "findings.md").read_text()
+        assert "6.90" not in published(root, f"{NAME}-grey")
 
     def test_a_run_without_a_finding_lists_its_claims_and_one_of_another_work_stands_last(self, root, folder):
         page = self.published(root, folder, claims=[{"source": "arXiv 1910.01663", "claim": "It is so"}])

@@ -54,6 +54,7 @@ class DeepEnsembleBase(FiniteEnsemble):
     shorthands: ClassVar[tuple[str, ...]] = tuple(ENTRIES)
     optimizer, learning_rate, epochs = Entry("optimizer"), Entry("learning_rate"), Entry("epochs")
     batch_size, momentum, loss = Entry("batch_size"), Entry("momentum"), Entry("loss")
+    equivariance_penalty = Entry("equivariance_penalty")
 
     def __init__(
         self,
@@ -169,8 +170,8 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
             it acts on (N, *positions, outputs); None: values are invariant, and go with their positions.
         augmentation_mode: "full", every epoch visits all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i); "random", each sample
             once, moved by an element drawn anew for every member, epoch and sample.
-        training: `Training(optimizer, learning_rate, epochs, batch_size, momentum, loss)`, how every member is trained;
-            None: `Training()`.
+        training: `Training(optimizer, learning_rate, epochs, batch_size, momentum, loss, equivariance_penalty)`, how
+            every member is trained; None: `Training()`.
         variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`,
             bagging; `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
         zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
@@ -192,8 +193,8 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
         standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel, and predict so;
             as in `InfiniteEnsemble`.
         **entries: the entries of `training` and `checkpoints` by themselves, `DeepEnsemble(net, epochs=20)`: optimizer,
-            learning_rate, epochs, batch_size, momentum, loss, checkpoint_dir (`folder`), checkpoint_every (`every`).
-            They are also attributes and parameters of `set_params`.
+            learning_rate, epochs, batch_size, momentum, loss, equivariance_penalty, checkpoint_dir (`folder`),
+            checkpoint_every (`every`). They are also attributes and parameters of `set_params`.
 
     Attributes:
         params_: parameters stacked over members; `jax.tree.map(lambda a: a[i], params_)` are those of member i.

@@ -31,6 +31,8 @@ class Training(CheckedKeywords):
         momentum: of "momentum".
         loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse" for
             regression, "cross_entropy" for classification.
+        equivariance_penalty: γ; with full augmentation (γ/2|G|) Σ_g |ρ_Y(g)⁻¹ f(ρ_X(g) x) − ū(x)|² is added to the loss
+            of every sample, ū the mean of the terms over g. Of "mse" down to −1, where only ū is trained.
 
     >>> import equitangents as et
     >>> et.ensembles.Training(optimizer="adam", learning_rate=0.01).epochs
@@ -43,6 +45,7 @@ class Training(CheckedKeywords):
     batch_size: int | None = None
     momentum: float = 0.9
     loss: str | None = None
+    equivariance_penalty: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Shorthands(TypedDict, total=False):
     batch_size: int | None
     momentum: float
     loss: str | None
+    equivariance_penalty: float
     checkpoint_dir: str | PathLike[str] | None
     checkpoint_every: int
 

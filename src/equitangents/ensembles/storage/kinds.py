@@ -56,7 +56,7 @@ _MEMBERS = (
     "_variation? Variation; _chunk? none|int; _fingerprint? {text}; standardise? bool; "
     "standardisation_? none|Standardisation"
 )
-_DEEP = f"net? Network; {_MEMBERS}; training? none|ensembles.deep.records:Training"
+_DEEP = f"net? Network; {_MEMBERS}; equivariance_penalty? real; training? none|ensembles.deep.records:Training"
 _TORCH = (
     f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text; "
     "_depends_on? {text}"  # of versions before
@@ -206,7 +206,7 @@ _TABLE = {
         "deep.estimators:DeepEnsemble": _DEEP,
         "deep.records:Checkpoints": "folder none|path; every int",
         "deep.records:Training": "optimizer text; learning_rate real; epochs int; batch_size none|int; momentum real; "
-        "loss none|text",
+        "loss none|text; equivariance_penalty? real",
         "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
         "fields.kernel:KernelSymmetry": "together real; apart real; tolerance real",
         "fields.kernel:FieldKernel": "net Network",

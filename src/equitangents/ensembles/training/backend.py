@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -11,7 +12,8 @@ import numpy as np
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
 from equitangents._types import AnyModel, InputShape, Network, Params, Targets, Tree
-from equitangents.actions.named import ActionLike
+from equitangents.actions.named import ActionLike, as_action
+from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.estimator import check_network
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.networks import ForeignNetwork, as_network, traits
@@ -20,11 +22,14 @@ from equitangents.ensembles.training.descent import check_optimizer, resolve_bat
 from equitangents.ensembles.training.fingerprint import job_fingerprint
 from equitangents.ensembles.training.jobs import Ensemble, Prepared, Task, check_room, variation_of
 from equitangents.ensembles.training.network_job import NetworkJob, evaluate, outputs, rows_at_once
+from equitangents.ensembles.training.penalty import Penalty
 from equitangents.ensembles.training.plan import Plan, Workers, make_plan, tree_bytes, worker_count, working_bytes
 from equitangents.ensembles.training.recipe import Members, Recipe
 from equitangents.ensembles.training.settings import check_settings
-from equitangents.errors import NetworkError
+from equitangents.ensembles.training.variations import Variation
+from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.nn import Admissible, Sequential, is_admissible
+from equitangents.validation import check_number
 
 _ROWS = 1024  # evaluated by all members before the next
 
@@ -37,6 +42,8 @@ class JaxBackend:
         as_network(estimator.net)
         check_settings(estimator)
         check_optimizer(estimator.optimizer)
+        name = "equivariance_penalty"
+        check_number(name, estimator.equivariance_penalty, "a finite number ≥ −1", lambda v: v >= -1)
 
     def check_inputs(self, estimator: Ensemble, x: np.ndarray) -> None:
         """Raise for inputs that the network does not take."""
@@ -61,6 +68,8 @@ class JaxBackend:
             "batch size": recipe.batches.batch_size,
             "augmentation_mode": estimator.augmentation_mode if estimator.augmentation is not None else None,
         }
+        if recipe.penalty is not None:
+            settings["equivariance_penalty"] = recipe.penalty.weight
         return Prepared(job, plan, job_fingerprint(job, settings), recipe.variation)
 
     def outputs(self, estimator: Ensemble, x: np.ndarray) -> Iterator[np.ndarray]:
@@ -118,7 +127,36 @@ def _recipe(estimator: Ensemble, net: FiniteNetwork, task: Task) -> Recipe:
     classes = targets.shape[-1] if targets.ndim > 2 else None
     kind = traits(net, task.input_shape, estimator.dtype)
     rate, momentum = float(estimator.learning_rate), float(estimator.momentum)
-    return Recipe(net, task.loss, estimator.optimizer, rate, momentum, batches, variation, kind, classes)
+    penalty = _penalty(estimator, task, variation)
+    if penalty is not None:  # a batch is of whole orbits, and counts as many rows
+        orbits = max(1, batch_size // task.copies)
+        batches = replace(
+            batches, samples=len(targets), batch_size=orbits, rows=orbits, copies=task.copies, orbits=True
+        )
+    return Recipe(net, task.loss, estimator.optimizer, rate, momentum, batches, variation, kind, classes, penalty)
+
+
+def _penalty(estimator: Ensemble, task: Task, variation: Variation) -> Penalty | None:
+    """The penalty on orbits, None where it has no weight; raises where there are none, or it would not mean them."""
+    weight, of = float(estimator.equivariance_penalty), "equivariance_penalty is "
+    if weight == 0:
+        return None
+    if estimator.augmentation is None or estimator.augmentation_mode != "full":
+        given = "None" if estimator.augmentation is None else f"of mode {estimator.augmentation_mode!r}"
+        raise InvalidArgumentError(
+            f"{of}{weight:g} and augmentation is {given}; it compares all copies of a sample: "
+            'augmentation=action, augmentation_mode="full"'
+        )
+    if task.loss != "mse" and weight < 0:
+        raise InvalidArgumentError(f"{of}{weight:g} with loss {task.loss!r}; below 0 it is for 'mse' alone")
+    if task.targets.ndim > 2:
+        raise InvalidArgumentError(f"{of}{weight:g} and targets are fields; it compares one row of outputs a copy")
+    if variation.disturbs:
+        raise InvalidArgumentError(
+            f"{of}{weight:g} and variation is {variation!r}, which disturbs every copy's targets"
+        )
+    action = as_action("augmentation", estimator.augmentation, (len(task.targets), *task.input_shape))
+    return Penalty.of(weight, estimator.label_action, augmenting_elements(action), task.targets.shape[1])
 
 
 def _check_outputs(job: NetworkJob, params: Params, wanted: tuple[int, ...]) -> None:

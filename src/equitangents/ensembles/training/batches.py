@@ -64,6 +64,7 @@ class Batches:
         rows: how many of a batch are computed at once; a batch of more is summed up in blocks.
         copies: 1, or the number of transformed copies that each sample is drawn from: copy g of sample i is row
             g · samples + i of the data.
+        orbits: whether a sample comes in all its copies, in place of one that is drawn.
         shuffle: whether the order is random.
         gathered: whether each member has rows of its own in the place of the data's.
     """
@@ -74,6 +75,18 @@ class Batches:
     copies: int = 1
     shuffle: bool = True
     gathered: bool = False
+    orbits: bool = False
+
+    @property
+    def each(self) -> int:
+        """How many rows of the data a sample brings along."""
+        return self.copies if self.orbits else 1
+
+    def rows_of(self, index: jax.Array) -> jax.Array:
+        """The rows of the data of some samples, copies running slowest."""
+        if not self.orbits:
+            return index
+        return (self.samples * jnp.arange(self.copies, dtype=index.dtype)[:, None] + index).ravel()
 
     @property
     def steps(self) -> int:
@@ -89,20 +102,20 @@ class Batches:
     def whole(self) -> bool:
         """Whether each step takes all data in their own order, so that nothing is gathered."""
         own_order = self.shuffle or self.gathered
-        return self.batch_size == self.samples == self.rows and self.copies == 1 and not own_order
+        return self.batch_size == self.samples == self.rows and self.copies == self.each and not own_order
 
     def draw(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """(rows of the data, weights 1 or 0 for padding), each (steps, blocks, rows)."""
+        """(samples, weights 1 or 0 for padding), each (steps, blocks, rows)."""
         weight = jnp.ones(self.samples, dtype=jnp.int32)
         return self._arrange(self.order(key)), self._arrange(weight)
 
     def order(self, key: jax.Array) -> jax.Array:
-        """The rows of the data that an epoch visits, one after another, (samples,)."""
+        """The rows of the data that an epoch visits, one after another, (samples,); of `orbits` their first copies."""
         order_key, copy_key = jax.random.split(key)
         index = jnp.arange(self.samples, dtype=jnp.int32)
         if self.shuffle:
             index = jax.random.permutation(order_key, index)
-        if self.copies > 1:
+        if self.copies > self.each:
             copy = jax.random.randint(copy_key, (self.samples,), 0, self.copies, dtype=jnp.int32)
             index = index + self.samples * copy
         return index

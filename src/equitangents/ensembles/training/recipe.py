@@ -22,6 +22,7 @@ from equitangents._types import InputShape, Network, Params, Tree
 from equitangents.ensembles.networks.foreign import ROWWISE, ForeignNetwork, Traits, joined, split
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.descent import loss_of, transformation
+from equitangents.ensembles.training.penalty import Penalty
 from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.nn.compiled_windows import compiled_windows
 
@@ -45,6 +46,7 @@ class Recipe:
     variation: Variation = PLAIN
     traits: Traits = ROWWISE
     classes: int | None = None  # of fields, at each position
+    penalty: Penalty | None = None  # where batches are of whole orbits
 
     def trained(self, params: Params) -> Params:
         """The variables of a member that the optimiser moves."""
@@ -192,6 +194,7 @@ def loss_and_gradient(
     samples = weight.sum().astype(y.dtype)
 
     def block(index: jax.Array, weight: jax.Array) -> tuple[jax.Array, Params]:
+        index = batches.rows_of(index)
         index = index if own.rows is None else own.rows[index]
         offset = None if own.offsets is None else own.offsets[index]
         return jax.value_and_grad(partial(_loss, recipe))(params, offset, x[index], y[index], weight, samples)
@@ -215,8 +218,18 @@ def _loss(
 ) -> jax.Array:
     with compiled_windows():
         outputs = _outputs(recipe.net, params, x)
-    losses = loss_of(recipe.loss, recipe.classes)(outputs if offset is None else outputs - offset, y)
+    losses = _losses(recipe, outputs if offset is None else outputs - offset, y)
     return (losses if weight is None else losses * weight).sum() / samples
+
+
+def _losses(recipe: Recipe, outputs: jax.Array, y: jax.Array) -> jax.Array:
+    """The loss of each sample of a batch, with the penalty on its orbit where there is one."""
+    losses = loss_of(recipe.loss, recipe.classes)(outputs, y)
+    if recipe.penalty is None:
+        return losses
+    copies = recipe.batches.each
+    penalties = recipe.penalty.of_samples(outputs.reshape(copies, -1, outputs.shape[-1]))
+    return losses.reshape(copies, -1).mean(axis=0) + penalties
 
 
 def _outputs(net: FiniteNetwork, params: Params, x: jax.Array) -> jax.Array:
@@ -236,20 +249,21 @@ def batchwise_epoch(
 
     Step s has the key fold_in(fold_in(epoch's key, NOISE), s).
     """
-    update, noise = recipe.transformation.update, jax.random.fold_in(key, NOISE)
+    update, noise, batches = recipe.transformation.update, jax.random.fold_in(key, NOISE), recipe.batches
 
     def step(carry: tuple[Params, Tree], batch: tuple[ScalarLike, jax.Array]) -> tuple[tuple[Params, Tree], jax.Array]:
         params, state = carry
         number, index = batch
+        samples = len(index)
+        index = batches.rows_of(index)
         index = index if own.rows is None else own.rows[index]
         offset = None if own.offsets is None else own.offsets[index]
         step_key = jax.random.fold_in(noise, number)
         loss, gradient, carried = batch_gradient(recipe, params, offset, x[index], y[index], step_key)
         trained = recipe.trained(params)
         updates, state = update(gradient, state, trained)
-        return (joined(optax.apply_updates(trained, updates), carried), state), loss * len(index)
+        return (joined(optax.apply_updates(trained, updates), carried), state), loss * samples
 
-    batches = recipe.batches
     order = batches.order(key)
     steps, rest = divmod(batches.samples, batches.batch_size)
     whole = order[: steps * batches.batch_size].reshape(steps, batches.batch_size)
@@ -271,7 +285,7 @@ def batch_gradient(
         outputs, after = recipe.net.train(joined(trained, carried), x, key)
         outputs = flat(outputs)
         after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, carried)
-        return loss_of(recipe.loss, recipe.classes)(outputs if offset is None else outputs - offset, y).mean(), after
+        return _losses(recipe, outputs if offset is None else outputs - offset, y).mean(), after
 
     (value, after), gradient = jax.value_and_grad(loss, has_aux=True)(trained)
     return value, gradient, after
