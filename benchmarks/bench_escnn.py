@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.escnn_contender import VARIABLE
 from benchmarks.peers import OUT, environment
 from equitangents import studies
-from equitangents.report.verdict import with_interval
+from equitangents.report import with_interval
 from equitangents_studies.contenders.registry import KINDS
 
 CONTENDER = "benchmarks.escnn_contender:Escnn"

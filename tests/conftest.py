@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # modules and tests stay to the end: no need to look through them again and again
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,8 +14,8 @@ from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.former import FORMER, former_homes
 from equitangents.keywords import SAME_AS, named_also, renamed
-from equitangents.report import Verdict
 from equitangents.solvers.matrices import KernelMatrix
+from equitangents_studies.verdict import Verdict
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 NET = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
@@ -111,7 +111,7 @@ def what_is_called(place):
         ("solvers.solve", "kernel", "field"),
         ("scale.estimate", "input_shape", "shape"),
         ("systems.symmetry_table", "infinite", "kernel"),
-        ("systems.PowerLaw", "confidence", "level"),
+        ("systems.power_laws.PowerLaw", "confidence", "level"),
         ("nn.Sequential.kernel_cost", "input_shape", "shape"),
         ("nn.Sequential.kernel_field_cost", "input_shape", "shape"),
         ("solvers.matrices.KernelMatrix", "kernel", "field"),
@@ -148,7 +148,7 @@ def test_a_name_that_a_room_no_longer_names_is_found_there_with_a_warning(room):
 
 @pytest.mark.parametrize("room", [statistics, systems, et.metrics], ids=lambda room: room.__name__)
 def test_no_public_function_calls_the_share_that_intervals_cover_a_level(room):
-    tests = {"algorithmic_symmetry", "false_alarm_rate"}  # whose level is the share of false alarms
+    tests = {"algorithmic_symmetry"}  # whose level is the share of false alarms
     functions = {name: getattr(room, name) for name in dir(room) if inspect.isfunction(getattr(room, name))}
     found = {name for name, f in functions.items() if "level" in inspect.signature(f).parameters}
     assert found == (tests if room is systems else set())

@@ -21,6 +21,8 @@ def __getattr__(name: str) -> Any:
     # a package that can be called, which a stub cannot import as one: types of it are those of its class
     if name == "audit":
         return importlib.import_module(f"{__name__}.audit")
+    if name in ("experimental", "utils"):  # of neural-tangents, without a counterpart: they say what to use instead
+        return getattr(importlib.import_module(f"{__name__}.stax.missing"), name)
     return _beside.room(name) if name in _beside.ROOMS else _load(name)
 
 

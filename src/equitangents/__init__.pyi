@@ -48,7 +48,6 @@ from .functional import (
 )
 from .planning.members import plan_ensemble
 from .stax.kernel import Kernel
-from .stax.missing import experimental, utils
 from .structured import Graphs, Masked
 
 audit: _audit.AuditPackage
@@ -75,7 +74,6 @@ __all__ = [
     "empirical_ntk_vp_fn",
     "ensembles",
     "errors",
-    "experimental",
     "extending",
     "functional",
     "groups",
@@ -101,5 +99,4 @@ __all__ = [
     "taylor_expand",
     "testing",
     "torch",
-    "utils",
 ]

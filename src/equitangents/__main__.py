@@ -1,6 +1,41 @@
-"""`python -m equitangents` is the command line."""
+"""The command `equitangents`, also `python -m equitangents`: Ctrl-C is heard from the first import to the last word."""
 
-from equitangents.cli.main import main
+from __future__ import annotations
+
+import _thread
+import signal
+import sys
+import threading
+
+_SOON = 0.05  # seconds
+
+
+def run() -> None:
+    """Run the command line on the arguments of the process, and exit with its status.
+
+    Ctrl-C ends it with one line and status 130, also while it is imported, and where Python would only print it, in
+    what collects garbage. Once everything is done it changes nothing any more.
+    """
+    sys.unraisablehook = _heard
+    try:
+        from equitangents.cli.main import main
+
+        main()
+    except KeyboardInterrupt:
+        print("equitangents: interrupted; nothing was begun: the same command starts again", file=sys.stderr)
+        sys.exit(130)
+    except SystemExit as end:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if end.code else signal.SIG_IGN)
+        raise
+
+
+def _heard(lost: sys.UnraisableHookArgs) -> None:
+    """Interrupt again, and soon, where Ctrl-C was caught in what cannot raise; the rest is printed as Python does."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        threading.Timer(_SOON, _thread.interrupt_main).start()
+    else:
+        sys.__unraisablehook__(lost)
+
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -16,17 +16,17 @@ from equitangents.validation import check_array, check_same_length, check_whole,
 # files that are there whole or not at all, and what they claim to hold
 from equitangents.array_files import read_arrays, refusal
 from equitangents.claims import UNREADABLE, check_arrays, read_json
+from equitangents import locks
 from equitangents.files import LEFTOVER, may_write, real, whole_file
-from equitangents.locks import HeldError, held
 from equitangents.planning.question import check_writable
 from equitangents.seals import check as check_seal
 from equitangents.seals import content as sealed_content
 from equitangents.seals import seal
 
 # what is said
-from equitangents import notebook
+from equitangents import formatting, notebook
 from equitangents.cli.common import announced
-from equitangents.formatting import duration, exact_duration, foreseen
+from equitangents.cli.completion import one_of, there
 
 # layers of one's own
 from equitangents.nn.group_windows import box_offsets
@@ -36,10 +36,10 @@ from equitangents.nn.layer import Weights
 from equitangents import precision
 from equitangents.memory import check_fits, machine_memory
 from equitangents.normals import standard_normal
-from equitangents.scale.executors import Tasks, check_spread, opened, spread, workers_of
+from equitangents.scale import executors
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
-from equitangents.ensembles.training.network_job import NetworkChunk, NetworkJob, member_outputs, planned_job
+from equitangents.ensembles.training import network_job
 from equitangents.ensembles.training.plan import Workers
 
 __all__ = [
@@ -52,13 +52,9 @@ __all__ = [
     "ExecutorLike",
     "FileName",
     "FiniteNetwork",
-    "HeldError",
-    "NetworkChunk",
-    "NetworkJob",
     "Numbers",
     "Params",
     "Targets",
-    "Tasks",
     "Weights",
     "Workers",
     "announced",
@@ -69,23 +65,20 @@ __all__ = [
     "check_network",
     "check_same_length",
     "check_seal",
-    "check_spread",
     "check_whole",
     "check_writable",
-    "duration",
-    "exact_duration",
-    "foreseen",
+    "executors",
+    "formatting",
     "former_names",
-    "held",
     "is_whole",
+    "locks",
     "looks_channels_first",
     "machine_memory",
     "may_write",
     "meant",
-    "member_outputs",
+    "network_job",
     "notebook",
-    "opened",
-    "planned_job",
+    "one_of",
     "precision",
     "read_arrays",
     "read_json",
@@ -94,8 +87,7 @@ __all__ = [
     "renamed",
     "seal",
     "sealed_content",
-    "spread",
     "standard_normal",
+    "there",
     "whole_file",
-    "workers_of",
 ]

@@ -10,7 +10,9 @@ import importlib
 import warnings
 from collections.abc import Callable, Mapping
 
-FORMER = {  # by room: in which file of the package they live
+from equitangents.beside import PACKAGE
+
+FORMER = {  # by room: in which file of the library they live, or of the package beside it
     "actions": {
         "actions.action": "RoundTrip",
         "actions.continuous": "ContinuousRotations",
@@ -31,12 +33,17 @@ FORMER = {  # by room: in which file of the package they live
     },
     "extending": {
         "ensembles.training.batches": "Batches",
-        "ensembles.training.network_job": "evaluate outputs rows_at_once",
+        "ensembles.training.network_job": (
+            "evaluate member_outputs NetworkChunk NetworkJob outputs planned_job rows_at_once"
+        ),
         "ensembles.training.plan": "make_plan Plan",
         "ensembles.training.recipe": "init_members member_shapes Own Recipe run_epochs",
         "ensembles.training.variations": "PLAIN",
+        "formatting": "duration exact_duration foreseen",
+        "locks": "held HeldError",
         "nn.patches": "patches",
         "nn.signal": "Grid Signal",
+        "scale.executors": "check_spread opened spread Tasks workers_of",
     },
     "functional": {
         "functional.empirical": "ntk_vector_product",
@@ -97,6 +104,10 @@ FORMER = {  # by room: in which file of the package they live
     },
     "report": {
         "report.render": "outside_resources",
+        f"{PACKAGE}.framework.report": "Page",
+        f"{PACKAGE}.verdict": (
+            "Decision EXACT FAILS HOLDS IN_ERRORS ORIGINS Origin P_VALUE plain_number SINGLE UNDECIDED Verdict"
+        ),
     },
     "scale": {
         "scale.cost": "GramCost",
@@ -156,4 +167,5 @@ def former_homes(package: str, places: Mapping[str, str] | None = None) -> dict[
     """Which module each former name of a room lives in."""
     library, _, room = package.partition(".")
     places = FORMER.get(room, {}) if places is None else places
-    return {name: f"{library}.{place}" for place, names in places.items() for name in names.split()}
+    homes = {place: place if place.startswith(PACKAGE) else f"{library}.{place}" for place in places}
+    return {name: homes[place] for place, names in places.items() for name in names.split()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from equitangents.audit.report import numbers, tested
 from equitangents.audit.report import part_sections as p
 from equitangents.audit.report import sections as s
 from equitangents.audit.report.findings import FORMAT
@@ -13,11 +14,11 @@ GUILTY = "layer4"
 
 
 def estimate(mean, width=0.15):
-    return s.Estimate(mean, mean * (1 - width), mean * (1 + width))
+    return numbers.Estimate(mean, mean * (1 - width), mean * (1 + width))
 
 
 def spread(mean):
-    return s.Spread(estimate(mean), *(mean * f for f in (0.3, 0.7, 0.95, 1.2, 1.8, 2.5)))
+    return numbers.Spread(estimate(mean), *(mean * f for f in (0.3, 0.7, 0.95, 1.2, 1.8, 2.5)))
 
 
 def element(k, mean, angle):
@@ -60,7 +61,7 @@ def example_report(order=16, reflections=4, name="module.net", images=True):
     elements = [element(k, sizes(k), 360 * k / order) for k in range(1, order)]
     elements += [element(k, 0.05 + 0.01 * k, None) for k in range(reflections)]
     errors = np.array([[e.error.estimate.mean] * 4 for e in elements])
-    image, scores = s.InputContract("x", [20, 8, 8, 1], "float32", "turns", False), estimate(0.06)
+    image, scores = tested.InputContract("x", [20, 8, 8, 1], "float32", "turns", False), estimate(0.06)
     members = [
         p.EnsembleSize(m, estimate(1e-4 + 0.01 / m), 1e-4 + 0.01 / m, 1e-4 + 0.009 / m) for m in (1, 2, 4, 8, 16)
     ]
@@ -68,16 +69,16 @@ def example_report(order=16, reflections=4, name="module.net", images=True):
         format=FORMAT,
         verdict="broken",
         sentence=f"{name} breaks the symmetry: its outputs change by 6.1 % where 0.2 % is the floor.",
-        contract=s.ContractSection(
+        contract=tested.ContractSection(
             group="D16",
             order=2 * order,
             complete=True,
             elements=len(elements),
             layout="channels_last",
             inputs=[image],
-            outputs=[s.OutputContract("y", [5], "invariant", scores)],
+            outputs=[tested.OutputContract("y", [5], "invariant", scores)],
         ),
-        model=s.ModelSection(name, "callable", "float32", "cpu", True, True, 0.0),
+        model=tested.ModelSection(name, "callable", "float32", "cpu", True, True, 0.0),
         error=spread(0.061),
         floor=0.002,
         elements=elements,
@@ -96,7 +97,7 @@ def example_report(order=16, reflections=4, name="module.net", images=True):
         ),
         layers=layer_section(),
         ensemble=p.EnsembleSection(
-            16, estimate(0.1), estimate(0.03), members, 0.1, s.Estimate(0.01, 0.0, 0.02), -0.49, 0.0
+            16, estimate(0.1), estimate(0.03), members, 0.1, numbers.Estimate(0.01, 0.0, 0.02), -0.49, 0.0
         ),
         data=p.DataSection("kernel", 0.01, 0.3, 20, True, 0.8, 0.9),
         remedies=[p.Remedy("average over the group", True, 0.06, 0.0, 0.1, 0.09, "16 evaluations", "exact actions")],

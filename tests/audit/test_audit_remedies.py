@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features
+from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.page import html
-from equitangents.audit.report.sections import Estimate
 from equitangents.errors import InvalidArgumentError
 
 RNG = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from equitangents.audit.measure.judge import exceeds
-from equitangents.audit.report.sections import Estimate, Spread
+from equitangents.audit.report.numbers import Estimate, Spread
 
 
 def error(mean, low, median=1.0):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.audit.adapters import as_model
-from equitangents.audit.contract.leaf_actions import layout_of
+from equitangents.audit.contract.layouts import layout_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 RNG = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from equitangents.audit.potentials.checks import below
 from equitangents.audit.potentials.conservation import slopes
 from equitangents.audit.potentials.results import outcome
 from equitangents.audit.potentials.structures import chiral
-from equitangents.audit.report.sections import Estimate
+from equitangents.audit.report.numbers import Estimate
 from equitangents.groups import so3
 from examples import examples
 

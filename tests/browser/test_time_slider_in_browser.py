@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from equitangents.report import Page, Section, palette, render
+from equitangents.report import Section, palette, render
 from equitangents.report.time_slider import Curves, Map, View, time_slider
+from equitangents_studies.framework.report import Page
 
 
 def _view(title, sign):

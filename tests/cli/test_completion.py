@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import typer
 
@@ -72,3 +73,47 @@ def test_what_is_offered_is_there():
     assert {item.value for item in measure.shell_complete(None, "")} == set(MEASURES)
     for name in completion.GROUPS(""):
         parse_group_name("group", name)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("fit --data tiels --out m", "--data is 'tiels', which is not a file or folder; did you mean 'tiles'?"),
+        ("fit --data tiles --out m --targets lables.csv", "did you mean 'labels.csv'?"),
+        ("fit --data tiles --out m --solver eihg", "--solver is 'eihg'; did you mean 'eigh'?; expected one of auto, "),
+        ("fit --data tiles --out m --group C4x", "group is 'C4x'"),
+        ("fit --data tiles --out m --input-shape 3x3", "expected sizes such as 32,32,3"),
+        ("fit --data tiles --out m --precision flaot32", "--precision is 'flaot32'; did you mean 'float32'?"),
+        ("predict modle --data tiles --out p.csv", "model is 'modle', which is not a file or folder"),
+        ("gram --data tiles --out k.zarr --net VCE", "--net is 'VCE'; did you mean 'VEC'?; expected mlp, cnn, FCN"),
+        ("gram --data tiles --out k.zarr --shard 3/3", "expected I/N"),
+        ("plan --data x.npz --group C4 --measure ops", "--measure is 'ops'; did you mean 'osp'?"),
+        ("plan --data y.npz --group C4", "--data is 'y.npz', which is not a file or folder"),
+        ("systems --data x.npz --architectures FNC,GAP", "architectures has 'FNC'; did you mean 'FCN'?"),
+        ("systems --data x.npz --kernel nkt", "--kernel is 'nkt'; did you mean 'ntk'?; expected ntk or nngp"),
+        ("reproduce comparison --data mien.npz", "--data is 'mien.npz', which is not a file or folder"),
+        ("audit m.onnx --data x.npz --group C4 --layout channels_frist", "did you mean 'channels_first'?"),
+        ("audit m.onnx --data xx.npz --group C4", "data is 'xx.npz', which is not a file"),
+    ],
+)
+def test_a_typo_is_told_in_one_line_before_jax_is_imported(line, said, tmp_path):
+    (tmp_path / "tiles").mkdir()
+    for name in ("labels.csv", "m.onnx"):
+        (tmp_path / name).touch()
+    np.savez(tmp_path / "x.npz", x=np.zeros((3, 4, 4, 1)), y=np.arange(3))
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys\nfrom equitangents.cli.main import main\ntry:\n    main()\nfinally:\n"
+         "    assert 'jax' not in sys.modules", *line.split()],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_names_that_are_looked_at_first_are_those_that_there_are():
+    from equitangents_studies.commands.systems import ARCHITECTURES
+
+    assert ARCHITECTURES == systems.ARCHITECTURES
+    assert set(completion.NETS("")) == {"mlp", "cnn", *ARCHITECTURES}

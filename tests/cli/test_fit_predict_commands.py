@@ -185,7 +185,7 @@ def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
     ("arguments", "said"),
     [
         (["--net", "resnet"], "net is 'resnet'; expected mlp, cnn, FCN"),
-        (["--net", "missing.json"], "net is 'missing.json', which cannot be read"),
+        (["--net", "missing.json"], "net is 'missing.json', which is not a file"),
         (["--net", "VEC", "--depth", 0], "depth is 0"),
         (["--task", "ranking"], "expected one of auto, regression, classification"),
         (["--input-shape", "2,x"], "expected sizes such as 32,32,3"),
@@ -249,7 +249,10 @@ def test_bad_input_to_predict_is_one_line_and_nothing_is_written(run, fitted, fo
 
 
 def test_what_is_no_model_and_a_model_of_another_version_are_one_line(run, fitted, folder, monkeypatch):
-    for path, said in [("nowhere", "it holds no model.json"), ("x.npy", "it holds no model.json")]:
+    for path, said in [
+        ("nowhere", "model is 'nowhere', which is not a file or folder"),
+        ("x.npy", "it holds no model.json"),
+    ]:
         status, _, err = run("predict", path, "--data", "new.npy", "--out", "p.npy")
         assert (status, err.count("\n")) == (2, 1)
         assert said in err

@@ -185,6 +185,7 @@ def test_the_form_goes_with_the_model_it_was_written_for(run, tiles):
 
 TABLES = {
     "begins with 'name,class'": "name,class\n00.png,a",
+    "names the columns file and label; call 'filename' 'file'; call 'labels' 'label'": "filename,labels\n00.png,a",
     "line 2 of": "file,label\n../labels.csv,a",
     "expected a file in": "file,label\n/etc/hosts,a",
     "which is not in": "file,label\nnone.png,a",
@@ -250,3 +251,5 @@ def test_a_solver_without_a_decomposition_says_that_nothing_was_held_out(run, ti
     status, out, _ = run(*FIT, "--solver", "pcg")
     assert status == 0
     assert out.splitlines()[1] == "held out: not computed, since pcg keeps no decomposition"
+    assert out.splitlines()[2] == "calibration: not known, since pcg keeps no decomposition; --solver eigh does"
+    assert out.splitlines()[3] == "report: not made, since pcg keeps no decomposition"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from equitangents.cli.main import app, main
 from equitangents.cli.main import typer as of_main
+from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.scale import GramStore
+from equitangents.stax import migrate
 from equitangents.tiles.chunks import Chunks
 
 MLP = ("--net", "mlp", "--depth", "1")
@@ -21,6 +26,7 @@ def run(tmp_path, monkeypatch, capsys):
     x = np.random.default_rng(0).normal(size=(12, 3))
     np.savez("data.npz", x=x, y=np.arange(12) % 3)
     np.save("x.npy", x)
+    (tmp_path / "made").mkdir()
 
     def call(*words):
         with pytest.raises(SystemExit) as stop:
@@ -54,7 +60,7 @@ def last(told):
         (("audit", "os:getcwd", "--data", "x.npy", "--group", "S3"), "equitangents.array_files.load_data"),
         (("plan", "--data", "data.npz", "--group", "S3"), "equitangents.planning.question.read_data"),
         (("fit", "--data", "data.npz", "--out", "model"), "equitangents.scale.reading.read_pair"),
-        (("predict", "model", "--data", "x.npy", "--out", "p.npz"), "equitangents.scale.reading.read_inputs"),
+        (("predict", "made", "--data", "x.npy", "--out", "p.npz"), "equitangents.scale.reading.read_inputs"),
         (("gram", "--data", "x.npy", "--out", "k.zarr"), "equitangents.scale.reading.read_inputs"),
         (("systems", "--data", "data.npz"), "equitangents.extending.read_arrays"),
         (("list",), "typer.echo"),
@@ -83,13 +89,98 @@ def test_a_fit_says_whether_a_model_and_a_kernel_are_there(run, monkeypatch):
         assert last(run(*fit, "--store", "kernel.zarr")[1]) == f"equitangents: {kept}"
     with monkeypatch.context() as patch:
         patch.setattr("equitangents.cli.images.held_out", after(0))
-        told = "equitangents: interrupted; the model is saved in model; its report is missing\n"
-        assert last(run(*fit)[1]) == told
+        saved = "equitangents: interrupted; the model is saved in model, its report is missing"
+        assert last(run(*fit)[1]) == f"{saved}: equitangents predict model goes on with it\n"
     with monkeypatch.context() as patch:
         patch.setattr("equitangents.ensembles.InfiniteEnsembleClassifier.fit", after(0))
         status, told = run(*fit)
         assert (status, last(told).partition(":")[2][:30]) == (130, " interrupted; model is as it w")
     assert run("predict", "model", "--data", "x.npy", "--out", "p.npz")[0] == 0
+
+
+def test_a_fit_that_is_interrupted_as_it_ends_says_that_the_model_is_saved(run, monkeypatch, tmp_path):
+    fit = ("fit", "--data", "data.npz", *MLP, "--out", "model")
+    save = InfiniteEnsembleClassifier.save
+
+    def save_and_stop(*arguments, **named):
+        save(*arguments, **named)
+        raise KeyboardInterrupt
+
+    saved = "equitangents: interrupted; the model is saved in model, {}: equitangents predict model goes on with it\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(InfiniteEnsembleClassifier, "save", save_and_stop)
+        status, told = run(*fit)
+        assert (status, last(told)) == (130, saved.format("its report is missing"))
+    with monkeypatch.context() as patch:
+        echo = of_main.echo
+        patch.setattr("typer.echo", lambda *text, **named: after(0)() if "next:" in text[0] else echo(*text, **named))
+        status, told = run(*fit)
+        assert (status, last(told)) == (130, saved.format("and its report"))
+    with monkeypatch.context() as patch:  # the report of the model before is not left beside another one
+        patch.setattr("equitangents.report.write", after(0))
+        status, told = run(*fit, "--ridge", "0.1")
+        assert (status, last(told)) == (130, saved.format("its report is missing"))
+    assert not (tmp_path / "model" / "report.html").exists()
+    assert run("predict", "model", "--data", "x.npy", "--out", "p.npz")[0] == 0
+
+
+def test_a_plan_that_is_interrupted_as_it_ends_says_that_files_are_whole(run, monkeypatch, tmp_path):
+    plan = ("plan", "--data", "data.npz", "--group", "S3", "--pilot", "0", "--draws", "50", "--json", "p.json")
+    with monkeypatch.context() as patch:
+        patch.setattr("equitangents.planning.plan.Plan.to_html", after(0))
+        status, told = run(*plan, "--html", "p.html")
+    assert (status, told.count("\n")) == (130, 1)
+    assert "files that were named as written are whole: the same command starts again" in told
+
+
+def ended(code):
+    """Status and standard error of a process that runs some lines, and then `equitangents --version`."""
+    # SIGINT may be ignored where tests run in the background
+    lines = "import os, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" + code
+    done = subprocess.run(
+        [sys.executable, "-c", f"{lines}\nsys.argv = ['equitangents', '--version']\nrun()"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+IMPORTED = "from equitangents.__main__ import run"
+
+
+def test_an_interrupt_of_an_import_is_one_line():
+    finder = (
+        "class Finder:\n    def find_spec(name, *_):\n        if name == 'typer':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)"
+    )
+    told = "equitangents: interrupted; nothing was begun: the same command starts again\n"
+    assert ended(f"{IMPORTED}\n{finder}\nsys.meta_path.insert(0, Finder)") == (130, told)
+
+
+def test_an_interrupt_after_the_last_word_changes_nothing():
+    assert ended(f"{IMPORTED}\nimport atexit\natexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))") == (0, "")
+
+
+def test_an_interrupt_of_what_cannot_raise_is_heard_all_the_same():
+    late = (
+        "import time, equitangents.cli.main as m\nclass Dies:\n    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n        sum(range(9))\n"
+        "def main():\n    Dies()\n    time.sleep(60)\nm.main = main"
+    )
+    status, told = ended(f"{IMPORTED}\n{late}")
+    assert (status, told.count("\n")) == (130, 1)
+
+
+def test_a_migration_says_whether_it_is_written(tmp_path, monkeypatch, capsys):
+    script, out = tmp_path / "s.py", tmp_path / "m.py"
+    script.write_text("import neural_tangents as nt\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "migrated", after(0))
+        assert migrate.main([str(script), "--write", str(out)]) == 130
+        assert capsys.readouterr().err == "equitangents.stax.migrate: interrupted; nothing is written\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "_said", after(0))
+        assert migrate.main([str(script), "--write", str(out)]) == 130
+        assert capsys.readouterr().err == f"equitangents.stax.migrate: interrupted; {out} is written\n"
 
 
 def test_predictions_go_on_from_what_was_predicted(run, monkeypatch):

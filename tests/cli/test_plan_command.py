@@ -11,6 +11,7 @@ import pytest
 
 from equitangents import InfiniteEnsemble, actions, nn, plan_ensemble
 from equitangents.cli.main import main
+from equitangents.planning import pilot
 from equitangents.planning.question import action_of, network, read_data
 
 
@@ -80,7 +81,16 @@ def test_labels_make_a_classifier_and_augmentation_can_be_left_out(capsys, vecto
     assert (status, "without augmentation" in out) == (0, True)
 
 
-def test_a_network_and_data_are_planned_for_by_a_pilot_whose_time_is_said_before_and_after(capsys, images, tmp_path):
+def test_a_network_and_data_are_planned_for_by_a_pilot_whose_time_is_said_before_and_after(
+    capsys, images, tmp_path, monkeypatch
+):
+    train = pilot._seconds
+
+    def a_second_an_epoch(ensemble, x, y):
+        train(ensemble, x, y)
+        return float(ensemble.epochs)
+
+    monkeypatch.setattr(pilot, "_seconds", a_second_an_epoch)
     written, page = tmp_path / "plan.json", tmp_path / "plan.html"
     options = ["--depth", 1, "--width", 8, "--pilot", 5, "--time", 20, "--target", 0.2, "--draws", 100]
     status, out, err = run(capsys, "--data", images, "--group", "C4", *options, "--json", written, "--html", page)
@@ -88,8 +98,9 @@ def test_a_network_and_data_are_planned_for_by_a_pilot_whose_time_is_said_before
     assert out.startswith("Training a pilot of 5 networks")
     plan = json.loads(written.read_text())
     assert plan["pilot"]["members"] == 5
-    assert plan["pilot"]["training"]["seconds"] > 0
-    assert plan["pilot"]["training"]["estimated_seconds"] > 0
+    epochs = plan["pilot"]["training"]["epochs"]
+    assert plan["pilot"]["training"]["seconds"] == epochs
+    assert plan["pilot"]["training"]["estimated_seconds"] == pytest.approx(epochs)
     assert plan["network"] == "Flatten, Dense 8, Relu, Dense 1"
     for named in (plan["network"], "C4, turns by 90° of images", "images.npz, 8 training samples of 3×3×1"):
         assert named in out
@@ -125,7 +136,7 @@ def test_errors_are_measured_at_the_test_targets(capsys, images):
         (["--data", "half.npz"], "expected arrays x and y"),
         (["--group", "Q8"], "'Q8'"),
         (["--group", "S9"], "S9"),
-        (["--net", "transformer"], "'mlp' or 'cnn'"),
+        (["--net", "transformer"], "--net is 'transformer'; expected mlp or cnn"),
         (["--measure", "beauty"], "beauty"),
         (["--target", "0"], "target"),
         (["--depth", "0"], "depth"),

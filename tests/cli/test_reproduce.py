@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from equitangents.cli.main import main
-from equitangents.report.verdict import FAILS, HOLDS, Verdict
 from equitangents_studies import StudyResult
+from equitangents_studies.verdict import FAILS, HOLDS, Verdict
 
 
 @pytest.fixture

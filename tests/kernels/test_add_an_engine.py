@@ -9,7 +9,7 @@ import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import engines
 from equitangents.kernels.engines import select
-from equitangents.kernels.program import Affine
+from equitangents.kernels.operations import Affine
 from equitangents.nn import Conv, Dense, Flatten, GroupPool, Relu, Sequential, SphereLift
 
 LINEAR = Sequential(Dense(1, W_std=1.3, b_std=0.2), Dense(1, W_std=0.7))

@@ -17,7 +17,8 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFinit
 from equitangents.kernels.duals import Quadrature
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
-from equitangents.kernels.program import Dual, Program
+from equitangents.kernels.operations import Dual
+from equitangents.kernels.program import Program
 from equitangents.kernels.structured.batch import batch_of
 from equitangents.kernels.structured.program import Mix, StructuredPositions
 from kernels.comparison import TOLERANCES, largest

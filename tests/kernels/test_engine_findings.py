@@ -14,7 +14,8 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import engines
 from equitangents.kernels.engines import findings, select, trial
 from equitangents.kernels.engines.gpu.engine import GpuEngine
-from equitangents.kernels.program import Affine, Positions, Program
+from equitangents.kernels.operations import Affine
+from equitangents.kernels.program import Positions, Program
 from equitangents.nn import Conv, Dense, GlobalAvgPool, Relu, Sequential
 from kernels import planted_engines as planted
 

@@ -17,7 +17,7 @@ from equitangents.errors import (
     MemoryLimitError,
     NetworkError,
 )
-from equitangents.kernels.program import Affine
+from equitangents.kernels.operations import Affine
 from equitangents.kernels.random_features import FeatureMap, features, random_features
 from equitangents.kernels.random_features.draws import draws, sketch_draws
 from equitangents.kernels.random_features.forward import run, start

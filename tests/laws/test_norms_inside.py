@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents import Masked, nn
+from equitangents.kernels.branches import flat
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.program import Dual, flat
+from equitangents.kernels.operations import Dual
 from oracles import precise_kernels
 
 GROWING = {

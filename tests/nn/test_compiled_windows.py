@@ -10,7 +10,7 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.kernels.engines.cpu.library import instruction_sets
-from equitangents.kernels.program import Box
+from equitangents.kernels.operations import Box
 from equitangents.nn import compiled_windows
 from equitangents.nn.compiled_windows import window_product
 from equitangents.nn.patches import Window

@@ -12,7 +12,7 @@ import pytest
 
 import equitangents as et
 from equitangents import nn
-from equitangents.kernels.program import Affine
+from equitangents.kernels.operations import Affine
 from equitangents.nn.layer import Layer
 from equitangents.nn.signal import Signal
 

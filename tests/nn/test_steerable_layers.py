@@ -154,7 +154,7 @@ def test_vectors_near_zero_are_multiplied_by_the_slope_of_the_function_of_their_
     signal = nn.Sequential(nn.PointCloud("SO(2)", "1x1"), nn.SteerableDense("1x1")).signals((1, 4))[-1]
     moved = lambda v: layer.apply((), jnp.concatenate([jnp.zeros(2), v])[None, None], signal)[0, 0, 2:]
     for v in (jnp.zeros(2), jnp.array([1e-3, -2e-3])):
-        assert np.allclose(jax.jacobian(moved)(v), 0.3 * np.eye(2), atol=1e-4)
+        assert np.allclose(jax.jit(jax.jacobian(moved))(v), 0.3 * np.eye(2), atol=1e-4)
 
 
 def test_pairs_that_run_at_once_take_no_more_than_is_planned():

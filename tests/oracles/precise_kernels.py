@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from decimal import Decimal, localcontext
 from functools import lru_cache, partial
-from itertools import count
 
 DIGITS = 60
 
@@ -37,28 +36,42 @@ def of_signals(phis, f, g, W, b, window, pooled=False):
 
     Then positions are averaged (`pooled`), or equal ones alone.
     """
+    f, g = (tuple(tuple(map(float, p)) for p in v) for v in (f, g))
+    return _of_signals(tuple(phis), f, g, float(W), float(b), window, pooled, DIGITS)
+
+
+@lru_cache(1024)  # tests ask for the same of several engines
+def _of_signals(phis, f, g, W, b, window, pooled, digits):
     with localcontext() as context:
-        context.prec = DIGITS
-        f, g = ([[Decimal(float(c)) for c in p] for p in v] for v in (f, g))
-        W, b = Decimal(float(W)) ** 2, Decimal(float(b)) ** 2
-        own1, own2 = ([_mean_product(p, p) for p in v] for v in (f, g))
+        context.prec = digits
+        f, g = ([[Decimal(c) for c in p] for p in v] for v in (f, g))
+        W, b = Decimal(W) ** 2, Decimal(b) ** 2
+        own1, own2 = (_variances(phis, v, W, b, window) for v in (f, g))
         count = len(f) - len(phis) * (window - 1)
         offsets = range(1 - count, count) if pooled else (0,)
         values = [v for o in offsets for v in _fibre(phis, f, g, own1, own2, W, b, window, o)]
         return tuple(float(sum(v) / (count**2 if pooled else count)) for v in zip(*values, strict=True))
 
 
+def _variances(phis, f, W, b, window):
+    """Of the positions of one signal, before each of `phis`."""
+    q, found = [_mean_product(p, p) for p in f], []
+    for phi in phis:
+        found.append([W * sum(q[e - window : e]) / window + b for e in range(window, len(q) + 1)])
+        q = [dual_of(phi)(v, v, v)[0] for v in found[-1]]
+    return found
+
+
 def _fibre(phis, f, g, own1, own2, W, b, window, offset):
     """(K, Θ) of the pairs of positions that `offset` joins."""
-    pairs = [(p, p + offset) for p in range(len(f)) if 0 <= p + offset < len(f)]
-    k, theta = [_mean_product(f[p], g[o]) for p, o in pairs], [Decimal(0)] * len(pairs)
-    q1, q2 = [own1[p] for p, _ in pairs], [own2[o] for _, o in pairs]
-    for phi in phis:
-        dual, ends = dual_of(phi), range(window, len(k) + 1)
-        q1, q2, k = ([W * sum(v[e - window : e]) / window + b for e in ends] for v in (q1, q2, k))
+    first = max(0, -offset)
+    k = [_mean_product(p, o) for p, o in zip(f[first:], g[first + offset :], strict=False)]
+    theta = [Decimal(0)] * len(k)
+    for phi, q1, q2 in zip(phis, own1, own2, strict=True):
+        ends = range(window, len(k) + 1)
+        k = [W * sum(k[e - window : e]) / window + b for e in ends]
         theta = [new + W * sum(theta[e - window : e]) / window for e, new in zip(ends, k, strict=True)]
-        both = [dual(*z) for z in zip(q1, q2, k, strict=True)]
-        q1, q2 = ([dual(q, q, q)[0] for q in v] for v in (q1, q2))
+        both = [dual_of(phi)(*z) for z in zip(q1[first:], q2[first + offset :], k, strict=False)]
         k, theta = [v for v, _ in both], [t * slope for t, (_, slope) in zip(theta, both, strict=True)]
     return list(zip(k, theta, strict=True))
 
@@ -75,9 +88,9 @@ def dual_of(phi):
 def piecewise_linear(slope, q1, q2, k):
     """φ(x) = α x + β |x|, whose parts are uncorrelated."""
     odd, even = ((1 + Decimal(slope)) / 2) ** 2, ((1 - Decimal(slope)) / 2) ** 2
-    root, sine = (q1 * q2).sqrt(), max(q1 * q2 - k * k, Decimal(0)).sqrt()
+    sine = max(q1 * q2 - k * k, Decimal(0)).sqrt()
     turn = 2 * arctangent(sine, k) / pi()  # θ in units of a right angle
-    return odd * k + even * (2 / pi() * sine + (1 - turn) * k if root else root), odd + even * (1 - turn)
+    return odd * k + even * (2 / pi() * sine + (1 - turn) * k), odd + even * (1 - turn)
 
 
 def erf(q1, q2, k):
@@ -167,10 +180,9 @@ def arctangent(y, x):
 
 
 def _series(x):
-    total, power = Decimal(0), x
-    for n in count():
-        term = power / (2 * n + 1)
-        total += term
-        if abs(term) < Decimal(10) ** -DIGITS:
-            return total
-        power *= -x * x
+    least, square = Decimal(10) ** -DIGITS, -x * x
+    total, power, n = x, x, 1
+    while abs(power) >= least:
+        power, n = power * square, n + 2
+        total += power / n
+    return total

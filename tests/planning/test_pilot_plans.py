@@ -1,5 +1,6 @@
 """Plans of trained networks: from a pilot, whose intervals hold trained ensembles, and which names what it is of."""
 
+import itertools
 import json
 import logging
 
@@ -18,6 +19,7 @@ from equitangents import (
 )
 from equitangents.ensembles.orbits.law import orbit_batch
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError
+from equitangents.planning import pilot
 from equitangents.planning.pilot_law import pilot_law
 
 ROT = actions.image_rotations(4)
@@ -57,6 +59,17 @@ def relative_stds(others, size):
     return (f.std(axis=2) / abs(f.mean(axis=2))).mean(axis=1)
 
 
+def took(monkeypatch, seconds):
+    """Trainings take `seconds` of (epochs, how many trainings there were before), whatever the machine does."""
+    before, train = itertools.count(), pilot._seconds
+
+    def timed(ensemble, x, y):
+        train(ensemble, x, y)
+        return float(seconds(ensemble.epochs, next(before)))
+
+    monkeypatch.setattr(pilot, "_seconds", timed)
+
+
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_nine_of_ten_trained_ensembles_lie_in_the_interval(plan, trained, size):
     point, values = plan.violation(size), relative_stds(trained[1], size)
@@ -66,12 +79,13 @@ def test_nine_of_ten_trained_ensembles_lie_in_the_interval(plan, trained, size):
 
 
 @pytest.mark.slow
-def test_a_network_and_data_are_planned_for_by_a_pilot_of_twenty():
+def test_a_network_and_data_are_planned_for_by_a_pilot_of_twenty(monkeypatch):
+    took(monkeypatch, lambda epochs, _: epochs)
     plan = plan_ensemble(mlp(8), ROT, NEW, 0.05, data=task(), data_name="noise", draws=100)
     assert plan.pilot.members == 20
     assert plan.pilot.training.epochs == 100
     assert plan.pilot.training.seconds > 0
-    assert plan.pilot.training.estimated_seconds > 0
+    assert plan.pilot.training.estimated_seconds == pytest.approx(100)
     assert plan.network == "Flatten, Dense 8, Relu, Dense 1"
     assert plan.group == "C4, turns by 90° of images"
     assert plan.data == "noise, 10 training samples of 2×2×1"
@@ -80,11 +94,30 @@ def test_a_network_and_data_are_planned_for_by_a_pilot_of_twenty():
     assert "20 pilot networks" in plan.answer
 
 
-def test_the_expected_time_is_logged_before_the_pilot_is_trained(caplog):
+def test_the_expected_time_is_logged_before_the_pilot_is_trained(caplog, monkeypatch):
+    took(monkeypatch, lambda epochs, _: 2 + epochs)
     with caplog.at_level(logging.INFO, logger="equitangents.pilot"):
         plan = plan_ensemble(ensemble(), ROT, NEW, 0.05, data=task(), pilot=4, draws=50)
-    assert "Training a pilot of 4 networks for 30 epochs: about" in caplog.text
-    assert "were expected" in " ".join(plan.notes())
+    assert "Training a pilot of 4 networks for 30 epochs: about 32 s" in caplog.text
+    assert "in 32 s (32 s were expected)" in " ".join(plan.notes())
+
+
+@pytest.mark.parametrize("slower", [1.5, 1 / 1.5])
+def test_the_expected_time_lies_between_two_trials_that_differ(caplog, monkeypatch, slower):
+    took(monkeypatch, lambda epochs, before: epochs * (slower if before in (3, 4) else 1))
+    with caplog.at_level(logging.INFO, logger="equitangents.pilot"):
+        plan = plan_ensemble(ensemble(), ROT, NEW, 0.05, data=task(), pilot=4, draws=50)
+    assert plan.pilot.training.estimated_seconds == pytest.approx(30 * slower**0.5)
+
+
+@pytest.mark.parametrize("slower", [2.1, 1 / 2.1, -1.0])
+def test_no_time_is_foretold_where_two_trials_differ_by_more_than_a_factor_of_two(caplog, monkeypatch, slower):
+    took(monkeypatch, lambda epochs, before: epochs * (slower if before in (3, 4) else 1))
+    with caplog.at_level(logging.INFO, logger="equitangents.pilot"):
+        plan = plan_ensemble(ensemble(), ROT, NEW, 0.05, data=task(), pilot=4, draws=50)
+    assert plan.pilot.training.estimated_seconds is None
+    assert "for 30 epochs: a time that cannot be foretold here within a factor of 2" in caplog.text
+    assert "were expected" not in " ".join(plan.notes())
 
 
 def test_a_fitted_ensemble_is_its_own_pilot_and_can_be_extended(plan, trained):

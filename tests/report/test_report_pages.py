@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from equitangents.errors import ShapeError
-from equitangents.report import Figure, Page, Section, Table, Verdict, figures, palette, render
+from equitangents.report import Figure, Section, Table, figures, format_number, palette, render
 from equitangents.report.render import outside_resources
 from equitangents.report.time_slider import Curves, Map, View, time_slider
-from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, format_number
+from equitangents_studies.framework.report import Page
+from equitangents_studies.verdict import FAILS, HOLDS, UNDECIDED, Verdict
 
 
 def _verdict(verdict=HOLDS, **changes):

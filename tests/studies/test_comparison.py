@@ -8,7 +8,7 @@ import pytest
 
 from equitangents import contenders, data, studies
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
-from equitangents.report.verdict import with_interval
+from equitangents.report import with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.comparison.claims import claims, good_enough, lag, recommendation, why_by_set

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -22,6 +21,7 @@ from equitangents.statistics import (
 )
 from equitangents.statistics.bootstrap import resample
 from equitangents_studies.framework.claims import claim, decide, ours
+from equitangents_studies.verdict import FAILS, HOLDS, UNDECIDED
 
 
 class TestBootstrap:

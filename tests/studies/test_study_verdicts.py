@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.report.verdict import Verdict, format_number, with_interval
+from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, By, agreement, claim, lead, ours, theirs
 from equitangents_studies.framework.records import Records
+from equitangents_studies.verdict import Verdict
 
 MEANS = {"holds": "Take it.", "fails": "Leave it.", "undecided": "Measure more."}
 

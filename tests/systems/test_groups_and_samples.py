@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from equitangents import actions, groups, nn
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.kernels import orbit_average
-from equitangents_studies.systems import exchange_rate, moved_at_random, partial_orbits, scrambled, spectrum
+from equitangents_studies.systems import exchange_rate, moved_at_random, partial_orbits, spectrum
+from equitangents_studies.systems.exchange import scrambled
 from equitangents_studies.systems.factors import log_factor
 from examples import examples
 

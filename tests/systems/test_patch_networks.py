@@ -8,7 +8,8 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import EquitangentsError
-from equitangents_studies.systems.coupling import why_uncoupled
+from equitangents_studies.systems.coupling import coupled, why_uncoupled
+from equitangents_studies.systems.data_groups import data_group
 
 SHAPE = (4, 4, 3)
 
@@ -32,22 +33,22 @@ def test_coupled_patch_networks_compute_the_same_function(kind: str, group: str)
     params = net.init(jax.random.key(0), SHAPE, "float64")
     tau = et.systems.transformation(group, SHAPE, seed=3)
     x = np.random.default_rng(0).standard_normal((3, *SHAPE))
-    moved = et.systems.coupled(net, params, tau)
+    moved = coupled(net, params, tau)
     here, there = np.asarray(net.apply(params, x)), np.asarray(net.apply(moved, tau(x)))
     assert np.max(np.abs(there - here)) <= 1e-12 * np.max(np.abs(here))
     assert np.max(np.abs(np.asarray(net.apply(params, tau(x))) - here)) > 1e-3 * np.max(np.abs(here))
 
 
 def test_what_has_no_coupling_is_said() -> None:
-    reason = lambda name, group: why_uncoupled(et.systems.patch_network(name), et.systems.data_group(group, SHAPE))
+    reason = lambda name, group: why_uncoupled(et.systems.patch_network(name), data_group(group, SHAPE))
     for name in ("Mixer", "ViT", "ResNet"):
         assert reason(name, "O(3)xI") is None
         assert reason(name, "O(3)^d") is not None
     assert reason("ResNet", "patches(2)") is not None
     assert reason("Mixer", "patches(4)") is not None
     assert reason("Mixer", "patches(2)") is None
-    assert why_uncoupled(et.systems.architecture("FCN", 1), et.systems.data_group("patches(2)", SHAPE)) is None
-    assert why_uncoupled(et.systems.architecture("LCN", 1), et.systems.data_group("patches(2)", SHAPE)) is not None
+    assert why_uncoupled(et.systems.architecture("FCN", 1), data_group("patches(2)", SHAPE)) is None
+    assert why_uncoupled(et.systems.architecture("LCN", 1), data_group("patches(2)", SHAPE)) is not None
 
 
 @pytest.mark.slow

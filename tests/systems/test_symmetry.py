@@ -10,8 +10,11 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, NetworkError
-from equitangents_studies.systems.coupling import why_uncoupled
+from equitangents_studies.systems.coupling import coupled, why_uncoupled
+from equitangents_studies.systems.data_groups import data_group, expected_symmetry
 from equitangents_studies.systems.generated import sample_data
+from equitangents_studies.systems.inferences import KernelInference
+from equitangents_studies.systems.symmetry_tests import false_alarm_rate
 from equitangents_studies.systems.theorem_tables import SymmetryTable
 from equitangents_studies.systems.two_sample import detectable_shift, energy_test
 
@@ -46,11 +49,11 @@ def test_float32_kernels_decide_as_float64_ones_do(name: str) -> None:
     system = et.systems.System("I", et.systems.architecture(name, 2), "NTK")
     for group in ("O(3)xI", "O(3)^d"):
         single = et.systems.algorithmic_symmetry(system, group, dtype="float32")
-        assert single.symmetric == et.systems.expected_symmetry(name, group, (8, 8, 3), finite=False)
+        assert single.symmetric == expected_symmetry(name, group, (8, 8, 3), finite=False)
         assert not single.symmetric or single.kernel_difference <= 1e-5
 
 
-@pytest.mark.parametrize("inference", ["NNGP", et.systems.KernelInference("NTK", time=3.0, ridge=1e-2)])
+@pytest.mark.parametrize("inference", ["NNGP", KernelInference("NTK", time=3.0, ridge=1e-2)])
 def test_the_nngp_and_finite_times_have_the_same_symmetries(inference: Any) -> None:
     system = et.systems.System("P(3d)", et.systems.architecture("LCN", 2), inference)
     assert bool(et.systems.algorithmic_symmetry(system, "O(3)^d"))
@@ -78,14 +81,14 @@ def test_coupled_weights_make_of_moved_data_what_plain_ones_make_of_data(name: s
     shape = (2, 5, 3)
     tau = et.systems.transformation(group, shape, seed=2)
     params = net.init(jax.random.key(0), shape, "float64")
-    exists = et.systems.expected_symmetry(name, group.replace("P(3)^d", "O(3)^d"), shape, finite=True)
+    exists = expected_symmetry(name, group.replace("P(3)^d", "O(3)^d"), shape, finite=True)
     assert exists == (why_uncoupled(net, tau.group) is None)
     if not exists:
         with pytest.raises(NetworkError, match="no coupled initialisation"):
-            et.systems.coupled(net, params, tau)
+            coupled(net, params, tau)
         return
     x = np.random.default_rng(0).standard_normal((4, *shape))
-    moved = et.systems.coupled(net, params, tau)
+    moved = coupled(net, params, tau)
     assert np.max(np.abs(np.asarray(net.apply(moved, tau(x))) - np.asarray(net.apply(params, x)))) <= 1e-12
     norm = lambda p: sum(float((np.asarray(a) ** 2).sum()) for a in jax.tree.leaves(p))
     assert abs(norm(moved) / norm(params) - 1) <= 1e-12
@@ -93,7 +96,7 @@ def test_coupled_weights_make_of_moved_data_what_plain_ones_make_of_data(name: s
 
 def test_weights_of_another_law_are_coupled_by_permutations_alone() -> None:
     uniform = et.systems.architecture("FCN", 1, 3, first_layer="uniform")
-    group = lambda name: et.systems.data_group(name, (2, 2, 3))
+    group = lambda name: data_group(name, (2, 2, 3))
     assert why_uncoupled(uniform, group("O(3d)")) == "rotated uniform weights are not uniform"
     assert why_uncoupled(uniform, group("P(3d)")) is None
 
@@ -103,7 +106,7 @@ def test_a_penalty_of_another_power_leaves_permutations_alone() -> None:
 
     learning = et.systems.inference("NN", weight_decay=1e-3, power=1.5)
     system = et.systems.System("I", et.systems.architecture("LCN", 1, 3), learning)
-    group = lambda name: et.systems.data_group(name, (2, 2, 3))
+    group = lambda name: data_group(name, (2, 2, 3))
     assert "penalty" in str(why_not_coupled(system, group("O(3)^d")))
     assert why_not_coupled(system, group("P(3)^d")) is None
 
@@ -155,7 +158,7 @@ def test_samples_that_are_not_finite_are_refused() -> None:
 def test_the_two_sample_test_raises_no_more_false_alarms_than_its_level() -> None:
     learning = et.systems.inference("NN", epochs=5, eigenvalue_inputs=4)
     system = et.systems.System("I", et.systems.architecture("FCN", 1, 8), learning)
-    rate = et.systems.false_alarm_rate(system, "O(3d)", cases=200, members=6, level=0.05)
+    rate = false_alarm_rate(system, "O(3d)", cases=200, members=6, level=0.05)
     assert rate.low <= 0.05
     assert rate.value <= 0.1
 

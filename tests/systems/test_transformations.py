@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, MemoryLimitError
+from equitangents_studies.systems.data_groups import data_group
 from examples import examples
 
 SYSTEMS = et.systems
@@ -42,8 +43,8 @@ def test_the_dimension_of_a_group_is_that_of_the_manifold(group: str, dimension:
 
 
 def test_the_source_s_dimensions_of_imagenet_groups() -> None:
-    assert SYSTEMS.data_group("O(3)^d", (224, 224, 3)).dimension == 150_528
-    assert SYSTEMS.data_group("O(c)xI", (16 * 16 * 3,)).dimension == 294_528
+    assert data_group("O(3)^d", (224, 224, 3)).dimension == 150_528
+    assert data_group("O(c)xI", (16 * 16 * 3,)).dimension == 294_528
 
 
 def test_shared_matrices_are_the_same_at_every_position_and_own_ones_differ() -> None:
@@ -109,7 +110,7 @@ def test_moved_arrays_keep_their_type() -> None:
 
 @pytest.mark.parametrize("name", ["O(c)⊗I_d", " O( 3 ) x I", "O(3)xI", "O(5)xI"])
 def test_names_stand_for_the_channels_there_are(name: str) -> None:
-    assert SYSTEMS.data_group(name, (4, 4, 5)).name == "O(5)xI"
+    assert data_group(name, (4, 4, 5)).name == "O(5)xI"
 
 
 @pytest.mark.parametrize("name", ["O(4)^d", "SO(3)", "O(3)", "O(3d)xI", "", 3, None])
@@ -119,7 +120,7 @@ def test_unknown_groups_are_refused(name: object) -> None:
 
 
 def test_inclusions_of_groups_are_a_partial_order() -> None:
-    groups = {name: SYSTEMS.data_group(name, (4, 4, 3)) for name in GROUPS}
+    groups = {name: data_group(name, (4, 4, 3)) for name in GROUPS}
     chain = ("I", "O(3)xI", "O(3)^d", "O(3d)")
     for i, small in enumerate(chain):
         for j, large in enumerate(chain):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from equitangents.report import FAILS, HOLDS, Verdict
 from equitangents_studies import registry
 from equitangents_studies.framework import works
+from equitangents_studies.verdict import FAILS, HOLDS, Verdict
 from tools.results.page import elsewhere, heading, plain
 from tools.results.record import Record
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from equitangents.formatting import exact_duration, memory_size
-from equitangents.report import FAILS, HOLDS, Verdict, with_interval
+from equitangents.report import with_interval
 from equitangents_studies import registry
+from equitangents_studies.verdict import FAILS, HOLDS, Verdict
 from tools.results.record import Json, Record
 from tools.results.words import in_words
 

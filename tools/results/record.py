@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.report import Verdict
 from equitangents_studies import registry
 from equitangents_studies.framework.claims import lead
+from equitangents_studies.verdict import Verdict
 from tools.results.markup import Node, parse
 
 Json = dict[str, Any]

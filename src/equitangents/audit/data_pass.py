@@ -20,7 +20,8 @@ from equitangents.audit.measure.judge import Judgement, decide, judge
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.task import Task
 from equitangents.audit.records import Parts
-from equitangents.audit.report.sections import Doubt, Estimate, RuleResult, UndefinedPose, Verdict
+from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.sections import Doubt, RuleResult, UndefinedPose, Verdict
 from equitangents.audit.sentence import INTERRUPTED, UNMOVED
 from equitangents.errors import NotFiniteError
 

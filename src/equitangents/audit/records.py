@@ -13,7 +13,8 @@ from typing import Any, Literal, TypedDict, get_args
 from equitangents.actions.group_action import GroupAction
 from equitangents.audit.contract.changes import Transform, Transforms
 from equitangents.audit.contract.labels import Labels
-from equitangents.audit.contract.leaf_actions import Custom, Layout
+from equitangents.audit.contract.layouts import Layout
+from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch
 from equitangents.audit.contract.unordered import Unordered

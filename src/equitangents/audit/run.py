@@ -25,7 +25,7 @@ from equitangents.audit.adapters.outputs import check_select
 from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.changes import Transform, changes, is_transforms, named_transforms
 from equitangents.audit.contract.contract import Contract, make_contract, verify
-from equitangents.audit.contract.leaf_actions import Stated
+from equitangents.audit.contract.layouts import Stated
 from equitangents.audit.contract.named import structured
 from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.interruption import Interruption

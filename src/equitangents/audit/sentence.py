@@ -10,17 +10,10 @@ from dataclasses import dataclass
 
 from equitangents.audit.measure.floors import FACTOR, Floors
 from equitangents.audit.measure.judge import Hidden, Judgement, hidden
+from equitangents.audit.report.numbers import Estimate, of
 from equitangents.audit.report.part_sections import DataSection, LayerSection
-from equitangents.audit.report.sections import (
-    ContractSection,
-    Doubt,
-    ElementResult,
-    Estimate,
-    Headline,
-    OutputContract,
-    Verdict,
-    of,
-)
+from equitangents.audit.report.sections import Doubt, ElementResult, Headline, Verdict
+from equitangents.audit.report.tested import ContractSection, OutputContract
 from equitangents.audit.report.words import (
     NAMED,
     NEARLY,
@@ -32,7 +25,7 @@ from equitangents.audit.report.words import (
     tolerance_said,
     within,
 )
-from equitangents.report.verdict import format_number
+from equitangents.report.numbers import format_number
 
 INVARIANT = "invariant"
 

@@ -13,7 +13,6 @@ import typer
 
 from equitangents.cli.audit_words import (
     agreement_of,
-    check_choice,
     check_counts,
     check_file,
     check_program,
@@ -28,7 +27,7 @@ from equitangents.cli.audit_words import (
     transforms,
 )
 from equitangents.cli.common import announced, stages
-from equitangents.cli.completion import GROUPS, among
+from equitangents.cli.completion import GROUPS, one_of
 
 if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
@@ -188,7 +187,7 @@ def audit(
         str | None,
         typer.Option(
             help="Where images keep channels, if shapes do not tell: channels_last or channels_first.",
-            autocompletion=among("channels_last", "channels_first"),
+            **one_of("channels_last", "channels_first"),
         ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
@@ -219,7 +218,11 @@ def audit(
         str | None, typer.Option(help="The mean error that is acceptable under every element: 0.01 or 1%.")
     ] = None,
     relative_to: Annotated[
-        str, typer.Option(help="What errors are relative to: norm, spread (between inputs), or larger (error of both).")
+        str,
+        typer.Option(
+            help="What errors are relative to: norm, spread (between inputs), or larger (error of both).",
+            **one_of("norm", "spread", "larger"),
+        ),
     ] = "larger",
     output_scale: Annotated[
         str | None,
@@ -279,7 +282,7 @@ def audit(
         str,
         typer.Option(
             help="full, or quick: the error and its floor alone, on few evaluations.",
-            autocompletion=among("full", "quick"),
+            **one_of("full", "quick"),
         ),
     ] = "full",
     trust: Annotated[
@@ -296,9 +299,6 @@ def audit(
 
     limits, agreement, tolerated = limits_of(fail_above), agreement_of(min_agreement), tolerance_of(tolerance)
     scale, written = scales(output_scale), Files(html, json, markdown, badge, junit)
-    check_choice("--layout", layout, ("channels_last", "channels_first"))
-    check_choice("--relative-to", relative_to, ("norm", "spread", "larger"))
-    check_choice("--effort", effort, ("full", "quick"))
     check_counts({"--elements": elements, "--limit": limit, "--batch-size": batch_size})
     written.check()
     check_file("baseline", baseline)

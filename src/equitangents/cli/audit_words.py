@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from equitangents.cli.completion import nearest
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
 
 
 Limits = float | dict[str, float] | None
-
-
-def check_choice(option: str, value: str | None, choices: Sequence[str]) -> None:
-    """Raise unless the value is one of the choices, or None."""
-    if value is not None and value not in choices:
-        said = f"{option.removeprefix('--')} is {value!r}; expected {' or '.join(choices)}"
-        raise typer.BadParameter(said, param_hint=option)
 
 
 def check_together(told: Mapping[str, object], atoms: bool) -> None:
@@ -60,7 +55,7 @@ def check_file(name: str, path: Path | str | None) -> None:
     from equitangents.errors import InvalidArgumentError
 
     if path is not None and not Path(path).is_file():
-        raise InvalidArgumentError(f"{name} is {str(path)!r}, which is not a file")
+        raise InvalidArgumentError(f"{name} is {str(path)!r}, which is not a file{nearest(path)}")
 
 
 def check_program(command: str | None) -> None:

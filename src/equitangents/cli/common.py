@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,18 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from equitangents.cli.completion import among
+from equitangents.cli.completion import URL, one_of
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
 
 
 PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
+AGAIN = "the same command starts again"
 Precision = Annotated[
     str | None,
     typer.Option(
         help="float32 or float64; by default that of the inputs, float64 for whole numbers.",
-        autocompletion=among("float32", "float64"),
+        **one_of("float32", "float64"),
     ),
 ]
 Shard = Annotated[str | None, typer.Option(metavar="I/N", help="Only part I of N, I from 0 to N − 1: for job arrays.")]
@@ -43,7 +43,7 @@ class LocalPaths(TyperCommand):
         """Look at all options that are paths, and run the command."""
         for parameter in self.params:
             value = ctx.params.get(str(parameter.name))
-            if isinstance(value, Path) and re.match("[A-Za-z][A-Za-z0-9+.-]+:/", str(value)):
+            if isinstance(value, Path) and URL.match(str(value)):
                 raise typer.BadParameter(
                     f"{str(value)!r}; expected a path of this machine", param_hint=parameter.opts[0]
                 )
@@ -85,8 +85,6 @@ def in_precision(x: ArrayLike, precision: str | None) -> Any:
 
     if precision is None:
         return x
-    if precision not in ("float32", "float64"):
-        raise typer.BadParameter(f"{precision!r}; expected float32 or float64", param_hint="--precision")
     return np.asarray(x, precision)
 
 

@@ -1,10 +1,20 @@
-"""What a shell offers for the value of an option: known without JAX, so that it comes at once."""
+"""What an option may be: a shell offers it, and a command refuses others at once, before JAX is imported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from equitangents.errors import EquitangentsError
 
 Offers = Callable[[str], list[str]]
+URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # what begins so is no path of this machine
 
 
 def among(*values: str) -> Offers:
@@ -29,3 +39,64 @@ SOLVERS = among(
     "subset-of-regressors",
 )  # fmt: skip
 NETS = among("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
+
+
+def one_of(*values: str) -> dict[str, Any]:
+    """What `typer.Option` takes for a value that is one of these: a shell offers them, others are refused."""
+
+    def checked(parameter: typer.CallbackParam, value: str | None) -> str | None:
+        if value is not None and value not in values:
+            raise _unknown(parameter, value, values)
+        return value
+
+    return {"autocompletion": among(*values), "callback": checked}
+
+
+def _unknown(parameter: typer.CallbackParam, value: str, values: Sequence[str], more: str = "") -> EquitangentsError:
+    """The error for a value that is none of these, with the one that may have been meant."""
+    from equitangents.errors import InvalidArgumentError
+    from equitangents.keywords import meant
+
+    few = " or ".join(values) if len(values) == 2 else f"{'' if more else 'one of '}{', '.join(values)}{more}"
+    return InvalidArgumentError(f"{parameter.opts[0]} is {value!r}{meant(value, values)}; expected {few}")
+
+
+def group_name(value: str | None) -> str | None:
+    """The name of a group; InvalidArgumentError for others."""
+    from equitangents.groups.names import parse_group_name
+
+    if value is not None:
+        parse_group_name("group", value)
+    return value
+
+
+def net_name(parameter: typer.CallbackParam, value: str | None) -> str | None:
+    """The name of an architecture, a file of layers that is there, or package.module:object."""
+    if value is None:
+        return None
+    if value.lower().endswith(".json"):
+        there(parameter, value)
+        return value
+    if ":" not in value and value not in NETS("") and not re.fullmatch(r"LAP[1-9]\d*", value):
+        raise _unknown(parameter, value, NETS(""), ", a file of layers that ends in .json, or package.module:object")
+    return value
+
+
+def there(parameter: typer.CallbackParam, value: Any) -> Any:
+    """A file or folder that is there, or a URL; InvalidArgumentError, with the nearest name beside it, for others."""
+    from equitangents.errors import InvalidArgumentError
+
+    if value is None or URL.match(str(value)) or Path(value).expanduser().exists():
+        return value
+    raise InvalidArgumentError(f"{parameter.opts[0]} is {str(value)!r}, which is not a file or folder{nearest(value)}")
+
+
+def nearest(path: Path | str) -> str:
+    """ "; did you mean 'tiles'?" where the folder of a path that is not there has one of nearly this name."""
+    place = Path(path).expanduser()
+    try:
+        beside = {entry.stem: entry.name for entry in place.parent.iterdir() if entry.suffix == place.suffix}
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(place.stem, beside, n=1)
+    return f"; did you mean {beside[near[0]]!r}?" if near else ""

@@ -11,7 +11,7 @@ import typer
 
 from equitangents.cli import networks
 from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, kept, shape, stages
-from equitangents.cli.completion import GROUPS, SOLVERS, among
+from equitangents.cli.completion import GROUPS, SOLVERS, group_name, one_of, there
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -27,6 +27,7 @@ def fit(
         str,
         typer.Option(
             metavar=PLACE,
+            callback=there,
             help="Inputs: .npy, .npz with x (and y), Zarr, an array or a group with x; or a folder of images, one "
             "folder a class.",
         ),
@@ -36,6 +37,7 @@ def fit(
         str | None,
         typer.Option(
             metavar=PLACE,
+            callback=there,
             help="Targets: .npy, .npz with y, or Zarr; of a folder of images a table .csv with the columns file and "
             "label. Without it y of --data, or its folders.",
         ),
@@ -51,7 +53,9 @@ def fit(
     group: Annotated[
         str | None,
         typer.Option(
-            help="Augmentation by all elements of a group: C4, D4, S5, translations, …", autocompletion=GROUPS
+            help="Augmentation by all elements of a group: C4, D4, S5, translations, …",
+            autocompletion=GROUPS,
+            callback=group_name,
         ),
     ] = None,
     time: Annotated[float, typer.Option(help="Training time; inf: until the end.")] = math.inf,
@@ -60,20 +64,18 @@ def fit(
         float, typer.Option("--ridge", "--diag-reg", help="Relative to the kernel's mean diagonal.")
     ] = 0.0,
     kernel: Annotated[
-        str, typer.Option(help="ntk: all layers learn; nngp: the last one.", autocompletion=among("ntk", "nngp"))
+        str, typer.Option(help="ntk: all layers learn; nngp: the last one.", **one_of("ntk", "nngp"))
     ] = "ntk",
     dynamics: Annotated[
         str,
-        typer.Option(
-            help="flow: gradient flow; discrete: time counts steps.", autocompletion=among("flow", "discrete")
-        ),
+        typer.Option(help="flow: gradient flow; discrete: time counts steps.", **one_of("flow", "discrete")),
     ] = "flow",
     task: Annotated[
         str,
         typer.Option(
             help="regression or classification; auto: the latter where y are whole numbers or text, one for each "
             "input, or for each position on which the network ends.",
-            autocompletion=among(*TASKS),
+            **one_of(*TASKS),
         ),
     ] = "auto",
     input_shape: Annotated[
@@ -92,7 +94,7 @@ def fit(
         typer.Option(
             help="auto, eigh, cholesky, out-of-core, multi-gpu, lanczos, pcg, sketch-and-project, nystrom or "
             "subset-of-regressors.",
-            autocompletion=SOLVERS,
+            **one_of(*SOLVERS("")),
         ),
     ] = "auto",
     memory_limit: Annotated[
@@ -122,8 +124,7 @@ def fit(
     from equitangents.cli import images
     from equitangents.errors import StoreError
 
-    if task not in TASKS:
-        raise typer.BadParameter(f"{task!r}; expected one of {', '.join(TASKS)}", param_hint="--task")
+    shape_of_one, limit = shape(input_shape), byte_limit(memory_limit)
     with stages() as stage:
         stage(f"reading {data}")
         of_images = images.read_labelled(data, targets, size, stage) if images.are_images(data, targets) else None
@@ -139,14 +140,15 @@ def fit(
         "ridge": ridge,
         "kernel": kernel,
         "dynamics": dynamics,
-        "input_shape": shape(input_shape),
-        "memory_limit": byte_limit(memory_limit),
+        "input_shape": shape_of_one,
+        "memory_limit": limit,
         "store": store,
         "solver": solver,
         "standardise": standardise,
     }
     _check_place(out)
-    with stages() as stage, kept(lambda: _so_far(out, store)), ExitStack() as lines:
+    before = images.digest(out)
+    with stages() as stage, kept(lambda: _so_far(out, store, before)), ExitStack() as lines:
         computing = lambda: stage("computing kernels, and solving with them")
         lines.enter_context(announced("equitangents", err=True, then=computing))
         computing()
@@ -168,27 +170,37 @@ def fit(
                 "are (--no-standardise)"
             ) from None
         model.save(out, means_only=means_only)
-    with kept(lambda: f"the model is saved in {out}; its report is missing"):
+    with kept(lambda: _saved(out)):
+        if report and hasattr(model, "classes_"):
+            (out / REPORT).unlink(missing_ok=True)  # of the model that was there before
         if of_images is not None:
             images.keep_form(of_images.form, out)
         typer.echo(_said(model, out))
         if hasattr(model, "classes_"):
             typer.echo(images.held_out(model))
-            if (said := images.calibration(model)) is not None:
-                typer.echo(said)
+            typer.echo(images.calibration(model))
             if report:
                 _report(model, data, out, () if of_images is None else of_images.files)
-    if hasattr(model, "classes_"):
-        new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
-        typer.echo(f"next: equitangents predict {out} --data {new}")
+            new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
+            typer.echo(f"next: equitangents predict {out} --data {new}")
 
 
-def _so_far(out: Path, store: str | None) -> str:
-    """What is kept of a fit that was interrupted."""
+def _so_far(out: Path, store: str | None, before: str | None) -> str:
+    """What is kept of a fit that was interrupted; `before`: the digest of the model that was there."""
+    from equitangents.cli import images
+
+    if (now := images.digest(out)) is not None and now != before:
+        return _saved(out)
     if store is not None:
         return f"the kernel is kept in {store} as far as it is: the same command goes on"
-    before = f"{out} is as it was" if out.exists() else "no model is saved"
-    return f"{before}: the same command starts again; with --store FOLDER the kernel is kept as far as it is"
+    kept = f"{out} is as it was" if out.exists() else "no model is saved"
+    return f"{kept}: the same command starts again; with --store FOLDER the kernel is kept as far as it is"
+
+
+def _saved(out: Path) -> str:
+    """What is kept of a fit that was interrupted once its model was saved."""
+    report = "and its report" if (out / REPORT).exists() else "its report is missing"
+    return f"the model is saved in {out}, {report}: equitangents predict {out} goes on with it"
 
 
 def _report(model: Any, data: str, out: Path, names: tuple[str, ...]) -> None:
@@ -197,7 +209,11 @@ def _report(model: Any, data: str, out: Path, names: tuple[str, ...]) -> None:
     from equitangents.errors import EquitangentsError
     from equitangents.report import write
 
-    if model.solution_.solver != "eigh" or model.positions_:
+    if model.solution_.solver != "eigh":
+        typer.echo(f"report: not made, since {model.solution_.solver} keeps no decomposition")
+        return
+    if model.positions_:
+        typer.echo("report: not made: classes are at positions, and the page is of one class a sample")
         return
     suffix = "NEW_FOLDER --out predictions.csv" if names else "NEW.npy --out predictions.npz"
     try:

@@ -8,7 +8,7 @@ import typer
 
 from equitangents.cli import networks
 from equitangents.cli.common import PLACE, Precision, Shard, announced, goes_on, kept, part, stages
-from equitangents.cli.completion import GROUPS
+from equitangents.cli.completion import GROUPS, group_name, there
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 def gram(
     data: Annotated[
-        str, typer.Option(metavar=PLACE, help="Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.")
+        str,
+        typer.Option(
+            metavar=PLACE, callback=there, help="Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array."
+        ),
     ],
     out: Annotated[
         str | None, typer.Option(metavar=PLACE, help="Folder of the store; needed unless --estimate is given.")
@@ -29,12 +32,16 @@ def gram(
     b_std: networks.BStd = 0.1,
     against: Annotated[
         str | None,
-        typer.Option(metavar=PLACE, help="Other inputs for the columns; without it the matrix is symmetric."),
+        typer.Option(
+            metavar=PLACE, callback=there, help="Other inputs for the columns; without it the matrix is symmetric."
+        ),
     ] = None,
     group: Annotated[
         str | None,
         typer.Option(
-            help="One matrix for each element of a group that moves the columns: C4, D4, S5, …", autocompletion=GROUPS
+            help="One matrix for each element of a group that moves the columns: C4, D4, S5, …",
+            autocompletion=GROUPS,
+            callback=group_name,
         ),
     ] = None,
     precision: Precision = None,
@@ -64,14 +71,14 @@ def gram(
     What is complete stays: the same command goes on after any interruption, on any machine that sees the folder, and
     computes what is new where rows were added to the data.
     """
+    if workers is not None and scheduler is not None:
+        raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
+    mine = part(shard)
     with stages() as stage:
         stage("loading what computes kernels")
         from equitangents.scale import GramStore
         from equitangents.validation import check_whole
 
-    if workers is not None and scheduler is not None:
-        raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
-    mine = part(shard)
     x1, x2 = _inputs("data", data), None if against is None else _inputs("against", against)
     network = networks.network(net, depth, w_std, b_std)
     if standardise:

@@ -87,7 +87,7 @@ def keep_form(form: Any, model: Path) -> None:
     """Write beside a saved model which form its images have."""
     from equitangents.files import whole_file
 
-    about = {"model": _digest(model), "form": dataclasses.asdict(form)}
+    about = {"model": digest(model), "form": dataclasses.asdict(form)}
     with whole_file(model / _FORM) as partial:
         partial.write_text(json.dumps(about, indent=1), "utf-8")
 
@@ -102,7 +102,7 @@ def form_of(model: Path) -> Any:
     try:
         about = read_json(place.read_bytes()[:_SIDE])
         form = about["form"]
-        if about["model"] != _digest(model):
+        if about["model"] != digest(model):
             return None
         if set(form) != set(_KINDS) or any(type(form[name]) is not kind for name, kind in _KINDS.items()):
             raise ValueError("its entries are others")
@@ -151,17 +151,17 @@ def held_out(model: Any) -> str:
     )
 
 
-def calibration(model: Any) -> str | None:
-    """How far probabilities are from how often they are right, of left-out samples; None where that is not known."""
+def calibration(model: Any) -> str:
+    """How far probabilities are from how often they are right, of left-out samples, or why that is not known."""
     from equitangents.ensembles.infinite.held_out_page import HeldOut
     from equitangents.errors import EquitangentsError
 
     if model.solution_.solver != "eigh":
-        return None
+        return f"calibration: not known, since {model.solution_.solver} keeps no decomposition; --solver eigh does"
     try:
         held = HeldOut.of(model)
-    except EquitangentsError:
-        return None
+    except EquitangentsError as why:
+        return f"calibration: not known: {why}"
     error, chance = f"{held.calibration_error():.3f}", f"chance alone would show about {held.chance_error():.3f}"
     if model.temperature_ is None:
         return f"calibration: probabilities are shares of networks; with --calibrate off by {error}, where {chance}"
@@ -187,5 +187,9 @@ def _say(*lines: str) -> None:
         typer.echo(line, err=True)
 
 
-def _digest(model: Path) -> str:
-    return hashlib.sha256((model / _MODEL).read_bytes()).hexdigest()
+def digest(model: Path) -> str | None:
+    """Which model is saved in a folder; None where there is none."""
+    try:
+        return hashlib.sha256((model / _MODEL).read_bytes()).hexdigest()
+    except OSError:
+        return None

@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from equitangents import __version__, beside
 from equitangents.cli.audit import audit
 from equitangents.cli.cache import cache
-from equitangents.cli.common import LocalPaths
+from equitangents.cli.common import AGAIN, LocalPaths
 from equitangents.cli.doctor import doctor
 from equitangents.cli.fit import fit
 from equitangents.cli.gram import gram
@@ -84,7 +84,7 @@ UsageError: Any = typer.BadParameter.__base__
 
 
 _WITHOUT_JAX = {"list", "cache"}
-INTERRUPTED = "interrupted; nothing new is kept: the same command starts again"
+INTERRUPTED = f"interrupted; nothing new is kept: {AGAIN}"
 
 
 class OneLineErrors(TyperGroup):

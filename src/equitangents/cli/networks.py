@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from equitangents import beside
-from equitangents.cli.completion import NETS
+from equitangents.cli.completion import NETS, net_name
 
 Net = Annotated[
     str,
     typer.Option(
         help="mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object.",
         autocompletion=NETS,
+        callback=net_name,
     ),
 ]
 Depth = Annotated[
@@ -30,8 +31,7 @@ W_STD = math.sqrt(2)
 
 
 def network(spec: str, depth: int | None, w_std: float, b_std: float) -> Any:
-    """The network that `--net` names; InvalidArgumentError for other texts."""
-    from equitangents.errors import InvalidArgumentError
+    """The network that `--net` names; which `net_name` has looked at."""
     from equitangents.planning.question import NETS
 
     if spec.lower().endswith(".json"):
@@ -46,14 +46,4 @@ def network(spec: str, depth: int | None, w_std: float, b_std: float) -> Any:
         from equitangents.planning import question
 
         return question.network(spec, 2 if depth is None else depth, w_std, b_std)
-    systems = beside.room("systems")
-
-    try:
-        return systems.architecture(spec, 8 if depth is None else depth)
-    except InvalidArgumentError as error:
-        if str(error).startswith("depth"):
-            raise
-        raise InvalidArgumentError(
-            f"net is {spec!r}; expected {', '.join((*NETS, *systems.ARCHITECTURES))}, a file of layers that ends in "
-            ".json, or package.module:object"
-        ) from None
+    return beside.room("systems").architecture(spec, 8 if depth is None else depth)

@@ -8,17 +8,21 @@ from typing import Annotated
 
 import typer
 
-from equitangents.cli.common import announced, stages
-from equitangents.cli.completion import GROUPS, among
+from equitangents.cli.common import AGAIN, announced, kept, stages
+from equitangents.cli.completion import GROUPS, group_name, one_of, there
 
 
 def plan(
-    data: Annotated[Path, typer.Option(help=".npz file with x, y and optionally x_test, y_test.")],
+    data: Annotated[Path, typer.Option(callback=there, help=".npz file with x, y and optionally x_test, y_test.")],
     group: Annotated[
         str,
-        typer.Option(help="C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).", autocompletion=GROUPS),
+        typer.Option(
+            help="C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).",
+            autocompletion=GROUPS,
+            callback=group_name,
+        ),
     ],
-    net: Annotated[str, typer.Option(help="mlp or cnn.", autocompletion=among("mlp", "cnn"))] = "mlp",
+    net: Annotated[str, typer.Option(help="mlp or cnn.", **one_of("mlp", "cnn"))] = "mlp",
     depth: Annotated[int, typer.Option(help="Hidden layers.")] = 2,
     width: Annotated[int, typer.Option(help="Of the hidden layers: units, or channels.")] = 64,
     pilot: Annotated[
@@ -39,10 +43,12 @@ def plan(
         str,
         typer.Option(
             help="rsd, osp, equivariance_error, spread_over_error or error.",
-            autocompletion=among("rsd", "osp", "equivariance_error", "spread_over_error", "error"),
+            **one_of("rsd", "osp", "equivariance_error", "spread_over_error", "error"),
         ),
     ] = "rsd",
-    over_inputs: Annotated[str, typer.Option(help="mean, median or max over inputs.")] = "mean",
+    over_inputs: Annotated[
+        str, typer.Option(help="mean, median or max over inputs.", **one_of("mean", "median", "max"))
+    ] = "mean",
     confidence: Annotated[float, typer.Option(help="Share of ensembles that are to meet the target.")] = 0.95,
     time: Annotated[float, typer.Option(help="Training time; inf is allowed with --pilot 0 and --follow.")] = 100.0,
     learning_rate: Annotated[float, typer.Option(help="Learning rate; time counts in its units.")] = 1.0,
@@ -99,7 +105,8 @@ def plan(
             seed=seed,
             max_members=max_members,
         )
-    typer.echo(str(found))
-    for path, write in ((html, found.to_html), (json, found.to_json), (plot, found.plot)):
-        if path is not None:
-            typer.echo(f"written: {write(path)}")
+    with kept(lambda: f"the plan is made, and files that were named as written are whole: {AGAIN}"):
+        typer.echo(str(found))
+        for path, write in ((html, found.to_html), (json, found.to_json), (plot, found.plot)):
+            if path is not None:
+                typer.echo(f"written: {write(path)}")

@@ -9,13 +9,18 @@ from typing import Annotated
 import typer
 
 from equitangents.cli.common import PLACE, Shard, announced, goes_on, kept, part, stages
+from equitangents.cli.completion import net_name, there
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="Folder in which `equitangents fit` saved a model.")],
+    model: Annotated[Path, typer.Argument(callback=there, help="Folder in which `equitangents fit` saved a model.")],
     data: Annotated[
         str,
-        typer.Option(metavar=PLACE, help="Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images."),
+        typer.Option(
+            metavar=PLACE,
+            callback=there,
+            help="Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.",
+        ),
     ],
     out: Annotated[
         str, typer.Option(metavar=PLACE, help="The file that is written: .npy, .npz or .zarr; of images also .csv.")
@@ -28,7 +33,8 @@ def predict(
     rows: Annotated[int | None, typer.Option(help="Inputs predicted, and kept, at once.")] = None,
     shard: Shard = None,
     net: Annotated[
-        str | None, typer.Option(help="package.module:object, where the network could not be saved.")
+        str | None,
+        typer.Option(callback=net_name, help="package.module:object, where the network could not be saved."),
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Remove what was predicted first.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,

@@ -64,6 +64,16 @@ class Group(SymmetryGroup):
     def table(self) -> Int[np.ndarray, "order order"]:
         """The multiplication table, table[a, b] = a·b, read-only int32."""
 
+    @property
+    def torus(self) -> tuple[int, ...] | None:
+        """The grid, closed to a torus, that its translations move; None of a group without these."""
+        return None
+
+    @property
+    def turns_quarters(self) -> bool:
+        """Whether it turns that grid by quarters, which changes its axes."""
+        return False
+
     def _structure(self) -> tuple[Any, ...]:
         """What the group carries besides its table, hashable: unless empty, it determines the table and equality."""
         return ()

@@ -26,6 +26,11 @@ class TranslationGroup(Group):
         name = "translations(" + "x".join(map(str, shape)) + ")"
         vars(self).update(name=name, order=math.prod(shape), identity=0, shape=shape)
 
+    @property
+    def torus(self) -> tuple[int, ...]:
+        """Its grid."""
+        return self.shape
+
     def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
         ta, tb = np.unravel_index(a, self.shape), np.unravel_index(b, self.shape)
         total = tuple((i + j) % n for i, j, n in zip(ta, tb, self.shape, strict=True))

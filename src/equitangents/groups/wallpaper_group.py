@@ -71,6 +71,16 @@ class WallpaperGroup(Group):
         (f, r), (e, s) = np.divmod(p, n), np.divmod(q, n)
         return (f ^ e) * n + (r + (1 - 2 * f) * s) % n
 
+    @property
+    def torus(self) -> tuple[int, int]:
+        """Its grid."""
+        return self.shape
+
+    @property
+    def turns_quarters(self) -> bool:
+        """Whether there are four rotations."""
+        return self.rotations == 4
+
     def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
         H, W = self.shape
         p, i, j = self._split(np.asarray(a, np.int64))

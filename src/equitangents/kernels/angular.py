@@ -20,7 +20,7 @@ from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import root_gap, safe_sqrt
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.operation import DualActivation
-from equitangents.kernels.program import Affine
+from equitangents.kernels.operations import Affine
 
 _ROUNDING = 4  # in units of epsilon: smaller angles are what two ways of computing a deviation differ by
 _WIDE = 8.0  # of ratios of deviations, beyond which D no longer resolves K behind a nonlinearity

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import DType
+from equitangents.kernels.branches import flat
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
-from equitangents.kernels.program import Program, flat
+from equitangents.kernels.program import Program
 from equitangents.kernels.scales import least_and_most
 from equitangents.kernels.units import has_bias, unit_bias
 
@@ -80,7 +81,7 @@ def parallel_too(program: Program) -> bool | None:
 
 
 def _is_dense(steps: FibrePlan | PairPlan) -> bool:
-    if not isinstance(steps, FibrePlan) or steps.field or not steps.single:
+    if steps.form == "pairs" or steps.field or not steps.single:
         return False
     return len(set(steps.labels.array)) == 1
 

@@ -5,6 +5,7 @@ Planners, costs and engines walk over programs by what operations say; only thei
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -38,6 +39,26 @@ class HashedOnce:
         return tuple(getattr(self, part.name) for part in fields(self))  # type: ignore[arg-type]
 
 
+class FrozenArray:
+    """A read-only NumPy array that hashes and compares by content, so that programs can be cache keys."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.ascontiguousarray(array)
+        self.array.setflags(write=False)
+        digest = hashlib.sha256(self.array.tobytes())
+        digest.update(repr((self.array.shape, self.array.dtype.str)).encode())
+        self.key = digest.hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrozenArray) and self.key == other.key
+
+    def __repr__(self) -> str:
+        return f"FrozenArray(shape={self.array.shape}, dtype={self.array.dtype})"
+
+
 class DualActivation(Protocol):
     """How a nonlinearity φ acts on a pair of jointly Gaussian fields (u, v); see `equitangents.kernels.duals`."""
 
@@ -49,6 +70,25 @@ class DualActivation(Protocol):
 
     def moments(self, q: Any) -> tuple[Any, Any]:
         """(E[φ(u)²], E[φ(u)]) for q = E[u²]."""
+
+
+class LinearMap(Protocol):
+    """A linear layer's weights and bias: K ← W²K + b², Θ ← K + W²Θ; see `Affine` and `RatedAffine`."""
+
+    @property
+    def W_var(self) -> float:
+        """W², the variance of the weights."""
+
+    @property
+    def b_var(self) -> float:
+        """b², the variance of the bias."""
+
+    @property
+    def rates(self) -> tuple[float, float] | None:
+        """How fast weights and bias move, where that is not as in the NTK parametrisation."""
+
+    def scaled(self, weights: float, bias: float) -> Self:
+        """It with the variances of weights and bias times these numbers."""
 
 
 class NoFibresError(Exception):
@@ -69,6 +109,7 @@ class Operation:
     is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
     has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
     is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
+    is_diagonal: ClassVar[bool] = False  # of such a pool: a mean over positions with themselves alone
     pools_commute: ClassVar[bool] = False  # pooling may come before it or after it
     keeps_constants: ClassVar[bool] = False  # a field that is the same everywhere stays so
     numbers_pass: ClassVar[bool] = False  # a number that the field before it is multiplied with may stand after it
@@ -100,6 +141,16 @@ class Operation:
     def nonlinearity(self) -> DualActivation | None:
         """The nonlinearity that it is, if it is one."""
         return None
+
+    @property
+    def affine(self) -> LinearMap | None:
+        """The weights and bias that it is, if it is those of a linear layer."""
+        return None
+
+    @property
+    def reads_around(self) -> bool:
+        """Whether it is a window that reads on around a torus."""
+        return False
 
     @property
     def residual(self) -> tuple[Any, ...] | None:

@@ -20,8 +20,9 @@ from jaxtyping import Float
 from equitangents._types import DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
+from equitangents.kernels.branches import flat
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.program import Affine, Dual, Standardise, flat
+from equitangents.kernels.operations import Affine, Dual, Standardise
 
 BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
 _FEW = 64  # numbers, whose extremes a list gives sooner

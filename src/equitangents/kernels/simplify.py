@@ -15,20 +15,9 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import (
-    Affine,
-    Box,
-    GroupFibres,
-    Join,
-    Op,
-    Parallel,
-    Pool,
-    Positions,
-    Program,
-    Standardise,
-    WindowPool,
-    residual,
-)
+from equitangents.kernels.branches import Join, Parallel, residual
+from equitangents.kernels.operations import Box, Pool, Standardise, WindowPool
+from equitangents.kernels.program import GroupFibres, Op, Positions, Program
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.structured.program import (
     BlockSums,
@@ -130,11 +119,11 @@ def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:
             continue
         square = op.factor**2
         after = next((j for j in range(i + 1, len(found)) if not found[j].numbers_pass), len(found))
-        if i and isinstance(found[i - 1], Affine):
-            found[i - 1] = found[i - 1].scaled(square, square)
+        if i and found[i - 1].affine is not None:
+            found[i - 1] = found[i - 1].affine.scaled(square, square)
             del found[i]
-        elif after < len(found) and isinstance(found[after], Affine):
-            found[after] = found[after].scaled(square, 1.0)
+        elif after < len(found) and found[after].affine is not None:
+            found[after] = found[after].affine.scaled(square, 1.0)
             del found[i]
         else:
             i += 1

@@ -55,7 +55,7 @@ class TranslationMean:
         v2 = None if x2 is None else self.net.lowered(x2)[0]
         dtype = precision.working_dtype(x1, x2)
         steps = plan(program)
-        assert isinstance(steps, FibrePlan)
+        assert steps.form == "fibre"
         engine, note = _engine(program, steps, dtype)
         check_result(x1, x2, dtype, self._working_bytes(x1[0].size, len(x1), len(x1 if x2 is None else x2)))
         with precision.scope(dtype):
@@ -135,7 +135,7 @@ def _engine(program: Program, steps: FibrePlan, dtype: np.dtype) -> Choice:
 
 
 def _is_mlp(program: Any) -> bool:
-    return program.space == Positions(()) and isinstance(plan(program), FibrePlan)
+    return program.space == Positions(()) and plan(program).form == "fibre"
 
 
 def _commutes(net: Any, action: Action, t: int, sample: Any, values: Any) -> bool:

@@ -20,8 +20,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from equitangents.kernels.branches import flat
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.program import Affine, Dual, Op, RatedAffine, Standardise, flat
+from equitangents.kernels.operations import Affine, Dual, RatedAffine, Standardise
+from equitangents.kernels.program import Op
 
 P = TypeVar("P")
 

@@ -25,12 +25,13 @@ from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.angular import both, covariance, of_covariance
+from equitangents.kernels.branches import flat as every_operation
 from equitangents.kernels.duals.erf import Erf
 from equitangents.kernels.duals.gelu import Gelu
 from equitangents.kernels.duals.trigonometric import Cos, Sin
 from equitangents.kernels.engines.reference.rotations.recursion import Variances, after, moments, run, variances
-from equitangents.kernels.program import Affine, Dual, Op
-from equitangents.kernels.program import flat as every_operation
+from equitangents.kernels.operations import Affine, Dual
+from equitangents.kernels.program import Op
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import RotationSections, Sphere, sections
 from equitangents.kernels.rotations.rings import closed_nodes

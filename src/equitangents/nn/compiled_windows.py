@@ -17,7 +17,7 @@ import numpy as np
 
 from equitangents._types import DType
 from equitangents.kernels.engines.cpu.library import library, why_unavailable
-from equitangents.kernels.program import Box
+from equitangents.kernels.operations import Box
 
 logger = logging.getLogger("equitangents")
 

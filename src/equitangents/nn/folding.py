@@ -9,9 +9,11 @@ translations alone it is the ordinary network itself.
 
 from __future__ import annotations
 
-from equitangents.groups import Group, WallpaperGroup
-from equitangents.groups.translation_group import TranslationGroup
-from equitangents.kernels.program import Box, GroupFibres, Op, Pool
+import math
+
+from equitangents.groups import Group
+from equitangents.kernels.operations import Box, Pool
+from equitangents.kernels.program import GroupFibres, Op
 from equitangents.nn.layer import Layer
 from equitangents.nn.patches import Window
 from equitangents.nn.signal import Signal
@@ -27,17 +29,18 @@ def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[
         return None
     lift, signal = lifts[0]
     group = lift.lifts_to
-    if not isinstance(group, WallpaperGroup | TranslationGroup):
+    if not isinstance(group, Group) or group.torus is None:
         return None
     ops = fold_layers(layers, signals, group)
     if ops is None:
         return None
-    if _point_order(group) == 1 or not any(isinstance(op, Pool) for op in ops):
+    turns = group.order // math.prod(group.torus)
+    if turns == 1 or not any(isinstance(op, Pool) for op in ops):
         return ops, None
     fibres = lift.fibres(signal)
     if not isinstance(fibres, GroupFibres):
         return None
-    return ops, GroupFibres(fibres.points, fibres.points, folded=_point_order(group))
+    return ops, GroupFibres(fibres.points, fibres.points, folded=turns)
 
 
 def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: Group) -> tuple[Op, ...] | None:
@@ -53,14 +56,10 @@ def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: G
 
 def symmetric_box(window: object, group: Group) -> Box | None:
     """The box `window` on the group's grid if rotations and reflections map it to itself; None otherwise."""
-    if not (isinstance(group, WallpaperGroup | TranslationGroup) and isinstance(window, tuple)):
+    if group.torus is None or not isinstance(window, tuple):
         return None
-    if _point_order(group) > 1:
-        square = len(set(window)) == 1 or (isinstance(group, WallpaperGroup) and group.rotations < 4)
+    if group.order > math.prod(group.torus):
+        square = len(set(window)) == 1 or not group.turns_quarters
         if not (square and all(w % 2 for w in window)):
             return None
-    return Window(window, 1, "circular").box(group.shape)
-
-
-def _point_order(group: WallpaperGroup | TranslationGroup) -> int:
-    return group.point_order if isinstance(group, WallpaperGroup) else 1
+    return Window(window, 1, "circular").box(group.torus)

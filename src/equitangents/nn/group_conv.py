@@ -13,7 +13,8 @@ import numpy as np
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.groups import Group
-from equitangents.kernels.program import Affine, Op
+from equitangents.kernels.operations import Affine
+from equitangents.kernels.program import Op
 from equitangents.nn.folding import symmetric_box
 from equitangents.nn.group_windows import WindowLike, freeze_weights, freeze_window
 from equitangents.nn.layer import Layer, check_scale

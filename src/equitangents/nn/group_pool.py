@@ -12,10 +12,11 @@ import numpy as np
 
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.groups import Group, WallpaperGroup
+from equitangents.groups import Group
 from equitangents.groups.subgroup import Subgroup
-from equitangents.groups.translation_group import TranslationGroup
-from equitangents.kernels.program import FrozenArray, Op, Pool
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Pool
+from equitangents.kernels.program import Op
 from equitangents.kernels.rotations.program import HaarMean, RotationOp
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import check_sizes, per_dimension
@@ -53,12 +54,13 @@ class GroupPool(ParameterFree):
         if self.every == 1:
             return pooling(signal.positions, self.subgroup)
         group = signal.positions.group if isinstance(signal.positions, OnGroup) else None
-        if not isinstance(group, WallpaperGroup | TranslationGroup):
+        if group is None or group.torus is None:
             raise NetworkError(
                 f"every is {self.every!r}: that needs a signal on a wallpaper or translation group; it is on "
                 f"{signal.positions}"
             )
-        return CosetMean(np.tile(_sublattice(self.every, group), group.order // int(np.prod(group.shape))))
+        labels = _sublattice(self.every, group, group.torus)
+        return CosetMean(np.tile(labels, group.order // len(labels)))
 
     def signal(self, signal: Signal) -> Signal:
         """A plain vector, or a field on cosets; a Gaussian field stays Gaussian."""
@@ -75,19 +77,19 @@ class GroupPool(ParameterFree):
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """The mean over the grid, if the pool is over the whole group."""
-        if self.subgroup is not None or not isinstance(group, WallpaperGroup | TranslationGroup):
+        if self.subgroup is not None or group.torus is None:
             return None
-        return (Pool(FrozenArray(_sublattice(self.every, group)), 1),)
+        return (Pool(FrozenArray(_sublattice(self.every, group, group.torus)), 1),)
 
 
-def _sublattice(every: tuple[int, ...] | int, group: WallpaperGroup | TranslationGroup) -> np.ndarray:
+def _sublattice(every: tuple[int, ...] | int, group: Group, torus: tuple[int, ...]) -> np.ndarray:
     """Labels of the grid's points: 0 on multiples of `every`, -1 elsewhere."""
-    steps = per_dimension("every", every, len(group.shape))
-    if any(n % s for n, s in zip(group.shape, steps, strict=True)):
-        raise NetworkError(f"every is {every!r}, which does not divide the grid of {group.shape}")
-    if isinstance(group, WallpaperGroup) and group.rotations == 4 and len(set(steps)) > 1:
+    steps = per_dimension("every", every, len(torus))
+    if any(n % s for n, s in zip(torus, steps, strict=True)):
+        raise NetworkError(f"every is {every!r}, which does not divide the grid of {torus}")
+    if group.turns_quarters and len(set(steps)) > 1:
         raise NetworkError(f"every is {every!r}; on {group.name} it must be the same along both dimensions")
-    labels = np.full(group.shape, -1, np.int32)
+    labels = np.full(torus, -1, np.int32)
     labels[tuple(slice(None, None, s) for s in steps)] = 0
     return labels.ravel()
 

@@ -14,7 +14,8 @@ from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.program import Affine, GroupFibres, Op, RatedAffine
+from equitangents.kernels.operations import Affine, RatedAffine
+from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal

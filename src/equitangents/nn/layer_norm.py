@@ -13,7 +13,8 @@ from equitangents._types import ArrayLike, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.duals import Normalised
-from equitangents.kernels.program import Dual, FrozenArray
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Dual
 from equitangents.kernels.structured.program import Normalise
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal

@@ -16,7 +16,9 @@ from equitangents.actions import Action, grid
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.translation_group import TranslationGroup
-from equitangents.kernels.program import Affine, FrozenArray, GroupFibres, Op, Table
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Affine, Table
+from equitangents.kernels.program import GroupFibres, Op
 from equitangents.nn.folding import symmetric_box
 from equitangents.nn.group_windows import (
     Elements,
@@ -86,8 +88,8 @@ class Lift(Layer):
             chosen = explicit(self.window.numbers, count, "positions")
         elif self.window == "full":
             chosen = np.arange(count)
-        elif isinstance(self.action.group, WallpaperGroup | TranslationGroup):
-            chosen = box_offsets(cast("tuple[int, ...]", self.window), self.action.group.shape)
+        elif self.action.group.torus is not None:
+            chosen = box_offsets(cast("tuple[int, ...]", self.window), self.action.group.torus)
         else:
             raise NetworkError(
                 f"window is the box {self.window}; {self.action.name} has no grid, so give a list or 'full'"

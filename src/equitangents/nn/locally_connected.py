@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import DType, Params
-from equitangents.kernels.program import Decouple, Op
+from equitangents.kernels.operations import Decouple
+from equitangents.kernels.program import Op
 from equitangents.nn.patches import patches, taps
 from equitangents.nn.signal import Signal
 from equitangents.nn.window_layer import WindowLayer

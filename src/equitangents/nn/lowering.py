@@ -16,7 +16,7 @@ from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.pooling import Flatten
 from equitangents.nn.readout import Readout
-from equitangents.nn.signal import OnGroup, OnRotations, Signal
+from equitangents.nn.signal import OnRotations, Signal
 from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER
@@ -48,7 +48,7 @@ def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | N
         )
     given = count_given(layers, signals)
     layers, signals = layers[given:], signals[given:]
-    folded = None if masks or isinstance(signals[-1].positions, OnWhole) else fold(layers, signals)
+    folded = None if masks or signals[-1].positions.steerable else fold(layers, signals)
     if folded is not None:
         ops, fibres = folded
         return given, Program(Positions(signals[0].positions.shape, fibres), ops)
@@ -88,7 +88,7 @@ def lower_field(
 
 def ends_on_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> bool:
     """Whether a network lifts signals on the sphere, and its output has a value at every rotation."""
-    if not isinstance(signals[-1].positions, OnGroup | OnRotations):
+    if not signals[-1].positions.on_group:
         return False
     return any(isinstance(layer.fibres(s), Sphere) for layer, s in zip(layers, signals, strict=False))
 
@@ -121,12 +121,11 @@ def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
 def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> AnyProgram:
     """The program of layers as they are; `signals[i]` goes into layer i, as is."""
     begin, end = signals[0].positions, signals[-1].positions
-    if isinstance(end, OnPoints | OnWhole):
+    if end.steerable:
         if not signals[-1].gaussian:
             raise NetworkError("a nonlinearity of steerable features needs a linear layer after it, SteerableDense")
-        assert isinstance(begin, OnPoints | OnWhole)
-        whole, field = isinstance(begin, OnWhole), isinstance(end, OnPoints)
-        space = Points(begin.count, begin.features, end.features, whole=whole, field=field)
+        assert begin.steerable
+        space = Points(begin.count, begin.features, end.features, whole=not begin.on_points, field=end.on_points)
         return Program(space, lowered(layers, signals, masked=False))
     if masks is None:
         pairs = zip(layers, signals, strict=False)

@@ -17,7 +17,8 @@ from equitangents.groups import Group
 from equitangents.kernels import duals
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.operation import DualActivation
-from equitangents.kernels.program import Dual, Op
+from equitangents.kernels.operations import Dual
+from equitangents.kernels.program import Op
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Signal
 

@@ -9,26 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
 
 import jax
 import jax.numpy as jnp
 
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels import program
+from equitangents.kernels import branches
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.lowering import lowered
 from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal, Signals
 from equitangents.nn.steerable.signal import check_passed_on, check_summands, shape_of, summed
 from equitangents.nn.structure import Structure
-from equitangents.steerable.positions import OnPoints, OnWhole
 
 
 @dataclass(frozen=True)
 class Branches:
     """Signals side by side. `origins`: from which random weights each comes; equal ones are not independent."""
+
+    several: ClassVar[Literal[True]] = True
 
     parts: tuple[Signal, ...]
     origins: tuple[frozenset[Any], ...]
@@ -94,7 +95,7 @@ class Parallel(Layer):
         return hash((Parallel, self._branches))
 
     def _inputs(self, signal: Signals) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
-        if not isinstance(signal, Branches):
+        if not signal.several:
             # Nothing in a branch is a function of the input alone: the other branches read it, too.
             signal = replace(signal, given=False)
             return (signal,) * len(self._branches), (frozenset({"input"}),) * len(self._branches), 0
@@ -111,7 +112,7 @@ class Parallel(Layer):
         found: list[frozenset[Any]] = []
         for i, (branch, before, origin) in enumerate(zip(self._branches, inputs, origins, strict=True)):
             after = chain(branch, before)[-1]
-            if isinstance(after, Branches):
+            if after.several:
                 raise NetworkError(
                     f"branch {i} ends in {len(after.parts)} signals; join them inside it. Sum((0,), (1,), (1,)) hands "
                     "a signal on twice"
@@ -157,7 +158,7 @@ class Parallel(Layer):
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
         inputs, _, _ = self._inputs(signal)
         pairs = zip(self._branches, inputs, strict=True)
-        return (program.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs), ()),)
+        return (branches.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs), ()),)
 
 
 class _Joining(ParameterFree):
@@ -185,7 +186,7 @@ class _Joining(ParameterFree):
 
     def groups(self, signal: Signals) -> tuple[tuple[int, ...], ...]:
         """The signals that each output reads; all of them unless said otherwise."""
-        if not isinstance(signal, Branches):
+        if not signal.several:
             raise NetworkError(f"{type(self).__name__} joins the branches of a Parallel; there is none before it")
         count = len(signal.parts)
         groups = self._groups or (tuple(range(count)),)
@@ -249,7 +250,7 @@ class Sum(_Joining):
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
         """One operation for all groups."""
-        return (program.Parallel((), tuple(map(program.Join, self.groups(signal)))),)
+        return (branches.Parallel((), tuple(map(branches.Join, self.groups(signal)))),)
 
 
 class Concatenate(_Joining):
@@ -263,7 +264,7 @@ class Concatenate(_Joining):
     def _joined(self, signal: Branches, group: tuple[int, ...]) -> Signal:
         parts = [signal.parts[i] for i in group]
         positions = parts[0].positions
-        if isinstance(positions, OnPoints | OnWhole):
+        if positions.steerable:
             raise NetworkError(
                 "Concatenate does not join steerable features; let the branches end in the same features, such as "
                 f"{positions.features}, and join them with Sum"
@@ -288,7 +289,7 @@ class Concatenate(_Joining):
         groups = self.groups(signal)
         counts = [[signal.parts[i].channels for i in group] for group in groups]
         shares = (tuple(c / sum(count) for c in count) for count in counts)
-        return (program.Parallel((), tuple(map(program.Join, groups, shares))),)
+        return (branches.Parallel((), tuple(map(branches.Join, groups, shares))),)
 
 
 def _init(layers: tuple[Layer, ...], key: jax.Array, signal: Signals, dtype: DType) -> Params:

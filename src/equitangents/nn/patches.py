@@ -16,7 +16,7 @@ from jax import lax
 
 from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.program import Box
+from equitangents.kernels.operations import Box
 from equitangents.nn.signal import Signal
 
 PADDINGS = ("circular", "zero", "valid")

@@ -12,8 +12,10 @@ import numpy as np
 from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
-from equitangents.kernels.program import Box, FrozenArray, Op, Pool, WindowPool
-from equitangents.kernels.program import Flatten as FlattenOp
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Box, Pool, WindowPool
+from equitangents.kernels.operations import Flatten as FlattenOp
+from equitangents.kernels.program import Op
 from equitangents.kernels.structured.masks import averages, deciding, keeps_windows
 from equitangents.kernels.structured.program import BlockSums, Fitted
 from equitangents.nn.layer import ParameterFree

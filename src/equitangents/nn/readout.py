@@ -16,11 +16,12 @@ import numpy as np
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
-from equitangents.kernels.program import FrozenArray, GroupFibres, Program
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.program import GroupFibres, Program
 from equitangents.kernels.projected.program import PositionMoves, RotationMoves, Turning
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.nn.layer import Layer, Weights, check_scale
-from equitangents.nn.signal import Grid, OnGroup, OnRotations, Signal
+from equitangents.nn.signal import Grid, OnGroup, Signal
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Readout(Layer):
     def matrices(self, signal: Signal) -> np.ndarray:
         """ρ at every position of a signal on a group, (positions, d, d)."""
         positions = signal.positions
-        if not isinstance(positions, OnGroup | OnRotations):
+        if not positions.on_group:
             raise NetworkError(
                 f"Readout reads a signal on a group, not one on {positions}; put a Lift or SphereLift before it, "
                 "and no pool between"

@@ -9,7 +9,8 @@ import jax
 from equitangents._types import DType, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
-from equitangents.kernels.program import Op, residual
+from equitangents.kernels.branches import residual
+from equitangents.kernels.program import Op
 from equitangents.nn.folding import fold_layers
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.lowering import lowered

@@ -16,7 +16,7 @@ import numpy as np
 from equitangents._types import DType, Params
 from equitangents.errors import NetworkError
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.program import Affine
+from equitangents.kernels.operations import Affine
 from equitangents.kernels.rotations.program import RotationOp
 from equitangents.nn.group_windows import ConvolutionSettings, Elements
 from equitangents.nn.layer import Weights

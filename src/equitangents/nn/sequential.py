@@ -24,7 +24,6 @@ from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal, Signals
 from equitangents.nn.steerable.outputs import turning_dimension
 from equitangents.nn.structure import Structure
-from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_shape
 
@@ -327,13 +326,13 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
     signals = [signal]
     for i, layer in enumerate(layers):
         try:
-            if hasattr(signals[-1], "parts") and not layer.joins:
+            if signals[-1].several and not layer.joins:
                 raise NetworkError(
                     "it follows a Parallel, whose branches are to be joined first, by Sum or Concatenate"
                 )
             if i and layers[i - 1].is_last:
                 raise NetworkError(f"it follows {layers[i - 1]!r}, whose outputs turn with the input and end a network")
-            if not (layer.joins or layer.steers) and isinstance(signals[-1].positions, OnPoints | OnWhole):
+            if not (layer.joins or layer.steers) and signals[-1].positions.steerable:
                 raise NetworkError(
                     f"it does not read {signals[-1].positions}; SteerableConv, SteerableDense, SteerablePool and the "
                     "nonlinearities GatedNonlinearity, FourierNonlinearity and NormNonlinearity do"

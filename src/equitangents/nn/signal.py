@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Grid:
     """A grid of positions; the shape () is a plain vector of channels, and a point set is a grid of one dimension."""
+
+    steerable: ClassVar[Literal[False]] = False
+    on_group: ClassVar[Literal[False]] = False
 
     shape: tuple[int, ...]
 
@@ -36,6 +39,9 @@ class Grid:
 @dataclass(frozen=True)
 class OnGroup:
     """One position for every element of a group."""
+
+    steerable: ClassVar[Literal[False]] = False
+    on_group: ClassVar[Literal[True]] = True
 
     group: Group
 
@@ -61,6 +67,9 @@ class OnGroup:
 class Blocks:
     """Positions that are cosets of a subgroup: nothing but further pooling, flattening and dense layers may follow."""
 
+    steerable: ClassVar[Literal[False]] = False
+    on_group: ClassVar[Literal[False]] = False
+
     count: int
 
     @property
@@ -79,6 +88,9 @@ class Blocks:
 @dataclass(frozen=True)
 class OnRotations:
     """One position for every sample point of SO(3) or O(3), with quadrature weights."""
+
+    steerable: ClassVar[Literal[False]] = False
+    on_group: ClassVar[Literal[True]] = True
 
     group: RotationGroup
 
@@ -101,6 +113,7 @@ class OnRotations:
         return f"the group {self.group.name}"
 
 
+# `steerable`: features of which are made by `nn.steerable`; `on_group`: with a position an element of a group.
 Positions = Grid | OnGroup | Blocks | OnRotations | OnPoints | OnWhole
 
 
@@ -112,6 +125,8 @@ class Signal:
     `given`: nothing random has happened yet: the signal is a function of the input alone.
     `uneven`: channels are not alike and may have means of their own, so that one mean does not stand for them.
     """
+
+    several: ClassVar[Literal[False]] = False  # one, and no branches side by side
 
     positions: Positions
     channels: int

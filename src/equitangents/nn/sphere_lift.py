@@ -12,7 +12,7 @@ from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.program import Affine
+from equitangents.kernels.operations import Affine
 from equitangents.kernels.rotations.program import Accuracy, RotationOp, Sphere
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.rotation_filters import sphere_root, wigner_basis

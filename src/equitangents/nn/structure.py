@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, Tree
-from equitangents.kernels.program import Pool
+from equitangents.kernels.operations import Pool
 from equitangents.kernels.structured.program import BlockSums
 from equitangents.structured import SMALLER
 

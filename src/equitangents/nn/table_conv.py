@@ -12,7 +12,9 @@ from equitangents._types import DType, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.translation_group import TranslationGroup
-from equitangents.kernels.program import Affine, FrozenArray, Op, Table
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Affine, Table
+from equitangents.kernels.program import Op
 from equitangents.nn.group_windows import ConvolutionSettings, Elements, box_offsets, explicit, profile
 from equitangents.nn.layer import Weights
 from equitangents.nn.lift import apply_table

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import Params
-from equitangents.kernels.program import Box
+from equitangents.kernels.operations import Box
 from equitangents.kernels.structured.masks import deciding, fitted_windows, keeps_windows
 from equitangents.kernels.structured.program import Fitted
 from equitangents.nn.layer import Layer, Weights, check_parametrisation, check_scale, described

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.kernels.program import FrozenArray
+from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.rotations.program import FULL, Zonal
 from equitangents.sphere.zonal import legendre_coefficients
 

@@ -26,11 +26,12 @@ from equitangents._types import AnyModel, Numbers, Targets
 from equitangents.ensembles import DeepEnsemble, DeepEnsembleClassifier, InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.errors import InvalidArgumentError
-from equitangents.formatting import duration
+from equitangents.formatting import FORESEEN, duration, foreseen
 
 logger = logging.getLogger("equitangents.pilot")
 
-_TRIAL = 4  # epochs whose time is taken
+_TRIAL = 4  # epochs whose time is taken, at least
+_TRIAL_SHARE = 0.02  # of all epochs: what takes minutes is tried for more than a moment
 _WORTH_A_TRIAL = 5 * _TRIAL  # shorter trainings are not forecast, but done
 SETTLED = 0.3  # of the outputs' standard deviation over networks: steps that move them by less are enough
 _SHARE_OF_STABLE = 0.25  # of the largest stable learning rate: steps that follow gradient flow
@@ -38,7 +39,10 @@ _SHARE_OF_STABLE = 0.25  # of the largest stable learning rate: steps that follo
 
 @dataclass(frozen=True)
 class PilotTraining:
-    """How long a pilot was expected to take after a trial, and took. None: too short to be forecast."""
+    """How long a pilot was expected to take after two trials, and took.
+
+    None: too short to be forecast, or the trials differ by more than a factor of 2, as on a busy machine.
+    """
 
     epochs: int
     estimated_seconds: float | None
@@ -77,22 +81,26 @@ def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[Any
     """`members` networks of an ensemble, trained on x and y: the ensemble's first if it is not of other settings."""
     unused = {name: None for name in ("checkpoint_dir", "callback") if name in ensemble.get_params()}
     pilot = clone(ensemble).set_params(members=members, **unused)
-    estimate = _estimate(pilot, x, y)
-    if estimate is not None:
-        logger.info(
-            "Training a pilot of %d networks for %d epochs: about %s", members, pilot.epochs, duration(estimate)
-        )
+    estimate = None
+    if pilot.epochs >= _WORTH_A_TRIAL:
+        estimate = _estimate(pilot, x, y)
+        said = foreseen(math.nan, math.inf) if estimate is None else f"about {duration(estimate)}"
+        logger.info("Training a pilot of %d networks for %d epochs: %s", members, pilot.epochs, said)
     return pilot, PilotTraining(pilot.epochs, estimate, _seconds(pilot, x, y))
 
 
 def _estimate(pilot: AnyModel, x: Numbers, y: Targets) -> float | None:
-    if pilot.epochs < _WORTH_A_TRIAL:
-        return None
+    """Seconds of training, between what two trials tell; None where these differ by more than a factor of 2."""
     trial = lambda epochs: _seconds(clone(pilot).set_params(epochs=epochs, progress=False), x, y)
+    more = max(_TRIAL, round(_TRIAL_SHARE * pilot.epochs))
     trial(1)  # compiles
-    single = trial(1)
-    each = max(0.0, trial(1 + _TRIAL) - single) / _TRIAL
-    return single + each * (pilot.epochs - 1)
+
+    def told() -> float:
+        single = trial(1)
+        return single + (trial(1 + more) - single) / more * (pilot.epochs - 1)
+
+    low, high = sorted((told(), told()))
+    return math.sqrt(low * high) if low > 0 and high <= FORESEEN * low else None
 
 
 def _seconds(ensemble: AnyModel, x: Numbers, y: Targets) -> float:

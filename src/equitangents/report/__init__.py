@@ -4,46 +4,19 @@ from typing import TYPE_CHECKING
 
 from equitangents.former import former_names
 from equitangents.report import figures, palette, time_slider
-from equitangents.report.render import Figure, Page, Section, Table, Widget, environment, render, write
-from equitangents.report.verdict import (
-    EXACT,
-    FAILS,
-    HOLDS,
-    IN_ERRORS,
-    ORIGINS,
-    P_VALUE,
-    SINGLE,
-    UNDECIDED,
-    Decision,
-    Origin,
-    Verdict,
-    format_number,
-    plain_number,
-    with_interval,
-)
+from equitangents.report.numbers import format_number, with_interval
+from equitangents.report.render import Document, Figure, Section, Table, Widget, environment, render, write
 
 __all__ = [
-    "EXACT",
-    "FAILS",
-    "HOLDS",
-    "IN_ERRORS",
-    "ORIGINS",
-    "P_VALUE",
-    "SINGLE",
-    "UNDECIDED",
-    "Decision",
+    "Document",
     "Figure",
-    "Origin",
-    "Page",
     "Section",
     "Table",
-    "Verdict",
     "Widget",
     "environment",
     "figures",
     "format_number",
     "palette",
-    "plain_number",
     "render",
     "time_slider",
     "with_interval",

@@ -1,23 +1,20 @@
-"""What a report says, as data, and from it one HTML file that needs nothing else.
-
-A page is claims, sections with figures, settings and citations; styles, figures, data and scripts stand inside.
+"""What a report says, as data, and from it one HTML file that needs nothing else: styles, figures, data and scripts
+stand inside.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from equitangents._version import __version__
 from equitangents.files import whole_file
 from equitangents.report.palette import COLOURS, SURFACES
-from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, Origin, Verdict, with_interval
 
 
 @dataclass(frozen=True)
@@ -59,33 +56,6 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Page:
-    """All that a report shows: title, sections, figures and sources; `seconds` is what the run took."""
-
-    title: str
-    kicker: str
-    summary: str
-    verdicts: Sequence[Verdict]
-    sections: Sequence[Section]
-    settings: Mapping[str, Any]
-    versions: Mapping[str, str]
-    rerun: str
-    citations: Sequence[str] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)
-    seconds: float = math.nan
-
-    @property
-    def figure(self) -> Figure | None:
-        """The first of the first section, which stands before all else."""
-        shown = self.sections[0].shown if self.sections else ()
-        return next((item for item in shown if isinstance(item, Figure)), None)
-
-    def of(self, origin: Origin) -> list[Verdict]:
-        """The verdicts on claims of one origin."""
-        return [v for v in self.verdicts if v.origin == origin]
-
-
-@dataclass(frozen=True)
 class Document:
     """A report without claims: title, summary, facts and sections."""
 
@@ -95,8 +65,19 @@ class Document:
     sections: Sequence[Section]
     facts: Mapping[str, str] = field(default_factory=dict)
 
+    def html(self) -> str:
+        """The page, complete in itself."""
+        return environment().get_template("document.html.jinja").render(page=self, colours=COLOURS, version=__version__)
 
-_BADGES = {HOLDS: "holds", FAILS: "fails", UNDECIDED: "undecided"}
+
+class Rendered(Protocol):
+    """A page of any kind: what it shows, as one HTML file."""
+
+    def html(self) -> str:
+        """The page, complete in itself."""
+        ...
+
+
 _RESOURCE = re.compile(
     r"""<(?:script|img|iframe|source|video|audio|embed|object|image|use)\b[^>]*\s(?:src|href|data)\s*=\s*["']?+(?!data:|\#)
         |<link\b(?![^>]*href=["']data:)|@import|url\(\s*["']?+(?!data:|\#)""",
@@ -104,15 +85,12 @@ _RESOURCE = re.compile(
 )
 
 
-def render(page: Page | Document) -> str:
+def render(page: Rendered) -> str:
     """The page as HTML."""
-    claims = isinstance(page, Page)
-    version = page.versions.get("equitangents", "") if isinstance(page, Page) else __version__
-    template = environment().get_template("page.html.jinja" if claims else "document.html.jinja")
-    return template.render(page=page, badges=_BADGES, with_interval=with_interval, colours=COLOURS, version=version)
+    return page.html()
 
 
-def write(page: Page | Document, path: Path) -> Path:
+def write(page: Rendered, path: Path) -> Path:
     """Render `page` to `path`, which appears only when it is complete."""
     with whole_file(path) as partial:
         partial.write_text(render(page), encoding="utf-8")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy.stats
+import scipy.special
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
@@ -128,7 +128,7 @@ def _safe(found: Estimate, deviations: np.ndarray, unit: float) -> Estimate:
         return found
     square = (count - 1) ** 2 / ((count - 2) * (count + 1)) * (float((gram**2).sum()) - trace**2 / (count - 1))
     square = max(square, trace**2 / values)  # tr Σ², without bias where values are normal
-    t = float(scipy.stats.t.ppf((1 + found.confidence) / 2, count - 1))
+    t = float(scipy.special.stdtrit(count - 1, (1 + found.confidence) / 2))
     v = found.value * unit
     length = math.sqrt(max(v + math.sqrt(square) / count, 0.0))
     step, floor = t * math.sqrt(square / trace / count), t * math.sqrt(2 * square / (count * (count - 1)))

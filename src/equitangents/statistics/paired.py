@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.stats
+import scipy.special
 from jaxtyping import Float
 
 from equitangents.keywords import renamed
@@ -27,7 +27,7 @@ def t_interval(
     n, mean = len(values), float(values.mean())
     if n < 2 or not np.ptp(values) > 1e-14 * np.abs(values).max():
         return no_interval(mean, confidence)
-    width = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1) * values.std(ddof=1) / n**0.5)
+    width = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2) * values.std(ddof=1) / n**0.5)
     return Estimate(mean, max(mean - width, bounds[0]), min(mean + width, bounds[1]), confidence)
 
 

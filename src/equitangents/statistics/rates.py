@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.stats
+import scipy.special
 from jaxtyping import Float
 
 from equitangents.keywords import renamed
@@ -52,7 +52,7 @@ def log_ratio(
         return Estimate(float(np.exp(centre)), np.nan, np.nan, confidence)
     parts = [x.var(ddof=1) / len(x) for x in logs]
     degrees = sum(parts) ** 2 / sum(p**2 / (len(x) - 1) for p, x in zip(parts, logs, strict=True))
-    width = scipy.stats.t.ppf((1 + confidence) / 2, degrees) * np.sqrt(sum(parts))
+    width = scipy.special.stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(sum(parts))
     low, value, high = np.exp([centre - width, centre, centre + width])
     return Estimate(float(value), float(low), float(high), confidence)
 
@@ -85,6 +85,6 @@ def excess_exponent(
     slope = float(size @ lever)
     parts = lever**2 * np.array([s.var(ddof=1) / len(s) for s in samples]) / whole**2
     degrees = parts.sum() ** 2 / sum(p**2 / (len(s) - 1) for p, s in zip(parts, samples, strict=True))
-    width = float(scipy.stats.t.ppf((1 + confidence) / 2, degrees) * np.sqrt(parts.sum()))
+    width = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(parts.sum()))
     low, high = np.quantile(logs @ lever, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Estimate(slope, min(slope - width, float(low)), max(slope + width, float(high)), confidence)

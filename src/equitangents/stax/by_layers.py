@@ -25,7 +25,6 @@ from equitangents.kernels.engines.reference.structured.fields import (
     state_of_kernels,
 )
 from equitangents.memory import check_fits
-from equitangents.nn.parallel import Branches
 from equitangents.nn.signal import Grid, Signal
 from equitangents.stax.inputs import Inputs, Shape, alike, check_convention, given, graphs_of, moved_shape, pieces
 from equitangents.stax.kernel import Kernel
@@ -36,23 +35,20 @@ _HELD = 16  # fields over all pairs of positions that are alive at once, at most
 
 
 class Start(NamedTuple):
-    """What one field begins with: inputs with masks and graphs, or kernels; `same` (N1, N2)."""
+    """What one field begins with: two sets of inputs with masks and graphs, or kernels; `same` (N1, N2)."""
 
-    x1: ArrayLike | None = None
-    x2: ArrayLike | None = None
-    mask1: ArrayLike | None = None
-    mask2: ArrayLike | None = None
-    graph1: ArrayLike | None = None
-    graph2: ArrayLike | None = None
-    known: FieldKernels | None = None
-    same: ArrayLike = np.zeros((0, 0), bool)
+    xs: tuple[ArrayLike, ...]
+    masks: tuple[ArrayLike | None, ...]
+    graphs: tuple[ArrayLike | None, ...]
+    known: FieldKernels | None
+    same: ArrayLike
 
 
 class Carried(NamedTuple):
-    """A field on the way, with the graphs of both sides and which pairs of inputs are one."""
+    """A field on the way, with the graphs of its sets of inputs and which pairs of inputs are one."""
 
     state: State
-    graphs: tuple[jax.Array | None, jax.Array | None]
+    graphs: tuple[jax.Array | None, ...]
     same: ArrayLike
 
 
@@ -152,10 +148,11 @@ def _starts(
     if one.x.ndim < 2:
         raise ShapeError(f"x1 has shape {one.x.shape}; expected (N, channels) or (N, *positions, channels)")
     same = _same(alike(x1, x2), len(one.x), len(other.x))
-    a, b = (g.x.reshape((len(g.x), -1, g.x.shape[-1])) for g in (one, other))
-    mask1, mask2 = (None if g.mask is None else g.mask.reshape((len(g.x), -1)) for g in (one, other))
+    sets = one, other
+    xs = tuple(g.x.reshape((len(g.x), -1, g.x.shape[-1])) for g in sets)
+    masks = tuple(None if g.mask is None else g.mask.reshape((len(g.x), -1)) for g in sets)
     shape = one.x.shape[1:]
-    return Start(a, b, mask1, mask2, one.graphs, other.graphs, None, same), Signal(Grid(shape[:-1]), shape[-1])
+    return Start(xs, masks, tuple(g.graphs for g in sets), None, same), Signal(Grid(shape[:-1]), shape[-1])
 
 
 def _seconds(x1: Inputs, x2: Inputs | None) -> tuple[Inputs | None, ...]:
@@ -180,13 +177,12 @@ def _start_of_kernel(node: Node, k: Kernel, patterns: tuple[Tree, Tree]) -> tupl
     own1 = _own_of(k, k.cov1, grid)
     own2 = own1 if k.cov2 is None else _own_of(k, k.cov2, grid)
     second = k.mask1 if k.mask2 is None else k.mask2
-    masks = [None if m is None else ~jnp.moveaxis(jnp.asarray(m), axes, (0, -1)).reshape((n, -1)).T
-             for m, n in ((k.mask1, own1.shape[-1]), (second, own2.shape[-1]))]  # fmt: skip
+    masks = tuple(None if m is None else ~jnp.moveaxis(jnp.asarray(m), axes, (0, -1)).reshape((n, -1)).T
+                  for m, n in ((k.mask1, own1.shape[-1]), (second, own2.shape[-1])))  # fmt: skip
     n1, n2 = cross.shape[-2:]
-    known = FieldKernels(cross, ntk, own1, own2, *masks)
+    known = FieldKernels(cross, ntk, (own1, own2), masks)
     same = jnp.eye(n1, n2, dtype=bool) & k.x1_is_x2 if n1 == n2 else jnp.zeros((n1, n2), bool)
-    graph1, graph2 = (graphs_of(node, p, grid) for p in patterns)
-    start = Start(graph1=graph1, graph2=graph2, known=known, same=same)
+    start = Start((), (), tuple(graphs_of(node, p, grid) for p in patterns), known, same)
     return start, Signal(Grid(grid), shape[-1], gaussian=k.is_gaussian)
 
 
@@ -237,13 +233,10 @@ def _begun(starts: Starts) -> Fields:
         return tuple(map(_begun, starts))
     s = starts
     if s.known is None:
-        assert s.x1 is not None
-        assert s.x2 is not None
-        state = state_of_inputs(jnp.swapaxes(s.x1, 0, 1), jnp.swapaxes(s.x2, 0, 1), s.mask1, s.mask2)
+        state = state_of_inputs(tuple(jnp.swapaxes(x, 0, 1) for x in s.xs), s.masks)
     else:
         state = state_of_kernels(s.known)
-    graph1, graph2 = (None if g is None else jnp.moveaxis(g, 0, -1) for g in (s.graph1, s.graph2))
-    return Carried(state, (graph1, graph2), s.same)
+    return Carried(state, tuple(None if g is None else jnp.moveaxis(g, 0, -1) for g in s.graphs), s.same)
 
 
 def _ended(fields: Fields) -> Tree:
@@ -270,7 +263,7 @@ def _through_leaf(leaf: Leaf, signal: Signals, fields: Fields) -> Fields:
     signals = leaf.signals(signal)
     ops = tuple(op for layer, s in zip(leaf.layers, signals, strict=False) for op in layer.lower(s))  # type: ignore[arg-type]
     states = tuple(f.state for f in several)
-    masks = [s.one.mask for s in states]
+    masks = [s.sides[0].mask for s in states]
     if any(m is not None for m in masks) and any(m is None for m in masks):
         states = tuple(_with_masks(s) for s in states)
     found = execute(ops, states, Context(tables_of(ops), one.graphs, one.same, masks=NEURAL_TANGENTS))
@@ -279,10 +272,9 @@ def _through_leaf(leaf: Leaf, signal: Signals, fields: Fields) -> Fields:
 
 
 def _with_masks(state: State) -> State:
-    if state.one.mask is not None:
+    if state.sides[0].mask is not None:
         return state
-    one, other = (s._replace(mask=jnp.ones(s.q.shape, bool)) for s in (state.one, state.other))
-    return state._replace(one=one, other=other)
+    return state._replace(sides=tuple(s._replace(mask=jnp.ones(s.q.shape, bool)) for s in state.sides))
 
 
 def _axes(node: Node, x: Inputs) -> Axes | None:
@@ -302,20 +294,20 @@ def _all_alike(x1: Inputs, x2: Inputs | None) -> bool | jax.Array:
 
 def _kernels(found: Tree, signal: Signals, facts: Facts, kind: type) -> Tree:
     if not isinstance(found, FieldKernels):
-        assert isinstance(signal, Branches)
+        assert signal.several
         return kind(_kernels(f, s, facts, kind) for f, s in zip(found, signal.parts, strict=True))
     grid, (batch, channel) = signal.positions.shape, facts.axes
     shapes = [moved_shape((n, *signal.array_shape), facts.axes, back=True) for n in found.nngp.shape[-2:]]
     rank = len(shapes[0])
-    masks = [None if m is None else ~m.T.reshape((m.shape[1], *grid, 1)) for m in (found.mask1, found.mask2)]
+    masks = [None if m is None else ~m.T.reshape((m.shape[1], *grid, 1)) for m in found.masks]
     return Kernel(
         _from_positions(found.nngp, grid, facts.spatial),
         None if facts.no_ntk else _from_positions(found.ntk, grid, facts.spatial),
-        _from_positions(found.own1, grid, facts.spatial),
-        None if facts.alone else _from_positions(found.own2, grid, facts.spatial),
+        _from_positions(found.own[0], grid, facts.spatial),
+        None if facts.alone else _from_positions(found.own[-1], grid, facts.spatial),
         facts.same,
         mask1=masks[0],
-        mask2=None if facts.alone else masks[1],
+        mask2=None if facts.alone else masks[-1],
         is_gaussian=signal.gaussian,
         diagonal_spatial=facts.spatial and bool(grid),
         shape1=shapes[0],

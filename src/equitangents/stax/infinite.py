@@ -11,7 +11,6 @@ from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.result import Kernels
 from equitangents.nn.layer import Layer
-from equitangents.nn.parallel import Branches
 from equitangents.stax.by_layers import evaluated
 from equitangents.stax.inputs import Given, Inputs, alike, given, refuse_keywords, shape_after, signal_and_batch
 from equitangents.stax.kernel import NAMES, Kernel
@@ -118,7 +117,7 @@ class Asked:
         if isinstance(self.node, Fan) or one.x.ndim < 2:
             return None
         last = self.node.after(signal_of(one.x.shape[1:]))
-        return None if isinstance(last, Branches) or last.positions.shape != () else (one, other)
+        return None if last.several or last.positions.shape != () else (one, other)
 
     @cached_property
     def both(self) -> Kernels:

@@ -12,7 +12,6 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidTypeError, ShapeError
-from equitangents.nn.parallel import Branches
 from equitangents.stax.kernel import Kernel
 from equitangents.stax.tree import Axes, Node, Signals, branches_of, signal_of
 from equitangents.structured import NEURAL_TANGENTS, Graphs, Masked
@@ -146,6 +145,6 @@ def shape_after(node: Node, signal: Signals, batch: int) -> Tree:
 
 
 def _shape_of(signal: Signals, batch: int, axes: Axes | None) -> Tree:
-    if isinstance(signal, Branches):
+    if signal.several:
         return [_shape_of(part, batch, axes) for part in signal.parts]
     return moved_shape((batch, *signal.array_shape), axes, back=True)

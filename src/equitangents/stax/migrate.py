@@ -313,21 +313,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--write", type=Path, metavar="OUT", help="write the script with changed imports to a new file")
     given = parser.parse_args(arguments)
     try:
-        source, encoding = _read(given.script)
-        report = migrated(source)
-        if given.write is not None:
-            if given.write.exists():
-                raise InvalidArgumentError(f"write is {str(given.write)!r}, which exists; give another path")
-            with whole_file(given.write) as partial:
-                partial.write_bytes(report.text.encode(encoding))
+        return _reported(given.script, given.write)
     except EquitangentsError as error:
         print(f"equitangents.stax.migrate: {error}", file=sys.stderr)
         return 2
-    for line in _said(str(given.script), report.findings):
+    except KeyboardInterrupt:
+        whole = given.write is not None and given.write.exists()
+        kept = f"{given.write} is written" if whole else "nothing is written"
+        print(f"equitangents.stax.migrate: interrupted; {kept}", file=sys.stderr)
+        return 130
+
+
+def _reported(script: Path, write: Path | None) -> int:
+    """Print what becomes of a script, and write it with changed imports; the exit status."""
+    source, encoding = _read(script)
+    report = migrated(source)
+    if write is not None:
+        if write.exists():
+            raise InvalidArgumentError(f"write is {str(write)!r}, which exists; give another path")
+        with whole_file(write) as partial:
+            partial.write_bytes(report.text.encode(encoding))
+    for line in _said(str(script), report.findings):
         print(line)
-    print(f"{given.script}: {report.counted()}")
-    if given.write is not None:
-        print(f"written: {given.write}")
+    print(f"{script}: {report.counted()}")
+    if write is not None:
+        print(f"written: {write}")
     return int(any(finding.kind == BY_HAND for finding in report.findings))
 
 

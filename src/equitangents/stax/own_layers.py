@@ -17,8 +17,8 @@ from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.operation import DualActivation, Operation
-from equitangents.kernels.program import FrozenArray, Pool
+from equitangents.kernels.operation import DualActivation, FrozenArray, Operation
+from equitangents.kernels.operations import Pool
 from equitangents.kernels.structured.program import Mix
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.nonlinearities import Nonlinearity

@@ -204,7 +204,7 @@ class Fan(_Joined):
 
     def parts(self, signal: Signals) -> tuple[Signals, ...]:
         """What goes into each of the layers; NetworkError where there are not as many signals."""
-        if not isinstance(signal, Branches):
+        if not signal.several:
             return (replace(signal, given=False),) * len(self.children)
         if len(signal.parts) != len(self.children):
             raise NetworkError(
@@ -219,7 +219,7 @@ class Fan(_Joined):
     def _joined(self, signal: Signals, parts: list[Signals]) -> Branches:
         """What comes out of each, with the weights that each part comes from."""
         one = Branches((), (frozenset({"input"}),) * len(parts))
-        before = signal if isinstance(signal, Branches) else one
+        before = signal if signal.several else one
         found = tuple(
             frozenset({(before.stage, i)}) if child.has_weights else origin
             for i, (child, origin) in enumerate(zip(self.children, before.origins, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from equitangents.steerable.features import Features
 
@@ -14,6 +15,10 @@ class OnPoints:
     `given`: they are the input's own, as many copies as there are; after weights copies are infinitely many.
     `grid`: that of the pixels that the points are, if they are.
     """
+
+    steerable: ClassVar[Literal[True]] = True
+    on_points: ClassVar[Literal[True]] = True
+    on_group: ClassVar[Literal[False]] = False
 
     features: Features
     count: int
@@ -38,6 +43,10 @@ class OnPoints:
 @dataclass(frozen=True)
 class OnWhole:
     """Features of a whole input, without points; `given` as for points."""
+
+    steerable: ClassVar[Literal[True]] = True
+    on_points: ClassVar[Literal[False]] = False
+    on_group: ClassVar[Literal[False]] = False
 
     features: Features
     weights: None = None

@@ -8,12 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
+from equitangents.extending import there
+
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
     """Names that begin so, each with its title, for a shell."""
     from equitangents_studies import registry
 
     return [(info.name, info.title) for info in registry.values() if info.name.startswith(incomplete)]
+
+
+def _images(parameter: typer.CallbackParam, value: str | None) -> str | None:
+    """A file that is there; the name of a data set, which has no ending, is looked at by the study."""
+    return there(parameter, value) if value is not None and Path(value).suffix else value
 
 
 def _presets(context: typer.Context, incomplete: str) -> list[str]:
@@ -68,7 +75,11 @@ def reproduce(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Your own images, a NumPy archive with x and y, for studies of images."),
+        typer.Option(
+            metavar="FILE",
+            callback=_images,
+            help="Your own images, a NumPy archive with x and y, for studies of images.",
+        ),
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="The group, such as C4 or D4, for studies that leave the choice.")
@@ -105,7 +116,7 @@ def reproduce(
     from rich.table import Table
 
     import equitangents_studies as studies
-    from equitangents.report import ORIGINS
+    from equitangents_studies.verdict import ORIGINS
 
     if workers is not None and scheduler is not None:
         raise typer.BadParameter("--workers and --scheduler are both given; give one of them")

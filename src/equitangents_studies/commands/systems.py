@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents.extending import announced
+from equitangents.extending import announced, one_of, there
 
 if TYPE_CHECKING:
     import numpy as np
 
+ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
 LAYOUTS = ("channels_last", "channels_first", "no_channels")
 
 
 def systems(
     data: Annotated[
-        Path, typer.Option(help=".npz file with x (N, height, width, channels), y, and optionally x_test, y_test.")
+        Path,
+        typer.Option(
+            callback=there, help=".npz file with x (N, height, width, channels), y, and optionally x_test, y_test."
+        ),
     ],
     architectures: Annotated[
         str | None, typer.Option(help="Two or more of FCN, LCN, VEC, LAP2, LAP4, …, GAP, with commas.")
@@ -26,7 +31,9 @@ def systems(
     groups: Annotated[
         str, typer.Option(help="What moves the data, with commas; 3 stands for their channels.")
     ] = "O(3)xI,O(3)^d,P(3d),O(3d)",
-    layout: Annotated[str, typer.Option(help="Of x: channels_last, channels_first or no_channels.")] = "channels_last",
+    layout: Annotated[
+        str, typer.Option(help="Of x: channels_last, channels_first or no_channels.", **one_of(*LAYOUTS))
+    ] = "channels_last",
     minutes: Annotated[
         float, typer.Option(help="What kernels and curves may take; it decides how many inputs are used.")
     ] = 10.0,
@@ -34,12 +41,17 @@ def systems(
         int | None, typer.Option(help="Use exactly so many inputs; refused where they take longer than --minutes.")
     ] = None,
     depth: Annotated[int, typer.Option(help="Hidden layers.")] = 4,
-    kernel: Annotated[str, typer.Option(help="ntk: all layers learn; nngp: the last one.")] = "ntk",
+    kernel: Annotated[
+        str, typer.Option(help="ntk: all layers learn; nngp: the last one.", **one_of("ntk", "nngp"))
+    ] = "ntk",
     ridge: Annotated[float, typer.Option(help="Relative to the kernel's mean diagonal.")] = 1e-4,
     repetitions: Annotated[int, typer.Option(help="Training sets of each size.")] = 10,
     error: Annotated[
         str | None,
-        typer.Option(help="classification or squared; by default the first for labels, unless some error is 0."),
+        typer.Option(
+            help="classification or squared; by default the first for labels, unless some error is 0.",
+            **one_of("classification", "squared"),
+        ),
     ] = None,
     standardise: Annotated[
         bool, typer.Option(help="Subtract the mean of all entries of x, and divide by their standard deviation.")
@@ -56,6 +68,7 @@ def systems(
     Infinitely wide FCN, VEC (which LCN equals), LAP and GAP are trained on nested sets of the data as they are, and
     moved by random elements of groups. Labels (whole numbers or text in y) make classifiers, other targets regressions.
     """
+    given, compared = _read(data, layout), None if architectures is None else _known(architectures)
     from equitangents.extending import check_writable
     from equitangents_studies.systems import compare_architectures
 
@@ -65,11 +78,10 @@ def systems(
         files += [("out", out / name, write) for name, write in names.items()]
     for option, path, _ in files:
         check_writable(option, path)
-    given = _read(data, layout)
     with announced("equitangents.systems"):
         found = compare_architectures(
             given,
-            architectures=None if architectures is None else _parts(architectures),
+            architectures=compared,
             groups=_parts(groups),
             minutes=minutes,
             inputs=inputs,
@@ -92,13 +104,25 @@ def _parts(text: str) -> list[str]:
     return [part for part in text.replace(" ", "").split(",") if part]
 
 
+def _known(text: str) -> list[str]:
+    """Architectures by name, as `systems.architecture` has them, looked at before what computes is imported."""
+    from equitangents.errors import InvalidArgumentError
+    from equitangents.extending import meant
+
+    names = _parts(text)
+    for name in names:
+        if name not in ARCHITECTURES and not re.fullmatch(r"LAP[1-9]\d*", name):
+            raise InvalidArgumentError(
+                f"architectures has {name!r}{meant(name, ARCHITECTURES)}; expected one of {', '.join(ARCHITECTURES)}"
+            )
+    return names
+
+
 def _read(path: Path, layout: str) -> tuple[Any, ...]:
     """(x, y) or (x, y, x_test, y_test), channels last."""
     from equitangents.errors import InvalidArgumentError
     from equitangents.extending import read_arrays
 
-    if layout not in LAYOUTS:
-        raise typer.BadParameter(f"{layout!r}; expected one of {', '.join(LAYOUTS)}", param_hint="--layout")
     found = read_arrays("data", path)
     arrays = found if isinstance(found, dict) else {}
     held = ", ".join(arrays) or "no named arrays"

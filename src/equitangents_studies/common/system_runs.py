@@ -30,7 +30,8 @@ from equitangents.solvers import solve
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise, stands_for
 from equitangents_studies.framework.study import Arrays, Task, check
-from equitangents_studies.systems import GradientInference, System, textures, transformation
+from equitangents_studies.systems import System, textures, transformation
+from equitangents_studies.systems.descent import GradientInference
 
 _CLASSES, _TINT = 10, 0.5  # of generated textures
 

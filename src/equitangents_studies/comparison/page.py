@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.ticker import LogLocator
 
-from equitangents.extending import duration
+from equitangents.extending import formatting
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate
 from equitangents_studies import contenders
@@ -137,7 +137,7 @@ def _not_run(settings: Settings, results: Results) -> list[str]:
         one, networks = results.cost("gcnn", "training_seconds"), settings.group_members * settings.repetitions
         notes[-1] += (
             f" The {settings.group_members} networks of a group-convolutional ensemble in {_repetitions(settings)} "
-            f"would take about {duration(networks * one)} of processors, at {one:.3g} s a network."
+            f"would take about {formatting.duration(networks * one)} of processors, at {one:.3g} s a network."
         )
     if not settings.shrink and {"gcnn", "plain"} <= results.labels.keys():
         times = results.gcnn_multiplications / results.cost("plain", "multiplications")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -183,8 +184,16 @@ def _table(path: Path, folder: Path) -> tuple[list[str], np.ndarray]:
         raise InvalidArgumentError(f"{said} is not a table of text in UTF-8: {error}") from None
     heads = [head.strip().lower() for head in rows[0]] if rows else []
     if any(heads.count(column) != 1 for column in _COLUMNS):
+        near = {
+            other: column
+            for column in _COLUMNS
+            if column not in heads
+            for other in difflib.get_close_matches(column, set(heads) - set(_COLUMNS), n=1)
+        }
+        call = "".join(f"; call {other!r} {column!r}" for other, column in near.items())
         raise InvalidArgumentError(
             f"{said} begins with {first.strip()[:80]!r}; expected a first line that names the columns file and label"
+            f"{call}"
         )
     at = [heads.index(column) for column in _COLUMNS]
     names: dict[str, str] = {}

@@ -28,7 +28,8 @@ from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, the
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
-from equitangents_studies.systems import GradientInference, architecture, inference, rotate
+from equitangents_studies.systems import architecture, inference, rotate
+from equitangents_studies.systems.descent import GradientInference
 
 GROUPS = ("I", "O(3)^d")
 INFERENCES = ("NN", "NN+")

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 import scipy.special
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.report import (
+from equitangents.report import format_number
+from equitangents.statistics import Estimate
+from equitangents_studies.framework.records import Records, in_words
+from equitangents_studies.verdict import (
     EXACT,
     FAILS,
     HOLDS,
@@ -25,10 +28,7 @@ from equitangents.report import (
     Decision,
     Origin,
     Verdict,
-    format_number,
 )
-from equitangents.statistics import Estimate
-from equitangents_studies.framework.records import Records, in_words
 
 __all__ = [
     "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement", "claim",

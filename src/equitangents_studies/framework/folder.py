@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import LEFTOVER, UNREADABLE, HeldError, read_json, whole_file
-from equitangents.extending import held as hold
-from equitangents.report import Verdict
+from equitangents.extending import LEFTOVER, UNREADABLE, locks, read_json, whole_file
 from equitangents_studies.framework import stage_files
 from equitangents_studies.framework.progress import Progress, Task
 from equitangents_studies.framework.sessions import Ending, Sessions
 from equitangents_studies.framework.stages import Arrays, Key, Stage
+from equitangents_studies.verdict import Verdict
 
 Columns = Mapping[str, Sequence[Any] | np.ndarray]
 
@@ -48,8 +47,8 @@ def only_run(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             path.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(hold(path / _LOCK))
-        except HeldError as error:
+            stack.enter_context(locks.held(path / _LOCK))
+        except locks.HeldError as error:
             who = f" (process {error.owner})" if error.owner else ""
             raise InvalidArgumentError(
                 f"another run{who} is writing into {path}; wait until it is done, or choose another folder with --out"

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import ExecutorLike, exact_duration, may_write, real
+from equitangents.extending import ExecutorLike, formatting, may_write, real
 from equitangents_studies.framework.catalogue import StudyInfo, load, lookup
 
 if TYPE_CHECKING:
-    from equitangents.report import Verdict
     from equitangents_studies.framework.folder import RunFolder
     from equitangents_studies.framework.study import Present, Study
+    from equitangents_studies.verdict import Verdict
 
 logger = logging.getLogger("equitangents")
 
@@ -76,9 +76,9 @@ def run(
     info = lookup(name, preset)
     if resume and force:
         raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
-    from equitangents.extending import check_spread
+    from equitangents.extending import executors
 
-    check_spread(executor)
+    executors.check_spread(executor)
     study, present = load(info)
     from equitangents_studies.framework import settings as reading
     from equitangents_studies.framework.folder import RunFolder, finished, only_run
@@ -127,9 +127,10 @@ def _report(
     rerun: str,
 ) -> StudyResult:
     """Verdicts, tables, figures and the page; then the run is complete."""
-    from equitangents.report import Page, write
+    from equitangents.report import write
     from equitangents_studies.framework.claims import lead
     from equitangents_studies.framework.folder import write_json
+    from equitangents_studies.framework.report import Page
     from equitangents_studies.framework.settings import as_text
     from equitangents_studies.framework.works import Work
 
@@ -150,7 +151,7 @@ def _report(
         versions=installed_versions(),
         rerun=rerun,
         citations=[work.bibtex if isinstance(work, Work) else work for work in study.citations],
-        facts={**shown.facts, **seed, "Run time": exact_duration(seconds)},
+        facts={**shown.facts, **seed, "Run time": formatting.exact_duration(seconds)},
         seconds=seconds,
     )
     write(page, folder.path / "report.html")

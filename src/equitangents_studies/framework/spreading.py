@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from equitangents import __version__
 from equitangents.errors import StoreError
-from equitangents.extending import Tasks, opened, spread, workers_of
+from equitangents.extending import executors
 from equitangents_studies.framework.progress import Progress, Task
 from equitangents_studies.framework.stages import Arrays, Stage
 
@@ -42,8 +42,8 @@ def spread_stages(progress: Progress, stages: Sequence[Stage], keep: Keep) -> di
 
     Left out are ensembles where there are more workers than stages: better share the members of each.
     """
-    with opened(progress.executor) as pool:
-        if workers_of(pool) > len(stages):
+    with executors.opened(progress.executor) as pool:
+        if executors.workers_of(pool) > len(stages):
             stages = [stage for stage in stages if not stage.ensemble]
         return _spread(progress, pool, stages, keep) if stages else {}
 
@@ -60,7 +60,7 @@ def _spread(progress: Progress, pool: Any, stages: Sequence[Stage], keep: Keep) 
                 progress.say(f"{titles[name]}: done, {len(there)} of {len(stages)}")
             task.step(len(there), len(stages))
 
-        tasks = Tasks(
+        tasks = executors.Tasks(
             partial(_compute, __version__, _threads()),
             lambda stage: stage.name in there,
             report,
@@ -71,7 +71,7 @@ def _spread(progress: Progress, pool: Any, stages: Sequence[Stage], keep: Keep) 
             remedy="run fewer workers",
             at_once=1,
         )
-        spread(pool, tasks, stages)
+        executors.spread(pool, tasks, stages)
     return there
 
 

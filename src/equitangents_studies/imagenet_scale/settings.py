@@ -18,7 +18,8 @@ from equitangents_studies.data import open_image_folder
 from equitangents_studies.data.class_folders import ImageFolder
 from equitangents_studies.data.folder import data_folder
 from equitangents_studies.framework.study import at_least, check, presets
-from equitangents_studies.systems import PowerLaw, fit_power_law, textures
+from equitangents_studies.systems import fit_power_law, textures
+from equitangents_studies.systems.power_laws import PowerLaw
 
 KNOWN = ("ResNet-18", "ResNet-34", "ResNet-50", "ResNet-101", "Mixer-S", "Mixer-B")
 GROUPS = ("I", "O(3)xI", "O(3)^d")

@@ -30,8 +30,7 @@ from equitangents.extending import seal, whole_file
 from equitangents.extending import sealed_content as content
 from equitangents_studies.data.class_folders import ImageFiles
 from equitangents_studies.framework.study import Task
-from equitangents_studies.systems import Transformation
-from equitangents_studies.systems.transformations import ChannelRotations, Permutation
+from equitangents_studies.systems.transformations import ChannelRotations, Permutation, Transformation
 
 _AHEAD = 2  # batches that are read while one is trained on
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equitangents.extending import duration
+from equitangents.extending import formatting
 from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, section, table
 from equitangents_studies.framework.records import in_words
@@ -17,7 +17,7 @@ def approximated(settings: Settings, results: Results, folder: RunFolder, model:
         f"{s.features:,} random features an image stand in for the NTK of {model}, {s.depth} hidden layers, "
         f"{s.pixels}×{s.pixels} pixels. They took {_seconds(results, model):,.0f} s of a processor for "
         f"{_images(s):,} images; the exact kernel of as many, at the rate measured below, would take "
-        f"{duration(_exact_seconds(s, results, model))} of one."
+        f"{formatting.duration(_exact_seconds(s, results, model))} of one."
     )
     beside = (
         f"What that costs shows where both can be computed: on {s.exact_images:,} of the training images, each "

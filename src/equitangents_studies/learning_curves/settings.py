@@ -16,7 +16,8 @@ from equitangents_studies.common.images import standardise, stands_for
 from equitangents_studies.common.system_runs import SystemImages, doubling_in_two_steps, load_system_images
 from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.study import at_least, check, presets
-from equitangents_studies.systems import PowerLaw, fit_power_law, textures
+from equitangents_studies.systems import fit_power_law, textures
+from equitangents_studies.systems.power_laws import PowerLaw
 
 GROUPS = ("I", "O(3)^d")
 FIELDS: tuple[Literal["ntk", "nngp"], ...] = ("ntk", "nngp")

@@ -25,7 +25,8 @@ from equitangents_studies.framework.measured import Keyed, Measured, Part, by, m
 from equitangents_studies.framework.page import Presentation, drawing, section, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import PARTIAL_ORBITS as THEIRS
-from equitangents_studies.systems import PartialOrbits, partial_orbits
+from equitangents_studies.systems import partial_orbits
+from equitangents_studies.systems.partial_orbits import PartialOrbits
 
 SETS = ("digits", "letters")
 MODELS = {"mlp": "MLP", "invariant": "invariant CNN"}

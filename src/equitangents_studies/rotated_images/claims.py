@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from equitangents.report import FAILS, HOLDS, format_number
+from equitangents.report import format_number
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores, floor_control, twice_turned
 from equitangents_studies.common.training import train_to_last
@@ -25,6 +25,7 @@ from equitangents_studies.rotated_images.settings import (
     experiment,
     stated_agreement,
 )
+from equitangents_studies.verdict import FAILS, HOLDS
 
 MEMBERS, INPUTS = 8, 100  # networks of the invariant function, and inputs of each set that it is shown
 

@@ -14,8 +14,7 @@ from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.spurious_symmetries.pools import extra, lead
 from equitangents_studies.spurious_symmetries.rank_test import RankTest
 from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, ORDER, Results, Settings
-from equitangents_studies.systems import expected_symmetry
-from equitangents_studies.systems.data_groups import data_group
+from equitangents_studies.systems.data_groups import data_group, expected_symmetry
 
 FIGURE = "Figure 2"
 FULL = 45_000

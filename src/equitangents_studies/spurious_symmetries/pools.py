@@ -15,8 +15,9 @@ from equitangents.kernels import KeptKernel, KernelStore
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_runs import relative
 from equitangents_studies.framework.study import Arrays
-from equitangents_studies.systems import PowerLaw, architecture, fit_power_law, rotate
+from equitangents_studies.systems import architecture, fit_power_law, rotate
 from equitangents_studies.systems.grams import PoolKernel
+from equitangents_studies.systems.power_laws import PowerLaw
 
 POOLED = ("GAP", "LAP4", "LAP8")  # whose kernels need all pairs of positions
 _TILE, _POOLED_TILE, _DISK = 500, 50, 10**11

@@ -27,9 +27,9 @@ from equitangents_studies.common.system_runs import (
 from equitangents_studies.framework.study import at_least, check, presets
 from equitangents_studies.spurious_symmetries.pools import Pool, lead
 from equitangents_studies.spurious_symmetries.rank_test import Pairs, RankTest, rank_test
-from equitangents_studies.systems import ARCHITECTURES, expected_symmetry
+from equitangents_studies.systems import ARCHITECTURES
 from equitangents_studies.systems.data_groups import NAMES as GROUPS
-from equitangents_studies.systems.data_groups import data_group
+from equitangents_studies.systems.data_groups import data_group, expected_symmetry
 
 ORDER = "I ⊂ O(3)⊗I ⊂ O(3)^d ⊂ O(3d) and I ⊂ P(3d) ⊂ O(3d)"
 _SHAPE = (8, 8, 3)  # inclusions are the same for all

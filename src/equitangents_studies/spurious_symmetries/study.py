@@ -41,7 +41,8 @@ from equitangents_studies.spurious_symmetries.settings import (
     pool_images,
     sizes_of,
 )
-from equitangents_studies.systems import GradientInference, architecture, inference, rotate, transformation
+from equitangents_studies.systems import architecture, inference, rotate, transformation
+from equitangents_studies.systems.descent import GradientInference
 
 _EIGENVALUE_INPUTS = 64
 

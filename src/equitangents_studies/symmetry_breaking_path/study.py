@@ -29,7 +29,8 @@ from equitangents_studies.framework.claims import Claim, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
-from equitangents_studies.systems import KernelInference, System, architecture, inference, path
+from equitangents_studies.systems import System, architecture, inference, path
+from equitangents_studies.systems.inferences import KernelInference
 
 OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
 

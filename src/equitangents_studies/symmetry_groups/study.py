@@ -25,19 +25,13 @@ from equitangents_studies.framework.measured import Keyed, Measured, Part, by, m
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
-from equitangents_studies.systems import (
-    ARCHITECTURES,
-    GradientInference,
-    System,
-    algorithmic_symmetry,
-    architecture,
-    expected_symmetry,
-    false_alarm_rate,
-    transformation,
-)
+from equitangents_studies.systems import ARCHITECTURES, System, algorithmic_symmetry, architecture, transformation
 from equitangents_studies.systems.data_groups import NAMES as GROUPS
+from equitangents_studies.systems.data_groups import expected_symmetry
+from equitangents_studies.systems.descent import GradientInference
 from equitangents_studies.systems.embeddings import embed
 from equitangents_studies.systems.generated import sample_data
+from equitangents_studies.systems.symmetry_tests import false_alarm_rate
 
 CHAIN = (("GAP", "VEC"), ("VEC", "LCN"), ("LCN", "VEC"), ("VEC", "FCN"))
 """Pairs of Theorem 3.1: from LCN of n channels, VEC has dn."""

@@ -2,43 +2,31 @@
 
 from .architecture_comparison import compare_architectures
 from .architectures import ARCHITECTURES, architecture
-from .coupling import coupled
 from .curves import learning_curve
-from .data_groups import data_group, expected_symmetry
-from .descent import GradientInference
 from .distances import s_dist
 from .embeddings import embed
-from .exchange import exchange_rate, moved_at_random, scrambled
+from .exchange import exchange_rate, moved_at_random
 from .generated import textures
-from .inferences import KernelInference, inference
+from .inferences import inference
 from .kernel_spectrum import spectrum
-from .partial_orbits import PartialOrbits, partial_orbits
+from .partial_orbits import partial_orbits
 from .patch_networks import patch_network
-from .power_laws import PowerLaw, fit_power_law
+from .power_laws import fit_power_law
 from .predictions import cavity_risk, omniscient_risk
-from .symmetry_tests import algorithmic_symmetry, false_alarm_rate
+from .symmetry_tests import algorithmic_symmetry
 from .system import System
 from .theorem_tables import symmetry_table
-from .transformations import Transformation, path, rotate, transformation
+from .transformations import path, rotate, transformation
 
 __all__ = [
     "ARCHITECTURES",
-    "GradientInference",
-    "KernelInference",
-    "PartialOrbits",
-    "PowerLaw",
     "System",
-    "Transformation",
     "algorithmic_symmetry",
     "architecture",
     "cavity_risk",
     "compare_architectures",
-    "coupled",
-    "data_group",
     "embed",
     "exchange_rate",
-    "expected_symmetry",
-    "false_alarm_rate",
     "fit_power_law",
     "inference",
     "learning_curve",
@@ -49,7 +37,6 @@ __all__ = [
     "path",
     "rotate",
     "s_dist",
-    "scrambled",
     "spectrum",
     "symmetry_table",
     "textures",

@@ -23,7 +23,7 @@ from typing import get_args
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.extending import Targets, check_whole, duration, renamed
+from equitangents.extending import Targets, check_whole, formatting, renamed
 from equitangents.kernels import KernelFunction
 from equitangents.nn import Sequential
 from equitangents.statistics import shared_level
@@ -153,8 +153,8 @@ def affordable(
 def _check_paid(n: int, seconds: float, minutes: float) -> None:
     if seconds > 60 * minutes:
         raise InvalidArgumentError(
-            f"kernels of {n} inputs would take about {duration(seconds)}, more than minutes={minutes:g}; allow more, "
-            "name fewer architectures or groups, or average the grid down"
+            f"kernels of {n} inputs would take about {formatting.duration(seconds)}, more than minutes={minutes:g}; "
+            "allow more, name fewer architectures or groups, or average the grid down"
         )
 
 

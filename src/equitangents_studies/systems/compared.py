@@ -15,8 +15,8 @@ import numpy as np
 
 from equitangents import __version__
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, foreseen, looks_channels_first, notebook, renamed, whole_file
-from equitangents.report import environment, palette, plain_number, with_interval
+from equitangents.extending import FileName, formatting, looks_channels_first, notebook, renamed, whole_file
+from equitangents.report import environment, palette, with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.systems.conventions import write_csv
 from equitangents_studies.systems.curves import ErrorName, LearningCurve
@@ -30,6 +30,7 @@ from equitangents_studies.systems.factors import (
     which_symmetry,
 )
 from equitangents_studies.systems.power_laws import PowerLaw
+from equitangents_studies.verdict import plain_number
 
 _MOST_COLOURS = 4  # channels of an image; an array (N, a, b) with b above it may be images without channels
 
@@ -52,7 +53,8 @@ class Affordable:
         return self.inputs < self.available
 
     def __str__(self) -> str:
-        text = f"{self.matrices} kernel matrices of {self.inputs:,} inputs: {foreseen(self.seconds, self.uncertainty)}."
+        time = formatting.foreseen(self.seconds, self.uncertainty)
+        text = f"{self.matrices} kernel matrices of {self.inputs:,} inputs: {time}."
         if self.scaled_down:
             text += f" These are {self.inputs:,} of {self.available:,} inputs, drawn at random."
         return text

@@ -26,12 +26,9 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.extending import (
     ArrayLike,
     FiniteNetwork,
-    NetworkChunk,
-    NetworkJob,
     Params,
     check_whole,
-    member_outputs,
-    planned_job,
+    network_job,
     precision,
 )
 from equitangents_studies.systems.conventions import check_choice
@@ -181,7 +178,7 @@ class NetworkModel:
 
     def predict_members(self, x: np.ndarray) -> np.ndarray:
         """Outputs of all members one by one."""
-        return member_outputs(self.net, self.trained.params, np.asarray(x), self.dtype)
+        return network_job.member_outputs(self.net, self.trained.params, np.asarray(x), self.dtype)
 
 
 def train(
@@ -200,7 +197,7 @@ def train(
     `prepared` changes stacked initial parameters.
     """
     rule = _rule(how.momentum, how.weight_decay * y.shape[1], how.power)
-    job, chunk = planned_job(
+    job, chunk = network_job.planned_job(
         net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
     )
     descent = _Descent(how, job, index, prepared, watch)
@@ -223,13 +220,13 @@ class _Descent:
     """Training of some members at a time on the same data."""
 
     how: GradientInference
-    job: NetworkJob
+    job: network_job.NetworkJob
     index: np.ndarray | None
     prepared: Callable[[Params], Params]
     watch: Labelled | None
 
     @cached_property
-    def _begin(self) -> Callable[[range], NetworkChunk]:
+    def _begin(self) -> Callable[[range], network_job.NetworkChunk]:
         return self.job.beginner()
 
     def of_members(self, ids: range) -> Trained:
@@ -261,7 +258,7 @@ class _Descent:
 
 def accuracies(net: FiniteNetwork, params: Params, x: np.ndarray, index: np.ndarray, dtype: str) -> np.ndarray:
     """The share of inputs that each member classifies rightly, (members,); outputs that are not finite are wrong."""
-    y = member_outputs(net, params, x, dtype)
+    y = network_job.member_outputs(net, params, x, dtype)
     right = (y.argmax(axis=-1) == index) & np.isfinite(y).all(axis=-1)
     return right.mean(axis=1)
 

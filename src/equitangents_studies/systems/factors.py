@@ -14,10 +14,11 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.report import format_number, plain_number, with_interval
+from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, no_interval, paired_mean
 from equitangents_studies.systems.curves import ErrorName, LearningCurve
 from equitangents_studies.systems.data_groups import LARGEST, data_group
+from equitangents_studies.verdict import plain_number
 
 _EQUAL = 1e-6  # below which the logarithm of a factor is rounding
 _LEVELS = 33  # errors at which curves are compared

@@ -9,8 +9,8 @@ from tools.results import overview
 from tools.results.__main__ import main
 from tools.results.record import Record
 
-from equitangents.report import UNDECIDED
 from equitangents_studies.comparison.page import HEADER
+from equitangents_studies.verdict import UNDECIDED
 from studies.published.drawn import NAME, published
 
 

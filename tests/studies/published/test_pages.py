@@ -13,8 +13,8 @@ from tools.results.__main__ import main
 from tools.results.markup import parse
 from tools.results.page import counts
 
-from equitangents.report import Verdict
 from equitangents_studies.framework.claims import lead
+from equitangents_studies.verdict import Verdict
 from studies.published.drawn import NAME, forget, published
 
 

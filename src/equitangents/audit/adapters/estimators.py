@@ -15,7 +15,7 @@ from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.adapters.footprints import Footprint, together
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.outputs import chosen
-from equitangents.audit.contract.leaf_actions import Stated
+from equitangents.audit.contract.layouts import Stated
 from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Sequential

@@ -22,7 +22,7 @@ from equitangents._types import AnyAction, Tree
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.outputs import Select, chosen
 from equitangents.audit.contract.contract import OutputActions
-from equitangents.audit.contract.leaf_actions import Stated
+from equitangents.audit.contract.layouts import Stated
 from equitangents.audit.contract.trees import Batch, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
 from equitangents.errors import EquitangentsError, MissingLibraryError, ModelError, NotFiniteError, ShapeError

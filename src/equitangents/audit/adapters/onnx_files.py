@@ -19,7 +19,7 @@ from equitangents._types import Tree
 from equitangents.audit.adapters.folding import SAMPLE, Folder
 from equitangents.audit.adapters.footprints import Footprint, largest_alive
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, require
-from equitangents.audit.contract.leaf_actions import Sizes
+from equitangents.audit.contract.layouts import Sizes
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 
 EACH = "equitangents/each"

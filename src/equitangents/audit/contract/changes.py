@@ -17,7 +17,8 @@ from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Tree
 from equitangents.actions.given_maps import GivenMap
-from equitangents.audit.contract.leaf_actions import Actions, Layout, LeafAction, Stated, settled_layout
+from equitangents.audit.contract.layouts import Layout, Stated, settled_layout
+from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.named_changes import CHANGES, HAVE_PLACES, of_layout
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over, to_numpy
 from equitangents.audit.contract.unordered import PixelClasses, Unordered, as_sets

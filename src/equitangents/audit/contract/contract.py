@@ -19,19 +19,8 @@ from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.represented import as_output_action
-from equitangents.audit.contract.leaf_actions import (
-    Actions,
-    CustomAction,
-    Kind,
-    Layout,
-    LeafAction,
-    Place,
-    Stated,
-    from_last,
-    leaf,
-    settled_layout,
-    spatial,
-)
+from equitangents.audit.contract.layouts import Layout, Stated, from_last, settled_layout, spatial
+from equitangents.audit.contract.leaf_actions import Actions, CustomAction, Kind, LeafAction, Place, leaf
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError

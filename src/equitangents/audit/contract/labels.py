@@ -15,7 +15,8 @@ from jaxtyping import Int
 
 from equitangents._types import Element, Tree
 from equitangents.actions.given_maps import GivenMap
-from equitangents.audit.contract.leaf_actions import Kind, Layout, LeafAction, Place
+from equitangents.audit.contract.layouts import Layout
+from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, SymmetryGroup
 

@@ -14,7 +14,8 @@ from equitangents.actions.image_coordinates import ClassMasks
 from equitangents.actions.kinds import KINDS, Kinds, Space, kinds_named, space_of
 from equitangents.actions.remedies import flattened
 from equitangents.audit.contract.irreps import irreps_action, is_irreps
-from equitangents.audit.contract.leaf_actions import Kind, Layout, LeafAction, Place, leaf, spatial
+from equitangents.audit.contract.layouts import Layout, spatial
+from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place, leaf
 from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.contract.unordered import PixelClasses, as_sets, check_kind_of_items

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from equitangents.audit.contract.leaf_actions import Layout, from_last, to_last
+from equitangents.audit.contract.layouts import Layout, from_last, to_last
 from equitangents.errors import InvalidArgumentError, ShapeError
 
 Change = Callable[[np.ndarray, float], np.ndarray]

@@ -23,8 +23,8 @@ from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.task import Task, flattened
+from equitangents.audit.report.numbers import Estimate, Unit
 from equitangents.audit.report.part_sections import EnsembleSection, EnsembleSize, Remedy
-from equitangents.audit.report.sections import Estimate, Unit
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.metrics.measure import ratio
 from equitangents.metrics.on_orbits import RunningSpread

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.audit.contract.changes import Changes, changes, without_motion
-from equitangents.audit.contract.leaf_actions import Stated
+from equitangents.audit.contract.layouts import Stated
 from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.floors import FACTOR, Floors, measure_floors, resampling
@@ -21,7 +21,8 @@ from equitangents.audit.measure.judge import Judgement, judge
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.sections import Estimate, SetResult, StrengthResult, TransformResult, Unit
+from equitangents.audit.report.numbers import Estimate, Unit
+from equitangents.audit.report.sections import SetResult, StrengthResult, TransformResult
 from equitangents.audit.report.words import curve_said
 from equitangents.errors import InvalidTypeError
 from equitangents.metrics.measure import bootstrap_interval

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.audit.report.sections import Estimate, Spread
+from equitangents.audit.report.numbers import Estimate, Spread
 from equitangents.metrics.measure import Bootstrap
 from equitangents.statistics.bootstrap import Bounds, interval_of_mean, resample
 from equitangents.statistics.two_way import table_interval

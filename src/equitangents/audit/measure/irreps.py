@@ -28,8 +28,8 @@ from equitangents.audit.contract.named import structured
 from equitangents.audit.contract.trees import as_inputs, to_numpy
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task
+from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.part_sections import IrrepSection, IrrepShare
-from equitangents.audit.report.sections import Estimate
 from equitangents.errors import InvalidArgumentError, NetworkError, NotFiniteError
 from equitangents.groups import Group, o3, so3
 from equitangents.groups.irreps import Irrep

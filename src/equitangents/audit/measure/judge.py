@@ -20,7 +20,8 @@ from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.scales import Scales, make_scales
 from equitangents.audit.measure.task import Judging, Task
-from equitangents.audit.report.sections import Counterexample, Estimate, Headline, Spread, UndefinedPose, Unit, Verdict
+from equitangents.audit.report.numbers import Estimate, Spread, Unit
+from equitangents.audit.report.sections import Counterexample, Headline, UndefinedPose, Verdict
 
 SINGLE = 4.0
 """A single error above so many of its floors is no chance."""

@@ -15,7 +15,8 @@ from jaxtyping import Float
 
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.sections import Estimate, RelativeSection, Spread
+from equitangents.audit.report.numbers import Estimate, Spread
+from equitangents.audit.report.sections import RelativeSection
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.metrics.on_orbits import jensen_shannon
 

@@ -18,8 +18,8 @@ from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import task_error
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task
+from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.part_sections import EnsembleSection, Remedy
-from equitangents.audit.report.sections import Estimate
 from equitangents.audit.report.words import BETTER, UNPRICED, WORSE
 from equitangents.metrics.measure import norms, ratio
 

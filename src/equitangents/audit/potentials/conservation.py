@@ -22,7 +22,7 @@ from scipy.special import stdtrit
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import ENOUGH, Row, Sampling, Trial
-from equitangents.audit.report.sections import Estimate
+from equitangents.audit.report.numbers import Estimate
 
 if TYPE_CHECKING:
     from ase import Atoms

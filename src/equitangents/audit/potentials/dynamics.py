@@ -16,7 +16,7 @@ import numpy as np
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import Row, outcome
-from equitangents.audit.report.sections import Estimate
+from equitangents.audit.report.numbers import Estimate
 
 if TYPE_CHECKING:
     from ase import Atoms

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from equitangents.audit.potentials.results import BrokenPose, Row
-from equitangents.audit.report.sections import Estimate
+from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.words import listed
 from equitangents.audit.report.words import number as share
-from equitangents.report.verdict import format_number
+from equitangents.report.numbers import format_number
 
 _OF = ("drift", "jump")
 _TOLD = {"gradient": "the forces' distance from −∇E", "asymmetry": "the asymmetry of the force Jacobian"}

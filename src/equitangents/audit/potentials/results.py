@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.audit.measure.intervals import Resampler
-from equitangents.audit.report.sections import Estimate
+from equitangents.audit.report.numbers import Estimate
 from equitangents.statistics.bootstrap import FEWEST
 
 ENOUGH = 10

@@ -20,7 +20,7 @@ from equitangents.audit.potentials.structures import (
     translated,
     turned,
 )
-from equitangents.audit.report.sections import Estimate
+from equitangents.audit.report.numbers import Estimate
 from equitangents.groups import so3
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator
 
 from equitangents.audit.report.drawings import label, largest, nice_ticks, relative, tag
+from equitangents.audit.report.numbers import of
 from equitangents.audit.report.part_sections import (
     Checkpoint,
     EnsembleSection,
@@ -17,7 +18,7 @@ from equitangents.audit.report.part_sections import (
     LayerResult,
     LayerSection,
 )
-from equitangents.audit.report.sections import ElementResult, TransformResult, of
+from equitangents.audit.report.sections import ElementResult, TransformResult
 from equitangents.audit.report.text import folded
 from equitangents.report.figures import canvas, inline_figure, label_line, plain_log
 from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.sections import of
+from equitangents.audit.report.numbers import of
 from equitangents.audit.report.words import listed, number, signed
 from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError

@@ -17,8 +17,9 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.image import imsave
 
-from equitangents.audit.report.sections import ElementResult, Estimate, OrbitPoint, Witness
-from equitangents.report.verdict import format_number
+from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.sections import ElementResult, OrbitPoint, Witness
+from equitangents.report.numbers import format_number
 
 DASH = "–"
 PERCENT = "\u00a0%"  # a number and its unit stay on one line

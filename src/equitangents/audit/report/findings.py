@@ -17,6 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from jaxtyping import Float
 
+from equitangents.audit.report.numbers import Spread, of
 from equitangents.audit.report.part_sections import (
     Checkpoint,
     DataSection,
@@ -29,26 +30,22 @@ from equitangents.audit.report.part_sections import (
     Timing,
 )
 from equitangents.audit.report.sections import (
-    ContractSection,
     Counterexample,
     Doubt,
     ElementResult,
     FloatFloor,
     Headline,
     LieResult,
-    ModelSection,
     OrbitSection,
-    OutputContract,
     RelativeSection,
     RuleResult,
     SetResult,
-    Spread,
     TransformResult,
     UndefinedPose,
     Verdict,
     Witness,
-    of,
 )
+from equitangents.audit.report.tested import ContractSection, ModelSection, OutputContract
 
 FORMAT: Literal["equitangents.audit/2"] = "equitangents.audit/2"
 """2: probabilities have a unit, spreads take moved copies in, and errors of inputs are kept in every unit."""

@@ -21,8 +21,9 @@ from equitangents.audit.report.drawings import (
     turns,
 )
 from equitangents.audit.report.findings import Findings
+from equitangents.audit.report.numbers import of
 from equitangents.audit.report.part_sections import IrrepSection
-from equitangents.audit.report.sections import ElementResult, of
+from equitangents.audit.report.sections import ElementResult
 from equitangents.audit.report.text import before_probabilities, folded, how_known
 from equitangents.audit.report.words import badge, by_hand, rule_said
 from equitangents.report.palette import COLOURS

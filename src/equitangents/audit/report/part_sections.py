@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from equitangents.audit.report.sections import Estimate, Shown
+from equitangents.audit.report.numbers import Estimate, Shown
 
 _ALIKE = 1e-5
 """Members whose part of the violation is this share of the whole differ by rounding alone."""

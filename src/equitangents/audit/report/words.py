@@ -5,16 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from equitangents.audit.report.sections import (
-    Estimate,
-    Headline,
-    OutputContract,
-    RuleResult,
-    StrengthResult,
-    Verdict,
-    of,
-)
-from equitangents.report.verdict import format_number
+from equitangents.audit.report.numbers import Estimate, of
+from equitangents.audit.report.sections import Headline, RuleResult, StrengthResult, Verdict
+from equitangents.audit.report.tested import OutputContract
+from equitangents.report.numbers import format_number
 
 NEARLY = 0.1
 """Up to here a violation is told by what it is within."""

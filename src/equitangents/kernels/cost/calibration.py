@@ -13,21 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from equitangents.kernels.engines import REFERENCE, Engine
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Affine, Box, Dual, Flatten, Pool, Table
 from equitangents.kernels.plans.counting import LayerKind, count
 from equitangents.kernels.plans.plan import plan
-from equitangents.kernels.program import (
-    Affine,
-    Box,
-    Dual,
-    Flatten,
-    FrozenArray,
-    GroupFibres,
-    Op,
-    Pool,
-    Positions,
-    Program,
-    Table,
-)
+from equitangents.kernels.program import GroupFibres, Op, Positions, Program
 from equitangents.kernels.runs.programs import compute
 
 _DEPTH = 2  # layers of a calibrating program

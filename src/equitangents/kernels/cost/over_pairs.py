@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from equitangents.kernels.branches import Parallel, flat
 from equitangents.kernels.cost.calibration import layer_rate, product_rate, uncertainty
 from equitangents.kernels.cost.forecast import KernelCost, asked
 from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.plans.counting import LayerKind
-from equitangents.kernels.program import Affine, Parallel, flat
 from equitangents.kernels.runs.steerable import WHY, outputs
 from equitangents.kernels.runs.steerable import working_bytes as bytes_of_pairs
 from equitangents.kernels.runs.structured import choice_of, positions, working_bytes
@@ -69,7 +69,7 @@ def structured_cost(
 
 
 def _is_layer(op: Any) -> bool:
-    return not isinstance(op, Affine) and not (isinstance(op, Parallel) and not op.joins)
+    return op.affine is None and not (isinstance(op, Parallel) and not op.joins)
 
 
 def _mixing(program: StructuredProgram) -> int:

@@ -15,21 +15,12 @@ from typing import Any
 import numpy as np
 
 from equitangents.kernels import duals
+from equitangents.kernels.branches import residual
 from equitangents.kernels.engines.findings import MARK
 from equitangents.kernels.engines.protocol import Engine
-from equitangents.kernels.program import (
-    Affine,
-    Box,
-    Dual,
-    Flatten,
-    FrozenArray,
-    GroupFibres,
-    Pool,
-    Positions,
-    Program,
-    Table,
-    residual,
-)
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Affine, Box, Dual, Flatten, Pool, Table
+from equitangents.kernels.program import GroupFibres, Positions, Program
 
 ALLOWED = {"float32": 1e-5, "float64": 1e-10}  # relative to the largest entry; both engines promise a fifth of it
 _CHANNELS, _INPUTS, _OTHERS = 5, 3, 2

@@ -13,7 +13,7 @@ import numpy as np
 
 from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.kernels.program import FrozenArray
+from equitangents.kernels.operation import FrozenArray
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from functools import lru_cache
 import numpy as np
 
 from equitangents.kernels.fields.part import Part
-from equitangents.kernels.operation import NoFibresError
+from equitangents.kernels.operation import FrozenArray, NoFibresError
 from equitangents.kernels.plans.levels import Level, grid_levels, lifted_levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, over_all_pairs
 from equitangents.kernels.plans.shorten import collapse_total_windows
 from equitangents.kernels.plans.stages import StagedPlan, staged_field
-from equitangents.kernels.program import FrozenArray, Program
+from equitangents.kernels.program import Program
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from equitangents.errors import NetworkError
 from equitangents.kernels.finite_width.nonlinearity import Law, gaussian_pairs, hermite_nodes
@@ -83,5 +82,7 @@ def many_sites(covariance: np.ndarray, count: int, seed: int) -> np.ndarray:
 
 @lru_cache(maxsize=4)
 def _normal(sites: int, count: int, seed: int) -> np.ndarray:
+    from scipy.stats import qmc  # takes half as long to import as all of `kernels`
+
     uniform = qmc.Sobol(sites, scramble=True, rng=np.random.default_rng(seed)).random(count)
     return np.asarray(ndtri(np.clip(uniform, 1e-15, 1 - 1e-15)))

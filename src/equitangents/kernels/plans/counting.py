@@ -50,11 +50,11 @@ class Work:
 @lru_cache(maxsize=256)
 def count(plan: FibrePlan | StagedPlan | PairPlan) -> Work:
     """The work of `plan` for one pair of inputs; fibres are those of all stages."""
-    if isinstance(plan, PairPlan):
+    if plan.form == "pairs":
         found = list(_pair_layers(plan.ops, plan.positions_in))
         return Work(plan.positions, plan.positions, len(found), _merged(found), plan.positions_in**2)
     vector = [(kind, 1) for kind in _vector_layers(plan.vector)]
-    if isinstance(plan, StagedPlan):
+    if plan.is_staged:
         first = plan.stages[0]
         found = [layer for stage in plan.stages for layer in _stage_layers(stage)] + vector
         products = first.levels[0].held(first.fibres.array)

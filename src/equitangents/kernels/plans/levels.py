@@ -11,19 +11,20 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 import numpy as np
 
-from equitangents.kernels.operation import NoFibresError, Operation
-from equitangents.kernels.program import Box, FrozenArray, GroupFibres, Op, Pool, WindowPool
+from equitangents.kernels.operation import FrozenArray, NoFibresError, Operation
+from equitangents.kernels.operations import Box, Pool, WindowPool
+from equitangents.kernels.program import GroupFibres, Op
 
 
 @dataclass(frozen=True)
 class GridLevel:
     """A grid of positions; `step` turns a fibre's label into an offset on this grid."""
 
-    on_grid: ClassVar[bool] = True
+    on_grid: ClassVar[Literal[True]] = True
     tables: ClassVar[dict[str, np.ndarray]] = {}
 
     shape: tuple[int, ...]
@@ -97,7 +98,7 @@ class GridLevel:
 class TableLevel:
     """Positions moved by a group; row q of the table holds the partners of all positions."""
 
-    on_grid: ClassVar[bool] = False
+    on_grid: ClassVar[Literal[False]] = False
     shape: ClassVar[tuple[int, ...]] = ()
 
     table: FrozenArray

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from equitangents.kernels.operation import HashedOnce, NoFibresError, Operation
+from equitangents.kernels.branches import flat
+from equitangents.kernels.operation import FrozenArray, HashedOnce, NoFibresError, Operation
+from equitangents.kernels.operations import Pool
 from equitangents.kernels.plans.levels import Level, Levels, grid_levels, lifted_levels
 from equitangents.kernels.plans.shorten import collapse_total_windows, merge_cosets
-from equitangents.kernels.program import Flatten, FrozenArray, Op, Pool, Program, arrays_of, flat
+from equitangents.kernels.program import Op, Program, arrays_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class FibrePlan(HashedOnce):
     block_weight: float  # the weight of one pair of positions
     vector: tuple[Op, ...]
 
-    form: ClassVar[str] = "fibre"  # as results say it
+    form: ClassVar[Literal["fibre"]] = "fibre"  # as results say it
+    is_staged: ClassVar[Literal[False]] = False
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 
@@ -78,7 +81,7 @@ class PairPlan:
     positions: int  # the largest number on the way
     why: str
 
-    form: ClassVar[str] = "pairs"
+    form: ClassVar[Literal["pairs"]] = "pairs"
     tables: ClassVar[dict[str, np.ndarray]] = {}
 
     def settles(self, count: int) -> bool:
@@ -151,7 +154,7 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
     first = max((i + 1 for i, op in enumerate(ops) if any(within.is_positional for within in flat((op,)))), default=0)
     end = first
     for i, op in enumerate(ops):
-        if isinstance(op, Flatten) or (isinstance(op, Pool) and op.blocks == 1 and i >= first):
+        if op.is_diagonal or (isinstance(op, Pool) and op.blocks == 1 and i >= first):
             end = i + 1
             break
     # Once one position is left, further pooling and flattening change nothing.

@@ -16,9 +16,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from equitangents.kernels.operation import Pointwise
+from equitangents.kernels.operation import FrozenArray, Pointwise
+from equitangents.kernels.operations import Table
 from equitangents.kernels.plans.levels import Level, Levels, TableLevel, still
-from equitangents.kernels.program import FrozenArray, Op, Table
+from equitangents.kernels.program import Op
 
 _AT_ONCE = 1 << 22  # entries of a table that are looked at together
 _ROUNDING = 1e-14  # of weights that sum to 1
@@ -28,7 +29,7 @@ def collapse_total_windows(field: tuple[Op, ...], levels: Levels) -> tuple[tuple
     """(operations, levels) with one position after the first total window of a lifted field; None if it has none."""
     at = next((i for i, op in enumerate(field) if op.is_total), None)
     last = levels.levels[-1]
-    if at is None or not isinstance(last, TableLevel) or not all(op.keeps_constants for op in field[at + 1 :]):
+    if at is None or last.on_grid or not all(op.keeps_constants for op in field[at + 1 :]):
         return None
     after = _without_windows(field[at + 1 :])
     inner = still(after, last.at_one_position())
@@ -49,7 +50,7 @@ def merge_cosets(field: tuple[Op, ...], levels: Levels) -> tuple[tuple[Op, ...],
     found: list[Level] = [levels.levels[0]]
     before = 1
     for op, level in zip(field, levels.levels[1:], strict=True):
-        assert isinstance(level, TableLevel)
+        assert not level.on_grid
         if isinstance(op, Table):
             rows = _rows(op, number)
             if rows is None:

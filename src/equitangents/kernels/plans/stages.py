@@ -14,15 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from equitangents.kernels.operation import HashedOnce, NoFibresError
-from equitangents.kernels.plans.levels import GridLevel, Level, TableLevel, grid_levels, lifted_levels
+from equitangents.kernels.operation import FrozenArray, HashedOnce, NoFibresError
+from equitangents.kernels.operations import Pool, WindowPool
+from equitangents.kernels.plans.levels import GridLevel, Level, grid_levels, lifted_levels
 from equitangents.kernels.plans.plan import FibrePlan, compose_readout, split
 from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, unrolled
-from equitangents.kernels.program import Box, FrozenArray, Op, Pool, Program, WindowPool
+from equitangents.kernels.program import Op, Program
 
 AnyPool = Pool | WindowPool
 _BAND = 8  # fibres of the first stage along the last axis but one
@@ -64,7 +65,8 @@ class StagedPlan(HashedOnce):
     block_weight: float  # the weight of one pair of positions
     vector: tuple[Op, ...]
 
-    form: ClassVar[str] = "fibre"  # as results say it
+    form: ClassVar[Literal["fibre"]] = "fibre"  # as results say it
+    is_staged: ClassVar[Literal[True]] = True  # others are of one stage
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 
@@ -175,7 +177,7 @@ def _lifted(field: tuple[Op, ...], program: Program) -> list[_Part]:
         raise NoFibresError("a convolution before the lift, or a pool inside a residual branch, mixes fibres")
     steps, levels = unrolled(field[:at], lifted_levels(field[:at], program.lift))
     pool = field[at]
-    if not isinstance(pool, Pool) or pool.box is not None or not isinstance(levels[-1], TableLevel):
+    if not isinstance(pool, Pool) or pool.box is not None or levels[-1].on_grid:
         raise NoFibresError("pooling before the lift mixes fibres")
     after = field[at + 1 :]
     found = grid_levels(after, (pool.blocks,))
@@ -252,7 +254,7 @@ def _with_offsets(
 def begins_on_torus(steps: tuple[Step, ...]) -> bool:
     """Whether a stage's first window reads on around the torus; a stage without windows may as well."""
     first = next((op for op in steps if op.is_window), None)
-    return first is None or (isinstance(first, Box) and first.wrap)
+    return first is None or first.reads_around
 
 
 def differences(steps: tuple[Step, ...], start: GridLevel, fibres: np.ndarray) -> np.ndarray:

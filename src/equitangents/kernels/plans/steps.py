@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from equitangents.kernels.branches import Parallel
 from equitangents.kernels.operation import Operation
+from equitangents.kernels.operations import Box
 from equitangents.kernels.plans.levels import Level, Levels
-from equitangents.kernels.program import Box, Op, Parallel
+from equitangents.kernels.program import Op
 
 
 class Kept(Operation):

@@ -24,7 +24,8 @@ from equitangents._types import ArrayLike
 from equitangents.groups import MatrixGroup
 from equitangents.groups.representations import Representation
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.program import FrozenArray, Positions
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.program import Positions
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import Accuracy, Sphere
 from equitangents.kernels.rotations.rings import closed_nodes

@@ -11,21 +11,9 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import (
-    Affine,
-    Box,
-    Decouple,
-    Dual,
-    Flatten,
-    Op,
-    Parallel,
-    Pool,
-    Program,
-    Standardise,
-    Table,
-    WindowPool,
-    flat,
-)
+from equitangents.kernels.branches import Parallel, flat
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Flatten, Pool, Standardise, Table, WindowPool
+from equitangents.kernels.program import Op, Program
 
 _KNOWN = (Pool, WindowPool, Dual, Standardise)
 

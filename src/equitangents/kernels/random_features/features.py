@@ -14,9 +14,11 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.kernels.branches import flat
 from equitangents.kernels.fields.size import check_result
+from equitangents.kernels.operations import Dual
 from equitangents.kernels.orbit import OrbitAverage
-from equitangents.kernels.program import Dual, Op, Positions, Program, flat
+from equitangents.kernels.program import Op, Positions, Program
 from equitangents.kernels.random_features.draws import draws, sketch_draws
 from equitangents.kernels.random_features.forward import run, start
 from equitangents.kernels.random_features.jacobian import BLOCK, sketch

@@ -24,22 +24,22 @@ import scipy.fft
 from jax import lax
 
 from equitangents._types import ArrayLike
+from equitangents.kernels.branches import Parallel
 from equitangents.kernels.engines.reference.execute import deviation
 from equitangents.kernels.engines.reference.windows import pad_grid
-from equitangents.kernels.program import (
+from equitangents.kernels.operations import (
     Affine,
     Box,
     Decouple,
     Dual,
     Flatten,
-    Op,
-    Parallel,
     Pool,
     RatedAffine,
     Standardise,
     Table,
     WindowPool,
 )
+from equitangents.kernels.program import Op
 from equitangents.kernels.random_features.activations import function_of
 
 

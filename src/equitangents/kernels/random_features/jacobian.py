@@ -16,7 +16,9 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.program import Affine, Program, flat
+from equitangents.kernels.branches import flat
+from equitangents.kernels.operations import Affine
+from equitangents.kernels.program import Program
 from equitangents.kernels.random_features.forward import Field, run
 
 BLOCK = 64  # channels whose weights count with each other

@@ -16,8 +16,10 @@ import numpy as np
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.operation import HashedOnce, Operation
-from equitangents.kernels.program import Affine, Dual, Flatten, FrozenArray, Op, Parallel, Pool, Program
+from equitangents.kernels.branches import Parallel
+from equitangents.kernels.operation import FrozenArray, HashedOnce, Operation
+from equitangents.kernels.operations import Affine, Dual, Flatten, Pool
+from equitangents.kernels.program import Op, Program
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Zonal(Operation):
     coefficients: FrozenArray  # float64 (degrees,), the first of them 1
 
     @property
-    def is_full(self) -> bool:
+    def is_total(self) -> bool:
         """Whether only the mean over the sphere is left."""
         return self.coefficients.array.size == 1
 
@@ -77,7 +79,7 @@ class Sphere:
         if any(op.has_rates for op in ops):
             raise NetworkError("after a SphereLift layers have the NTK parametrisation alone")
         before, readout, after = ops[:end], ops[end], ops[end + 1 :]
-        full = next(i for i, op in enumerate((*before, FULL)) if _is_mean(op))
+        full = next(i for i, op in enumerate((*before, FULL)) if op.is_total)
         sphere: tuple[Any, ...]
         if full == 0:
             sphere, field = (), before
@@ -91,7 +93,7 @@ class Sphere:
         found = (
             *_checked(sphere, (Zonal, Affine, Dual)),
             *_checked(_without_windows(field), (Affine, Dual, Parallel)),
-            Flatten() if isinstance(readout, Flatten) else HaarMean(),
+            Flatten() if readout.is_diagonal else HaarMean(),
             *_checked(_without_windows(after), (Affine, Dual, Parallel)),
         )
         return Program(self, found)
@@ -128,20 +130,16 @@ def sections(program: Program[Sphere]) -> RotationSections:
     space, ops = program.space, program.ops
     end = next(i for i, op in enumerate(ops) if op.is_pool)
     windows = [i for i, op in enumerate(ops[:end]) if op.is_window]
-    start = next((i + 1 for i in windows if _is_mean(ops[i])), end if windows else 0)
+    start = next((i + 1 for i in windows if ops[i].is_total), end if windows else 0)
     return RotationSections(
         bandlimit=space.bandlimit,
         group=space.group,
         sphere=ops[:start],
         field=ops[start:end],
-        readout="flatten" if isinstance(ops[end], Flatten) else "pool",
+        readout="flatten" if ops[end].is_diagonal else "pool",
         vector=ops[end + 1 :],
         accuracy=space.accuracy,
     )
-
-
-def _is_mean(op: Any) -> bool:
-    return isinstance(op, Zonal) and op.is_full
 
 
 def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -106,7 +106,7 @@ def _field(
 
     Behind a full window it depends on the relative rotation alone, and the network that ends in Flatten has it.
     """
-    if program.sphere and not getattr(program.sphere[-1], "is_full", False):
+    if program.sphere and not program.sphere[-1].is_total:
         raise NetworkError(
             "the kernel between rotations is there for networks with at least one full window, after which it depends "
             "on the relative rotation alone"

@@ -19,10 +19,10 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
+from equitangents.kernels.branches import Parallel, flat
 from equitangents.kernels.engines import REFERENCE, choose_where
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import check_field, check_result, field_bytes
-from equitangents.kernels.program import Parallel, flat
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.runs.results import any_traced, cast, result
 from equitangents.kernels.steerable.execute import own as own_fields

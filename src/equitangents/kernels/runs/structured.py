@@ -17,13 +17,13 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType, Tree
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.angular import both, covariance
+from equitangents.kernels.branches import flat
 from equitangents.kernels.engines import REFERENCE, Engine, choose_where
 from equitangents.kernels.engines.reference.structured.execute import Context, execute, tables_of
 from equitangents.kernels.engines.reference.structured.fields import State, start, state_of_inputs
 from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import check_field, check_result
-from equitangents.kernels.program import flat
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.runs.results import Values, any_traced, cast, result
 from equitangents.kernels.scales import norms
@@ -306,16 +306,16 @@ def _picked(part: Part | None, values: jax.Array) -> jax.Array:
 
 def _field_tile(program: StructuredProgram, one: Batch, other: Batch, same: jax.Array | None) -> Values:
     """(NNGP, NTK) of a tile at all pairs of positions, (P, P', N1, N2); zero where a mask leaves no position."""
-    x1, x2 = (_by_position(b.x) for b in (one, other))
-    state = state_of_inputs(x1, x2, one.mask, other.mask)
-    context = Context(tables_of(program.ops), (_graph(one), _graph(other)), same, program.space.masks)
+    batches = one, other
+    state = state_of_inputs(tuple(_by_position(b.x) for b in batches), tuple(b.mask for b in batches))
+    context = Context(tables_of(program.ops), tuple(map(_graph, batches)), same, program.space.masks)
     end = execute(program.ops, (state,), context)[0]
     assert end.cross is not None
-    at = both(end.one.q[:, None, :, None], end.other.q[None, :, None, :])
-    found = covariance(end.cross.e, at), end.cross.theta
-    if end.one.mask is None or end.other.mask is None:
+    a, b = end.sides[0], end.sides[-1]
+    found = covariance(end.cross.e, both(a.q[:, None, :, None], b.q[None, :, None, :])), end.cross.theta
+    if a.mask is None or b.mask is None:
         return found
-    there = end.one.mask[:, None, :, None] & end.other.mask[None, :, None, :]
+    there = a.mask[:, None, :, None] & b.mask[None, :, None, :]
     nngp, ntk = (jnp.where(there, values, 0) for values in found)
     return nngp, ntk
 
@@ -323,17 +323,14 @@ def _field_tile(program: StructuredProgram, one: Batch, other: Batch, same: jax.
 def _own_field(program: StructuredProgram, batch: Batch) -> Values:
     """(NNGP, NTK) of inputs with themselves at all pairs of positions, (P, P', N)."""
     side, own = start(_by_position(batch.x), batch.mask)
-    # One input stands for the second set, which nobody reads.
-    other, its = (jax.tree.map(lambda v: v[..., :1], part) for part in (side, own))
-    graphs = _graph(batch)
-    few = None if graphs is None else graphs[..., :1]
-    context = Context(tables_of(program.ops), (graphs, few), None, program.space.masks)
-    end = execute(program.ops, (State(side, other, own, its, None),), context)[0]
-    nngp = covariance(end.own1.e, both(end.one.q[:, None], end.one.q[None]))
-    if end.one.mask is None:
-        return nngp, end.own1.theta
-    there = end.one.mask[:, None] & end.one.mask[None]
-    return jnp.where(there, nngp, 0), jnp.where(there, end.own1.theta, 0)
+    context = Context(tables_of(program.ops), (_graph(batch),), None, program.space.masks)
+    end = execute(program.ops, (State((side,), (own,), None),), context)[0]
+    (side,), (own,) = end.sides, end.own
+    nngp = covariance(own.e, both(side.q[:, None], side.q[None]))
+    if side.mask is None:
+        return nngp, own.theta
+    there = side.mask[:, None] & side.mask[None]
+    return jnp.where(there, nngp, 0), jnp.where(there, own.theta, 0)
 
 
 def _by_position(x: ArrayLike) -> jax.Array:

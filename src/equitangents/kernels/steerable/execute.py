@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from equitangents.kernels.program import Parallel
+from equitangents.kernels.branches import Parallel
 from equitangents.kernels.steerable.fields import Fields, Side, Variances, added, restricted, start, variances
 from equitangents.kernels.steerable.linear import averaged, filtered, mapped
 from equitangents.kernels.steerable.nonlinear import gated, normed, sampled

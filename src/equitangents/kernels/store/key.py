@@ -14,12 +14,17 @@ import numpy as np
 
 from equitangents._version import __version__
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.program import FrozenArray, Parallel, Positions, Program
+from equitangents.kernels.branches import Parallel
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.projected.program import Turning
 from equitangents.kernels.rotations.program import Sphere, sections
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.structured.program import StructuredPositions
 
+_FORMERLY = {
+    "equitangents.kernels.operations": "equitangents.kernels.program"
+}  # where classes were when keys were written
 VERSION = 3  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 
 
@@ -55,7 +60,8 @@ def described(thing: object) -> str:
     if isinstance(thing, tuple):
         return f"({','.join(map(described, thing))})"
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        return _named(f"{type(thing).__module__}.{type(thing).__qualname__}", _fields(thing))
+        module = type(thing).__module__
+        return _named(f"{_FORMERLY.get(module, module)}.{type(thing).__qualname__}", _fields(thing))
     raise InvalidTypeError(
         f"a kernel that depends on {thing!r} cannot be kept on disk: its content has no description; compute it "
         "without a store"

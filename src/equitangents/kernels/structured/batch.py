@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from equitangents import precision
 from equitangents._types import DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import flat
+from equitangents.kernels.branches import flat
 from equitangents.kernels.structured.masks import check_boxes
 from equitangents.kernels.structured.program import StructuredProgram
 

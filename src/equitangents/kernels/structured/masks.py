@@ -18,7 +18,8 @@ import numpy as np
 
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import Box, flat
+from equitangents.kernels.branches import flat
+from equitangents.kernels.operations import Box
 from equitangents.kernels.structured.program import Fitted, StructuredProgram
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
 

@@ -11,8 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equitangents.kernels.operation import Operation
-from equitangents.kernels.program import Blocks, Box, FrozenArray, Program, flat
+from equitangents.kernels.branches import flat
+from equitangents.kernels.operation import FrozenArray, Operation
+from equitangents.kernels.operations import Blocks, Box
+from equitangents.kernels.program import Program
 
 
 class Structured(Operation):

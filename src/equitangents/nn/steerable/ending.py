@@ -15,7 +15,6 @@ from equitangents.nn.steerable.signal import parted, steerable
 from equitangents.nn.structure import Structure
 from equitangents.steerable import Features
 from equitangents.steerable.irrep import trivial
-from equitangents.steerable.positions import OnPoints
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class PointFeatures(ParameterFree):
     def signal(self, signal: Signal) -> Signal:
         """Components at points as positions of a grid; numbers that do not turn as channels."""
         positions = steerable(signal)
-        if not isinstance(positions, OnPoints):
+        if not positions.on_points:
             raise NetworkError("PointFeatures ends a network on points; this one ends on a whole input as it is")
         if not signal.gaussian:
             raise NetworkError("PointFeatures needs a linear layer before it, SteerableConv or SteerableDense")

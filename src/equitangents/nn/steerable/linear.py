@@ -28,7 +28,6 @@ from equitangents.normals import standard_normal
 from equitangents.steerable import Features
 from equitangents.steerable.angular import AngularKernel
 from equitangents.steerable.irrep import Irrep, trivial
-from equitangents.steerable.positions import OnPoints
 from equitangents.validation import check_whole
 
 
@@ -145,7 +144,7 @@ class SteerableConv(_Linear):
 
     def signal(self, signal: Signal) -> Signal:
         """The new features at the points that come in, Gaussian."""
-        if not isinstance(steerable(signal), OnPoints):
+        if not steerable(signal).on_points:
             raise NetworkError("SteerableConv reads points; use SteerableDense for features of a whole input")
         return super().signal(signal)
 

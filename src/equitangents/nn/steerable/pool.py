@@ -14,7 +14,7 @@ from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.signal import parted, steerable
 from equitangents.nn.structure import Structure
-from equitangents.steerable.positions import OnPoints, OnWhole
+from equitangents.steerable.positions import OnWhole
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SteerablePool(ParameterFree):
     def signal(self, signal: Signal) -> Signal:
         """The features that come in, once for the whole input."""
         positions = steerable(signal)
-        if not isinstance(positions, OnPoints):
+        if not positions.on_points:
             raise NetworkError("SteerablePool reads points; these are features of a whole input")
         return replace(
             signal,

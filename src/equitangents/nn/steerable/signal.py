@@ -17,7 +17,7 @@ from equitangents.steerable.positions import OnPoints, OnWhole
 
 def steerable(signal: Signal) -> OnPoints | OnWhole:
     """The positions of a signal of steerable features; NetworkError for others."""
-    if not isinstance(signal.positions, OnPoints | OnWhole):
+    if not signal.positions.steerable:
         raise NetworkError(
             "it reads steerable features; begin the network with PointCloud, PlaneImage, SphereSignal or FeatureVector"
         )
@@ -59,7 +59,7 @@ def joined(points: jax.Array, features: Features, values: dict[Irrep, jax.Array]
 
 def is_on_features(signal: Signal) -> bool:
     """Whether a signal is of steerable features."""
-    return isinstance(signal.positions, OnPoints | OnWhole)
+    return signal.positions.steerable
 
 
 def summed(values: Sequence[jax.Array], signal: Signal) -> jax.Array:
@@ -67,7 +67,7 @@ def summed(values: Sequence[jax.Array], signal: Signal) -> jax.Array:
     total = values[0]
     for value in values[1:]:
         total = total + value
-    n = signal.positions.coordinates if isinstance(signal.positions, OnPoints) else 0
+    n = signal.positions.coordinates if signal.positions.steerable else 0
     return jnp.concatenate([values[0][..., :n], total[..., n:]], axis=-1) if n else total
 
 
@@ -78,7 +78,7 @@ def shape_of(signal: Signal) -> str:
 
 def check_passed_on(signal: Signal) -> None:
     """Raise NetworkError for given steerable features that a branch without weights hands on to a sum."""
-    if isinstance(signal.positions, OnPoints | OnWhole) and signal.positions.given:
+    if signal.positions.steerable and signal.positions.given:
         raise NetworkError(
             f"the features {signal.positions.features} of the input have as many copies as are given, and a sum with "
             "them has no infinitely wide limit; put SteerableConv or SteerableDense before the branches"

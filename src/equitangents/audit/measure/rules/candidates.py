@@ -21,7 +21,8 @@ from equitangents.actions.kinds import KINDS, Kinds
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.irreps import Block
 from equitangents.audit.contract.labels import after, along_words, cycles, labels_action, products
-from equitangents.audit.contract.leaf_actions import LeafAction, Place, to_last
+from equitangents.audit.contract.layouts import to_last
+from equitangents.audit.contract.leaf_actions import LeafAction, Place
 from equitangents.audit.contract.named import leaf_of_kind
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.rules.matrices import (

@@ -17,11 +17,12 @@ from equitangents.kernels.engines.codes import AXES, DEPTH, PLAN_VERSION, DualKi
 from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, changes_units, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, ZonalMean
-from equitangents.kernels.plans.levels import GridLevel, Level
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Pool, RatedAffine, Standardise, Table
+from equitangents.kernels.plans.levels import Level
 from equitangents.kernels.plans.plan import PairPlan, index_tables
 from equitangents.kernels.plans.stages import AlongFibres, AnyPool, Stage, stages_of
 from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, depth, fits_windows, unrolled, window_grid
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, RatedAffine, Standardise, Table
 from equitangents.kernels.units import changes_unit, unit_bias, unit_biases
 
 _LARGEST = 2**31 - 1  # what an index of the engine can count
@@ -39,13 +40,13 @@ class Description:
 @lru_cache(maxsize=256)
 def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     """Why the engine cannot run `plan`, or None if it can."""
-    if isinstance(plan, PairPlan):
+    if plan.form == "pairs":
         return f"it runs along fibres only, and here {plan.why}"
     vector, _ = unrolled(plan.vector)
     stages = stages_of(plan)
     for op in (*(op for stage in stages for op in stage.steps), *vector):
-        if isinstance(op, Dual) and described(op.activation) is None:
-            return f"it has no dual of {name_of(op.activation)}"
+        if (phi := op.nonlinearity) is not None and described(phi) is None:
+            return f"it has no dual of {name_of(phi)}"
     steps = (*(op for stage in stages for op in stage.steps), *vector)
     if any(op.moves_no_weight for op in steps):
         return "it has no weights of variance 0 but in the NTK parametrisation"
@@ -98,7 +99,7 @@ class _Writer:
     def description(self, channels: int) -> Description:
         plan = self.plan
         self.real(plan.block_weight)
-        in_double = not isinstance(plan, RotationPlan | SpherePlan) and computed_in_double(plan, channels)
+        in_double = plan.form == "fibre" and computed_in_double(plan, channels)
         self.code += [PLAN_VERSION, channels, len(self.stages), len(self.vector), int(in_double), int(plan.single)]
         bias = unit_bias(*(stage.steps for stage in self.stages), self.vector)
         if self.units_behind is not None:
@@ -137,7 +138,7 @@ class _Writer:
 
     def fibres(self, fibres: FrozenArray, level: Level) -> None:
         array = fibres.array
-        if isinstance(level, GridLevel):
+        if level.on_grid:
             array = np.pad(array, ((0, 0), (AXES - array.shape[1], 0)))
         self.code += [len(array), self.table(FrozenArray(array))]
 
@@ -173,7 +174,7 @@ class _Writer:
 
     def rotations(self) -> None:
         plan = self.plan
-        if not isinstance(plan, RotationPlan):
+        if plan.form != "rotations":
             self.code += [0] * 6
             return
         self.code += [plan.bandlimit, plan.weights.array.size, plan.azimuths]
@@ -181,7 +182,7 @@ class _Writer:
 
     def sphere(self) -> None:
         plan = self.plan
-        if not isinstance(plan, SpherePlan):
+        if plan.form != "sphere":
             self.code += [0] * 14
             return
         turns = plan.turns
@@ -190,7 +191,7 @@ class _Writer:
         self.code += [self.real(table) for table in plan.tables()]
 
     def level(self, level: Level, torus: tuple[int, ...]) -> None:
-        if isinstance(level, GridLevel):
+        if level.on_grid:
             shape, step = _three(level.shape, 1), _three(level.step, 1)
             self.code += [1, *shape, *step, int(level.wrap), level.positions, 0, 0]
         else:

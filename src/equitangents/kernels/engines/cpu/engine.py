@@ -15,9 +15,9 @@ from equitangents.kernels.engines.protocol import Engine, Pair, Steps
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.plan import FieldPlan, field_plan, staged_field_plan
 from equitangents.kernels.operation import NoFibresError
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.plans.stages import AlongFibres, staged
-from equitangents.kernels.program import Affine, Program
+from equitangents.kernels.program import Program
 
 
 class CpuEngine(Engine):
@@ -43,7 +43,7 @@ class CpuEngine(Engine):
 
     def steps(self, program: Program) -> Steps:
         found = plan(program)
-        if isinstance(found, PairPlan) and program.form == "auto":
+        if found.form == "pairs" and program.form == "auto":
             try:
                 return staged(program)
             except NoFibresError as error:
@@ -52,7 +52,7 @@ class CpuEngine(Engine):
 
     def field_steps(self, program: Program, part: Part) -> FieldPlan:
         found = field_plan(program, part)
-        if isinstance(found.steps, PairPlan) and program.form == "auto":
+        if found.steps.form == "pairs" and program.form == "auto":
             try:
                 return staged_field_plan(program, part)
             except NoFibresError as error:
@@ -86,7 +86,7 @@ class CpuEngine(Engine):
         return 1e7
 
     def distances_obstacle(self, steps: FibrePlan) -> str | None:
-        return None if steps.vector and isinstance(steps.vector[0], Affine) else "no dense layer comes first"
+        return None if steps.vector and steps.vector[0].affine is not None else "no dense layer comes first"
 
     def means_of_distances(
         self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
@@ -98,5 +98,5 @@ class CpuEngine(Engine):
 
     def _fibres(self, program: Program) -> AlongFibres:
         steps = self.steps(program)
-        assert not isinstance(steps, PairPlan)  # see `obstacle`
+        assert steps.form != "pairs"  # see `obstacle`
         return steps

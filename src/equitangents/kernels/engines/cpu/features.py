@@ -21,7 +21,6 @@ from typing import Any
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.plans.steps import unrolled
-from equitangents.kernels.program import Dual
 from equitangents.kernels.units import has_bias, unit_bias
 
 _FEW = 4
@@ -34,20 +33,20 @@ def computed_in_double(plan: AlongFibres, channels: int) -> bool:
     if features(plan, channels) <= _FEW:
         return True
     parts = (*(stage.steps for stage in stages_of(plan)), unrolled(plan.vector)[0])
-    steep = (traits_of(op.activation).steepness >= _STEEP for part in parts for op in part if isinstance(op, Dual))
-    return any(steep) or bends_what_is_smooth(*parts) or (_has_windows(*parts) and _bends_behind_a_bias(*parts))
+    steep = any(traits_of(phi).steepness >= _STEEP for phi in _nonlinearities(*parts))
+    return steep or bends_what_is_smooth(*parts) or (_has_windows(*parts) and _bends_behind_a_bias(*parts))
 
 
 @lru_cache(maxsize=256)
 def changes_units(plan: AlongFibres) -> bool:
     """Whether fields change their unit (see `kernels.units`): a function grows."""
     steps = (*(op for stage in stages_of(plan) for op in stage.steps), *unrolled(plan.vector)[0])
-    return any(traits_of(op.activation).grows for op in steps if isinstance(op, Dual))
+    return any(traits_of(a).grows for a in _nonlinearities(steps))
 
 
 def bends_what_is_smooth(*parts: Iterable[Any]) -> bool:
     """Whether a kink, or a jump, follows a smooth nonlinearity among these operations."""
-    activations = [op.activation for part in parts for op in part if isinstance(op, Dual)]
+    activations = _nonlinearities(*parts)
     bent = [i for i, a in enumerate(activations) if traits_of(a).bent and getattr(a, "slope", 0.0) != 1.0]
     smooth = [i for i, a in enumerate(activations) if traits_of(a).curved]
     return bool(bent and smooth) and min(smooth) < max(bent)
@@ -56,8 +55,13 @@ def bends_what_is_smooth(*parts: Iterable[Any]) -> bool:
 def _bends_behind_a_bias(*parts: Iterable[Any]) -> bool:
     """Whether a kink, or a jump, follows a bias among the operations of a network without units."""
     ops = [op for part in parts for op in part]
-    bent = [i for i, op in enumerate(ops) if isinstance(op, Dual) and traits_of(op.activation).bent]
+    bent = [i for i, op in enumerate(ops) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
     return any(map(has_bias, ops[: max(bent, default=0)])) and unit_bias(ops) is None
+
+
+def _nonlinearities(*parts: Iterable[Any]) -> list[Any]:
+    """Those of all operations, in their order."""
+    return [op.nonlinearity for part in parts for op in part if op.nonlinearity is not None]
 
 
 def _has_windows(*parts: Iterable[Any]) -> bool:
@@ -74,7 +78,7 @@ def features(plan: AlongFibres, channels: int) -> int:
     positions = stages[0].levels[0].positions
     for stage in stages:
         for op in stage.steps:
-            if isinstance(op, Dual):
+            if op.nonlinearity is not None:
                 return channels * min(span, positions)
             span *= op.span
     if plan.single:  # flattened before the first nonlinearity

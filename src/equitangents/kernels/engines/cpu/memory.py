@@ -13,9 +13,9 @@ from equitangents.kernels.engines.codes import JOINED_SIDES, PANEL_BYTES, POOLED
 from equitangents.kernels.engines.cpu.activations import described
 from equitangents.kernels.engines.cpu.features import changes_units, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plans import SphereMean, SpherePlan, ZonalMean
-from equitangents.kernels.plans.stages import AlongFibres, StagedPlan, stages_of
+from equitangents.kernels.operations import Box
+from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.plans.steps import Fork, Step, depth, unrolled
-from equitangents.kernels.program import Affine, Box, Dual
 from equitangents.kernels.threads import threads
 
 _VECTOR = 64  # bytes, at most
@@ -43,7 +43,7 @@ def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, i
     margin = max((_reach(op) for op in field if isinstance(op, Box)), default=1)
     kept = max(depth(field), depth(vector))
     tile = (2 + kept) * max(plan.positions, margin, TILE_ROWS) * 2 * _VECTOR  # fields of D and Θ, by lanes
-    if isinstance(plan, StagedPlan):
+    if plan.is_staged:
         tile += plan.pairs_of_positions * 2 * lanes * 8  # fields over pairs of positions, in double
         tile += sum(len(stage.fibres.array) + _VECTOR for stage in stages[1:])  # which of them were begun
         tile += (3 + 2 * kept) * max(plan.positions, margin) * lanes * 8  # variances, beside these
@@ -53,8 +53,7 @@ def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, i
 def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
     """Bytes for N1 × N2 pairs of signals on points of the sphere, which the inputs are made into, too."""
     lanes = _VECTOR // itemsize
-    windows = [op.coefficients.array.size for op in plan.sphere if isinstance(op, ZonalMean)]
-    coefficients = plan.bandlimit**2 * channels + sum(n * n for n in windows)
+    coefficients = plan.bandlimit**2 * channels + sum(n * n for n in plan.windows)
     by_point = tuple(op for op in plan.field if not isinstance(op, ZonalMean | SphereMean))
     steps = [*unrolled(by_point)[0], *unrolled(plan.vector)[0]]
     sides = coefficients + plan.positions * (2 + sum(_sides(op, changes_units(plan)) for op in steps))
@@ -70,9 +69,12 @@ def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: in
 
 def _sides(op: Step, changes: bool = False) -> int:
     """Numbers a position that an operation needs of each input alone, where units change beside their own."""
-    if isinstance(op, Affine | Fork):
-        return int(isinstance(op, Affine))
-    found = described(op.activation, bent=True) if isinstance(op, Dual) else None
+    if op.affine is not None:
+        return 1
+    if isinstance(op, Fork):
+        return 0
+    phi = op.nonlinearity
+    found = None if phi is None else described(phi, bent=True)
     own = 2 + JOINED_SIDES * changes if found is None else found.sides(changes)
     return own + changes
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from equitangents.kernels.operation import Operation
+from equitangents.kernels.operation import FrozenArray, Operation
 from equitangents.kernels.plans.levels import Levels, TableLevel, grid_levels, still
-from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.program import Op
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class RotationPlan:
     mixing: FrozenArray
     weights: FrozenArray
 
+    form: ClassVar[Literal["rotations"]] = "rotations"
     single = False
     positions = 1
     block_weight = 1.0
@@ -106,12 +108,18 @@ class SpherePlan:
     turns: Turns
     single: bool
 
+    form: ClassVar[Literal["sphere"]] = "sphere"
     block_weight = 1.0
 
     @property
     def field(self) -> tuple[Op | ZonalMean | SphereMean, ...]:
         """Everything that runs at every rotation."""
         return self.sphere + self.after
+
+    @property
+    def windows(self) -> list[int]:
+        """The degrees that each window on the sphere keeps."""
+        return [op.coefficients.array.size for op in self.sphere if isinstance(op, ZonalMean)]
 
     @property
     def positions(self) -> int:

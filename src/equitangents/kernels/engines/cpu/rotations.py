@@ -17,9 +17,10 @@ from equitangents.kernels.engines.cpu import RotationPlan, SphereMean, SpherePla
 from equitangents.kernels.engines.protocol import RotationRules
 from equitangents.kernels.engines.reference.rotations.measured import turned_pairs
 from equitangents.kernels.engines.reference.rotations.tiling import check_memory
+from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.plans.levels import grid_levels
 from equitangents.kernels.plans.plan import FibrePlan, has_dual
-from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.program import Op
 from equitangents.kernels.rotations.program import RotationSections, Zonal, sphere_resolution
 from equitangents.kernels.rotations.rings import Rings, rings_of
 from equitangents.kernels.threads import threads
@@ -85,9 +86,8 @@ class CompiledRotations(RotationRules):
     def products_on_sphere(self, program: RotationSections, resolution: int, channels: int) -> int:
         """Multiply-adds of the windows: of D and Θ, at the first of D alone, since Θ is zero still."""
         plan = sphere_plan(program, resolution)
-        windows = [op.coefficients.array.size for op in plan.sphere if isinstance(op, ZonalMean)]
         north = (plan.rings + 1) // 2
-        there_and_back = [2 * north * n * (4 * plan.rings + n) for n in windows]
+        there_and_back = [2 * north * n * (4 * plan.rings + n) for n in plan.windows]
         return int(plan.positions * channels + 2 * sum(there_and_back) - sum(there_and_back[:1]))
 
     def working_bytes(
@@ -102,7 +102,7 @@ class CompiledRotations(RotationRules):
         if program.readout == "flatten":
             return panels + scaled
         plan = plan_of(program, resolution, itemsize)
-        assert isinstance(plan, RotationPlan)
+        assert plan.form == "rotations"
         numbers = 4 * plan.mixing.array.size  # of doubles: here, described, and as the engine reads them
         entries = B * (4 * B * B - 1) // 3 + 4 * B * B + 4 * B + 6 * plan.azimuths
         return panels + scaled + 8 * numbers + 12 * len(plan.fibres.array) + threads() * entries * 64
@@ -178,7 +178,7 @@ def sphere_plan(program: RotationSections, resolution: int) -> SpherePlan:
     """What the engine runs for a program on fields over the sphere."""
     s = sphere_resolution(program.bandlimit, resolution)
     grid = gauss_legendre(s)
-    ops = tuple(_windowed(op, s) for op in program.sphere if not _is_mean(op))
+    ops = tuple(_windowed(op, s) for op in program.sphere if not op.is_total)
     windows = [op.coefficients.array.size for op in ops if isinstance(op, ZonalMean)]
     degrees = max([program.bandlimit, *windows])
     northern = (s + 1) // 2
@@ -208,12 +208,8 @@ def _basis(bandlimit: int, s: int) -> np.ndarray:
     return polynomials(gauss_legendre(s).points.reshape(-1, 3), bandlimit)
 
 
-def _is_mean(op: Any) -> bool:
-    return isinstance(op, Zonal) and op.is_full
-
-
 def _windowed(op: Any, s: int) -> Any:
-    return ZonalMean(FrozenArray(op.coefficients.array[:s])) if isinstance(op, Zonal) else op
+    return ZonalMean(FrozenArray(op.coefficients.array[:s])) if op.is_window else op
 
 
 def _legendre(x: np.ndarray, degrees: int) -> np.ndarray:

@@ -24,8 +24,6 @@ from equitangents.kernels.engines.cpu.library import TARGETS, library, registere
 from equitangents.kernels.engines.cpu.result_memory import RESULTS
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SpherePlan
 from equitangents.kernels.fields.plan import FieldPlan, places
-from equitangents.kernels.plans.levels import GridLevel
-from equitangents.kernels.plans.plan import PairPlan
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.scales import check_representable
 from equitangents.kernels.threads import threads
@@ -124,7 +122,7 @@ def kernels(
 def _lists_pairs(plan: Runnable, x1: np.ndarray, symmetric: bool, n2: int) -> bool:
     """Whether few pairs fill at most half as many vectors as a list than if each first input has its own."""
     n1 = len(x1)
-    if not 1 < n1 * n2 <= _MOST_LISTED or isinstance(plan, RotationPlan | SpherePlan):
+    if not 1 < n1 * n2 <= _MOST_LISTED or plan.form != "fibre":
         return False
     least, each = _LISTED_FROM
     if _work_of_pair(plan, x1.shape[-1]) < max(least, each * x1[0].size):
@@ -346,7 +344,7 @@ def field_working_bytes(plan: FieldPlan, channels: int, n1: int, n2: int, itemsi
     number = 8 if computed_in_double(steps, channels) else itemsize
     what, picked = _kept(plan)
     held = memory.working_bytes(steps, channels, n1, n2, itemsize)
-    if what.kind == "all" and isinstance(plan.last, GridLevel):  # fibres that differ along the last axis
+    if what.kind == "all" and plan.last is not None and plan.last.on_grid:  # fibres that differ along the last axis
         held += threads() * plan.part.count * 2 * plan.last.shape[-1] * 2 * (_VECTOR // number) * number
     if what.targets is not None:
         held += what.targets.nbytes
@@ -356,7 +354,7 @@ def field_working_bytes(plan: FieldPlan, channels: int, n1: int, n2: int, itemsi
 
 
 def _steps(plan: FieldPlan) -> AlongFibres:
-    assert not isinstance(plan.steps, PairPlan)  # see `CpuEngine.obstacle`
+    assert plan.steps.form != "pairs"  # see `CpuEngine.obstacle`
     return plan.steps
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from equitangents.formatting import memory_size
+from equitangents.kernels.branches import flat
 from equitangents.kernels.engines.codes import PANEL_BYTES
 from equitangents.kernels.engines.cpu.library import library, threads
 from equitangents.kernels.engines.cpu.run import Arrays, called, results
 from equitangents.kernels.engines.cpu.structured_plan import Described, describe, why_not
 from equitangents.kernels.engines.protocol import Pair, StructuredRules
-from equitangents.kernels.program import Table, flat
+from equitangents.kernels.operations import Table
 from equitangents.kernels.structured.batch import Batch
 from equitangents.kernels.structured.program import StructuredProgram
 

@@ -10,26 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.codes import JointKind, Mixing
 from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.descriptor import Description
 from equitangents.kernels.engines.cpu.structured_steps import Field, Registers
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.program import (
-    Affine,
-    Box,
-    Decouple,
-    Dual,
-    Flatten,
-    Join,
-    Parallel,
-    Pool,
-    RatedAffine,
-    Table,
-    WindowPool,
-    flat,
-)
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Flatten, Pool, RatedAffine, Table, WindowPool
 from equitangents.kernels.structured.batch import reads_graphs
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
@@ -77,10 +65,9 @@ def why_not(program: StructuredProgram) -> str | None:
 
 def changes_units(program: StructuredProgram) -> bool:
     """Whether fields change their unit (see `kernels.units`): an operation grows faster than its input."""
-    return any(
-        traits_of(op.activation).grows if isinstance(op, Dual) else isinstance(op, Attend) and op.mechanism != "softmax"
-        for op in flat(program.ops)
-    )
+    ops = list(flat(program.ops))
+    grows = (traits_of(phi).grows for op in ops if (phi := op.nonlinearity) is not None)
+    return any(grows) or any(isinstance(op, Attend) and op.mechanism != "softmax" for op in ops)
 
 
 @lru_cache(maxsize=64)

@@ -14,10 +14,10 @@ from equitangents.kernels.engines.gpu.compiler import EMULATE, emulated, host_co
 from equitangents.kernels.engines.gpu.shape import AXES, shape_of
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES
 from equitangents.kernels.engines.gpu.source import folder
+from equitangents.kernels.operations import Affine, Decouple, Dual
 from equitangents.kernels.plans.levels import Level
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, index_tables
 from equitangents.kernels.plans.steps import AddSaved, Fork, Step, fits_windows, unrolled
-from equitangents.kernels.program import Affine, Decouple, Dual
 
 # Shared memory that a block may have, by compute capability; CUDA C++ Programming Guide, technical specifications.
 _SHARED_KB = {"7.0": 96, "7.5": 64, "8.0": 163, "8.6": 99, "8.7": 163, "8.9": 99, "9.0": 227, "10.0": 227, "10.3": 227}
@@ -69,14 +69,14 @@ def description() -> str:
 
 def obstacle(plan: FibrePlan | PairPlan, dtype: DType = "float64") -> str | None:
     """Why the engine cannot run `plan` in `dtype`, or None if it can."""
-    if isinstance(plan, PairPlan):
+    if plan.form == "pairs":
         return f"it runs along fibres only, and here {plan.why}"
     steps, levels = unrolled(plan.field, plan.levels)
     if not any(op.is_window for op in steps):
         return "without windows there are no fibres to carry, and JAX does as well"
     for op in steps:
-        if isinstance(op, Dual) and type(op.activation) not in DUAL_SIDES:
-            return f"it has no dual of {type(op.activation).__name__}"
+        if op.nonlinearity is not None and type(op.nonlinearity) not in DUAL_SIDES:
+            return f"it has no dual of {type(op.nonlinearity).__name__}"
     if any(op.has_rates for op in steps):
         return "it has the NTK parametrisation alone"
     for op, before, after in zip(steps, levels[:-1], levels[1:], strict=True):

@@ -8,14 +8,15 @@ costs what circular padding costs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from equitangents.kernels.plans import levels as positions
 from equitangents.kernels.plans.levels import GridLevel
 from equitangents.kernels.plans.plan import FibrePlan
+from equitangents.kernels.plans.stages import begins_on_torus
 from equitangents.kernels.plans.steps import Step, depth, unrolled, window_grid
-from equitangents.kernels.program import Box
 
 AXES = 3
 ROWS = 8  # rows of a column that one thread takes: neighbours share their sums along the row
@@ -44,21 +45,41 @@ class Axis:
 class Grid:
     """Cells of a grid's pairs of positions."""
 
+    table: ClassVar[None] = None
+
     axes: tuple[Axis, ...]
     torus: bool
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether each cell stands for two fibres along every axis."""
+        return all(axis.paired for axis in self.axes)
 
     @property
     def sides(self) -> tuple[int, int, int]:
         """Cells along each axis."""
         return three(tuple(axis.cells for axis in self.axes))
 
+    def written(self, table: int) -> str:
+        """As a type of the source."""
+        axes = [f"Axis<{a.side}, {a.cells}, {a.step}, {a.period}, {str(a.paired).lower()}>" for a in self.axes]
+        axes = ["Axis<1, 1, 1, 1, true>"] * (3 - len(axes)) + axes
+        return f"Grid<{', '.join(axes)}, {str(self.torus).lower()}>"
+
 
 @dataclass(frozen=True)
 class Orbit:
     """Positions that a group moves, in the shape on which windows around them work."""
 
+    torus: ClassVar[bool] = True  # windows read on around it
+    is_paired: ClassVar[bool] = False
+
     sides: tuple[int, int, int]
     table: str  # the key of the partners' table
+
+    def written(self, table: int) -> str:
+        """As a type of the source, its partners' table at this place."""
+        return f"Orbit<{', '.join(map(str, self.sides))}, {table}>"
 
 
 Level = Grid | Orbit
@@ -118,11 +139,11 @@ def shape_of(plan: FibrePlan, itemsize: int) -> Shape:
 
 
 def _levels(plan: FibrePlan, steps: list[Step], levels: list[positions.Level]) -> tuple[tuple[Level, ...], np.ndarray]:
-    grids = [level for level in levels if isinstance(level, GridLevel)]
+    grids = [level for level in levels if level.on_grid]
     if len(grids) < len(levels):
         orbits = (Orbit(three(window_grid(steps, levels, i)), level.table.key) for i, level in enumerate(levels))  # type: ignore[union-attr]
         return tuple(orbits), plan.fibres.array.reshape(-1, 1)
-    torus = [level.wrap and _next_wraps(steps, i) for i, level in enumerate(grids)]
+    torus = [level.wrap and begins_on_torus(tuple(steps[i:])) for i, level in enumerate(grids)]
     ends = grids[-1].shape
     paired = tuple(
         not torus[-1]
@@ -145,8 +166,3 @@ def _axis(level: GridLevel, a: int, end: int, paired: bool, torus: bool) -> Axis
     if paired and not torus:
         cells = max(max(0, side - o * step) + max(0, side - period + o * step) for o in range(end))
     return Axis(side, cells, step, period, paired)
-
-
-def _next_wraps(steps: list[Step], i: int) -> bool:
-    boxes = [op for op in steps[i:] if isinstance(op, Box)]
-    return not boxes or boxes[0].wrap

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from equitangents._types import ArrayLike
 from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.execute import Moments
+from equitangents.kernels.operations import Decouple
 from equitangents.kernels.plans.steps import Step
-from equitangents.kernels.program import Decouple, Dual, Op, Parallel
+from equitangents.kernels.program import Op
 
 DUAL_SIDES: dict[type, int] = {duals.PiecewiseLinear: 2, duals.Erf: 6, duals.Gelu: 4, duals.Sin: 2, duals.Cos: 2}
 
@@ -68,8 +69,7 @@ def sides(
 def _flatten(ops: tuple[Op, ...], moments: Moments, variances: list[Any], means: list[Any]) -> None:
     """Moments after every operation, in the order of `unrolled`."""
     for i, op in enumerate(ops):
-        if isinstance(op, Parallel):
-            assert op.residual is not None  # see `obstacle`: it has no others
+        if op.residual is not None:  # see `obstacle`: there are no other branches
             inner = moments.branches[i].branches[1]
             variances.append(inner.q[0])
             means.append(inner.mean[0])
@@ -80,9 +80,10 @@ def _flatten(ops: tuple[Op, ...], moments: Moments, variances: list[Any], means:
 
 def has_mean(step: Step, before: bool) -> bool:
     """Whether a field has a mean after a step that neither forks nor joins."""
-    if isinstance(step, Dual):
-        odd = isinstance(step.activation, duals.Erf | duals.Sin)
-        return not odd and not (isinstance(step.activation, duals.PiecewiseLinear) and step.activation.slope == 1)
+    phi = step.nonlinearity
+    if phi is not None:
+        odd = isinstance(phi, duals.Erf | duals.Sin)
+        return not odd and not (isinstance(phi, duals.PiecewiseLinear) and phi.slope == 1)
     return before and isinstance(step, Decouple)
 
 

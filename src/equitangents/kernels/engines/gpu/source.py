@@ -7,6 +7,7 @@ fibre and writes the other, both in shared memory.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -16,12 +17,13 @@ import numpy as np
 
 from equitangents.kernels import duals
 from equitangents.kernels.engines.cpu.library import native_folders
-from equitangents.kernels.engines.gpu.shape import Level, Orbit, Shape, shape_of, three
+from equitangents.kernels.engines.gpu.shape import Level, Shape, shape_of, three
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES, Side, has_mean
 from equitangents.kernels.engines.reference.tile import carries_distance
+from equitangents.kernels.operation import LinearMap
+from equitangents.kernels.operations import Box, Decouple, Dual, Table
 from equitangents.kernels.plans.plan import FibrePlan, index_tables
 from equitangents.kernels.plans.steps import AddSaved, Fork, unrolled
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
 from equitangents.kernels.units import unit_bias
 
 HEADERS = (
@@ -136,7 +138,7 @@ class _Writer:
         last = shape.levels[-1]
         one_block = bool((labels == 0).all())
         diagonal = plan.single and bool((labels >= 0).all())
-        whole = isinstance(last, Orbit) or last.torus or all(axis.paired for axis in last.axes)
+        whole = last.torus or last.is_paired
         half = self.side(0.5, len(self.steps), 1)
         unit = self.unit()
         positions = self.levels[0].positions
@@ -163,13 +165,8 @@ class _Writer:
         ]
 
     def level(self, level: Level) -> str:
-        if isinstance(level, Orbit):
-            depth, height, width = level.sides
-            table = index_tables((), self.levels)[level.table]
-            return f"Orbit<{depth}, {height}, {width}, {self.table(level.table, table)}>"
-        axes = [f"Axis<{a.side}, {a.cells}, {a.step}, {a.period}, {str(a.paired).lower()}>" for a in level.axes]
-        axes = ["Axis<1, 1, 1, 1, true>"] * (3 - len(axes)) + axes
-        return f"Grid<{', '.join(axes)}, {str(level.torus).lower()}>"
+        key = level.table
+        return level.written(-1 if key is None else self.table(key, index_tables((), self.levels)[key]))
 
     def stages(self) -> list[str]:
         spatial = [i for i, op in enumerate(self.steps) if op.is_window]
@@ -184,11 +181,7 @@ class _Writer:
                 found.append(f"run.template start<Level0, Point{number}, {into}>()")
                 continue
             op = self.steps[i]
-            if isinstance(op, Box):
-                found.append(self.box(op, i, number, end, into))
-            else:
-                assert isinstance(op, Table)
-                found.append(self.window_table(op, i, number, end, into))
+            found.append(_WINDOWS[type(op)](self, op, i, number, end, into))
         return found
 
     def box(self, op: Box, i: int, number: int, end: int, into: str) -> str:
@@ -201,8 +194,8 @@ class _Writer:
         scale = 1.0 / float(np.prod(op.window))
         self.point(number, i + 1, end, scale)
         window = f"Window<{reach}, {str(op.wrap).lower()}, {at}>"
-        wrapped = op.wrap and (isinstance(into_level, Orbit) or into_level.torus)
-        assert not op.wrap or isinstance(from_level, Orbit) or from_level.torus
+        wrapped = op.wrap and into_level.torus
+        assert not op.wrap or from_level.torus
         arguments = f"Point{number}, {into}"
         if at >= 0 and from_level == into_level and set(op.stride) == {1}:
             return f"run.template padded_box<{window}, Level{i + 1}, {arguments}>()"
@@ -229,25 +222,15 @@ class _Writer:
                 skip = False
                 continue
             following = ops[k + 1] if k + 1 < len(ops) else None
-            if isinstance(op, Affine):
-                linear = isinstance(following, Dual) and isinstance(following.activation, duals.PiecewiseLinear)
-                lines += self.affine(op, begin + k, scale, following.activation if linear else None)  # type: ignore[union-attr]
-                skip, scale = linear, 1.0
+            if op.affine is not None:
+                phi = None if following is None else following.nonlinearity
+                merged = phi if isinstance(phi, duals.PiecewiseLinear) else None
+                lines += self.affine(op.affine, begin + k, scale, merged)
+                skip, scale = merged is not None, 1.0
                 continue
             lines += self.scaling(scale)
             scale = 1.0
-            if isinstance(op, Decouple):
-                at = self.side(1.0, begin + k, 1)
-                lines += [f"if (!diagonal) {{ {self.get(at, 1)} d = x[0] + y[0]; theta = 0; }}"]
-            elif isinstance(op, Fork):
-                lines += [f"kept[{op.slot} * {self.shape.cells}] = {{d, theta}};"]
-            elif isinstance(op, AddSaved):
-                lines += self.join(op, begin + k)
-            else:
-                assert isinstance(op, Dual)
-                kind = type(op.activation)
-                at = self.side(kind, begin + k, DUAL_SIDES[kind])
-                lines += [f"{{ {self.get(at, DUAL_SIDES[kind])} {_dual(op.activation)}.pair(d, theta, x, y); }}"]
+            lines += _POINTS[type(op)](self, op, begin + k)
         lines += self.scaling(scale)
         self.lines += [
             f"struct Point{number} {{",
@@ -259,7 +242,18 @@ class _Writer:
             "};",
         ]
 
-    def affine(self, op: Affine, i: int, scale: float, dual: Any) -> list[str]:
+    def decouple(self, op: Decouple, i: int) -> list[str]:
+        return [f"if (!diagonal) {{ {self.get(self.side(1.0, i, 1), 1)} d = x[0] + y[0]; theta = 0; }}"]
+
+    def fork(self, op: Fork, i: int) -> list[str]:
+        return [f"kept[{op.slot} * {self.shape.cells}] = {{d, theta}};"]
+
+    def dual(self, op: Dual, i: int) -> list[str]:
+        kind = type(op.activation)
+        at = self.side(kind, i, DUAL_SIDES[kind])
+        return [f"{{ {self.get(at, DUAL_SIDES[kind])} {_dual(op.activation)}.pair(d, theta, x, y); }}"]
+
+    def affine(self, op: LinearMap, i: int, scale: float, dual: duals.PiecewiseLinear | None) -> list[str]:
         factor = f"T({op.W_var * scale!r})"
         grown = f"d *= {factor};"
         if self.units and op.b_var:
@@ -328,12 +322,25 @@ class _Writer:
         return self.at[key]
 
 
+# How windows are run, each as a call of one of the templates.
+_WINDOWS: dict[type, Callable[[Any, Any, int, int, int, str], str]] = {Box: _Writer.box, Table: _Writer.window_table}
+# What a point does by an operation that is not linear: each writes its lines of the function.
+_POINTS: dict[type, Callable[[Any, Any, int], list[str]]] = {
+    Decouple: _Writer.decouple,
+    Fork: _Writer.fork,
+    AddSaved: _Writer.join,
+    Dual: _Writer.dual,
+}
+_DUALS: dict[type, Callable[[Any], str]] = {
+    duals.PiecewiseLinear: lambda phi: f"PiecewiseLinear<T>(linear_pieces({float(phi.slope)!r}))",
+    duals.Sin: lambda phi: "Trigonometric<T>(1)",
+    duals.Cos: lambda phi: "Trigonometric<T>(-1)",
+}
+
+
 def _dual(activation: Any) -> str:
-    if isinstance(activation, duals.PiecewiseLinear):
-        return f"PiecewiseLinear<T>(linear_pieces({float(activation.slope)!r}))"
-    if isinstance(activation, duals.Sin | duals.Cos):
-        return f"Trigonometric<T>({1 if isinstance(activation, duals.Sin) else -1})"
-    return f"{type(activation).__name__}<T>()"
+    named = _DUALS.get(type(activation))
+    return f"{type(activation).__name__}<T>()" if named is None else named(activation)
 
 
 def _is_total(index: np.ndarray, weights: np.ndarray, positions: int) -> bool:

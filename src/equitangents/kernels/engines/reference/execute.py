@@ -17,23 +17,23 @@ import jax.numpy as jnp
 from equitangents._types import ArrayLike
 from equitangents.kernels import angular
 from equitangents.kernels.angular import Both, both
+from equitangents.kernels.branches import Parallel
 from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
-from equitangents.kernels.program import (
+from equitangents.kernels.operations import (
     Affine,
     Box,
     Decouple,
     Dual,
     Flatten,
-    Op,
-    Parallel,
     Pool,
     RatedAffine,
     Standardise,
     Table,
     WindowPool,
 )
+from equitangents.kernels.program import Op
 
 
 class State(NamedTuple):

@@ -19,8 +19,8 @@ from equitangents.kernels.engines.reference.windows import (
     table_mean,
     table_mean_of_angles,
 )
+from equitangents.kernels.operations import Box, Flatten, Pool, Table, WindowPool
 from equitangents.kernels.plans.levels import GridLevel, Level, Levels
-from equitangents.kernels.program import Box, Flatten, Pool, Table, WindowPool
 
 
 def grid_partners(level: GridLevel, label: Any, low: tuple[int, ...], high: tuple[int, ...]) -> tuple[Any, Any]:
@@ -65,7 +65,7 @@ class FibreGeometry:
         return self._partners[level]
 
     def _find_partners(self, level: Level) -> tuple[Any, Any]:
-        if isinstance(level, GridLevel):
+        if level.on_grid:
             zero = (0,) * len(level.shape)
             index, valid = grid_partners(level, self.label, zero, zero)
             if level.wrap:
@@ -82,7 +82,7 @@ class FibreGeometry:
     def second(self, i: int, values: ArrayLike) -> ArrayLike:
         """Values at p'; where there is none, those of some position: such pairs never reach a result."""
         level = self.levels.levels[i]
-        if isinstance(level, GridLevel) and isinstance(self.label, np.ndarray) and not self.label.any():
+        if level.on_grid and isinstance(self.label, np.ndarray) and not self.label.any():
             return values
         return values[self.partners(level)[0]]
 
@@ -108,8 +108,7 @@ class FibreGeometry:
 
     def _outside(self, i: int, op: Box, q2: ArrayLike) -> tuple[Any, Any]:
         """(Variances of the second reads of the enlarged grid, 0 outside; where a read is outside)."""
-        level = self.levels.levels[i]
-        assert isinstance(level, GridLevel)
+        level = self.levels.levels[i].grid
         index, valid2 = grid_partners(level, self.label, op.low, op.high)
         valid1 = np.pad(np.ones(op.in_shape, bool), list(zip(op.low, op.high, strict=True)))
         shape = valid1.shape

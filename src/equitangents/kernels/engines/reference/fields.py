@@ -91,7 +91,7 @@ def _picked(plan: FieldPlan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: 
     """Values (fibres or first positions, first or second positions, *batch), at the wanted pairs: (*batch, *tail)."""
     steps, index = _steps(plan), tables[_PLACES]
     m1, m2 = p1.field, p2.field
-    if isinstance(steps, PairPlan):
+    if steps.form == "pairs":
         both = over_pairs(steps, tables, x1, x2, m1, m2)
     else:
 

@@ -12,6 +12,7 @@ from jax import lax
 
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
+from equitangents.kernels.branches import Parallel, flat
 from equitangents.kernels.engines.reference.execute import At, Moments, State, field_moments, joined, run, uncoupled
 from equitangents.kernels.engines.reference.windows import (
     box_mean,
@@ -22,10 +23,10 @@ from equitangents.kernels.engines.reference.windows import (
     table_mean_pairs_of_angles,
     window_averages,
 )
-from equitangents.kernels.program import Box, Flatten, Op, Parallel, Pool, Table, WindowPool, flat
+from equitangents.kernels.operations import Box, Flatten, Pool, Table, WindowPool
+from equitangents.kernels.program import Op
 
 AnyPool = Pool | WindowPool | Flatten
-_POOLS = Pool, WindowPool, Flatten
 
 
 @dataclass
@@ -74,7 +75,7 @@ class PairGeometry:
         """Covariances are pooled, and E formed anew from them; those of flattened fields are means of distances."""
         before, after = (both(m1.q[level][:, None], m2.q[level][None]) for level in (i, i + 1))
         theta = pool_pairs(op, state.theta, self.tables)
-        if isinstance(op, Flatten):
+        if op.is_diagonal:
             return State(vanishing(pool_pairs(op, moved(state.e, before, after.to), self.tables), after), theta)
         return State(of_covariance(pool_pairs(op, covariance(state.e, before), self.tables), after), theta)
 
@@ -96,7 +97,7 @@ def averaging(op: AnyPool, positions: int, dtype: DType, tables: dict[str, Any])
 
 def pool_pairs(op: AnyPool, k: ArrayLike, tables: dict[str, Any]) -> ArrayLike:
     """Pooled covariances: the mean over A × A', or over equal positions for a flattening."""
-    if isinstance(op, Flatten):
+    if op.is_diagonal:
         return jnp.mean(jnp.diagonal(k, axis1=0, axis2=1), axis=-1)[None, None]
     matrix = averaging(op, k.shape[0], k.dtype, tables)
     half = jnp.tensordot(matrix, k, axes=1, precision=lax.Precision.HIGHEST)
@@ -120,8 +121,8 @@ def _self_moments(
     found = Moments([q], [mean], [])
     for i, op in enumerate(ops):
         inner = None
-        read = onwards or any(isinstance(later, _POOLS) for later in flat(ops[i + 1 :]))
-        if isinstance(op, _POOLS):
+        read = onwards or any(later.is_pool for later in flat(ops[i + 1 :]))
+        if isinstance(op, AnyPool):
             k = pool_pairs(op, covariance(e, both(q[:, None], q[None])), tables)
             q, mean = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0), pool_mean(op, mean, tables)
             e = of_covariance(k, both(q[:, None], q[None])) if read else None
@@ -135,7 +136,7 @@ def _self_moments(
             q, mean = step.q[-1], step.mean[-1]
         for values, value in zip(found, (q, mean, inner), strict=True):
             values.append(value)
-        if read and not isinstance(op, (*_POOLS, Parallel)):
+        if read and not (op.is_pool or op.held):
             e = run(op, State(e, jnp.zeros_like(e)), At(i, geometry, found, found, {})).e
     return found, e
 
@@ -152,7 +153,7 @@ def _joined_angles(op: Parallel, each: list[tuple[Moments, Any]], after: Both) -
 
 def pool_mean(op: AnyPool, mean: ArrayLike, tables: dict[str, Any]) -> ArrayLike:
     """Means E[f(p)] after pooling: over each block, or over all positions for a flattening."""
-    if isinstance(op, Flatten):
+    if op.is_diagonal:
         return jnp.mean(mean, axis=0, keepdims=True)
     matrix = averaging(op, mean.shape[0], mean.dtype, tables)
     return jnp.tensordot(matrix, mean, axes=1, precision=lax.Precision.HIGHEST)

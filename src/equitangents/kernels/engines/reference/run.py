@@ -14,8 +14,9 @@ import numpy as np
 
 from equitangents.kernels.engines.reference import tile as reference
 from equitangents.kernels.fields.part import MATRIX, Layout
+from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan, tables_of
-from equitangents.kernels.program import Affine, Program
+from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.units import with_affine
 

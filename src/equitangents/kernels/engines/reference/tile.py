@@ -24,9 +24,10 @@ from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
 from equitangents.kernels.plans.levels import GridLevel, Levels, still
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, has_dual
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, Op, Standardise, Table
+from equitangents.kernels.program import Op
 
 TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
 _FIELDS = 12  # fields alive at once, at most, while a tile runs
@@ -51,7 +52,7 @@ def tile_sides(steps: FibrePlan | PairPlan, n1: int, n2: int, itemsize: int) -> 
 
 def prepared_numbers(steps: FibrePlan | PairPlan, channels: int) -> int:
     """How many numbers are held of one input: itself, and its moments at every level."""
-    if isinstance(steps, FibrePlan):
+    if steps.form == "fibre":
         levels = [level.positions for level in steps.levels.levels]
         return levels[0] * channels + 2 * sum(levels) + 2 * (len(steps.vector) + 1)
     return steps.positions * channels + 2 * steps.positions * (len(steps.ops) + 1)
@@ -79,7 +80,7 @@ class Prepared(NamedTuple):
 def prepare(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Prepared:
     """Moments of the inputs x, (positions, N, channels)."""
     q, mean = jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1)
-    if isinstance(plan, PairPlan):
+    if plan.form == "pairs":
         e, _ = start(x[:, None], x[None], both(q[:, None], q[None]))
         return Prepared(self_moments(plan.ops, e, q, mean, tables), None)
     moments = field_moments(plan.field, q, mean, tables)
@@ -113,7 +114,7 @@ def pairs(
     plan: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, x2: Any, p1: Prepared, p2: Prepared
 ) -> tuple[Any, Any]:
     """(NNGP, NTK) of pairs of inputs (positions, *batch, channels), whose batch axes are aligned."""
-    if isinstance(plan, PairPlan):
+    if plan.form == "pairs":
         k, theta = over_pairs(plan, tables, x1, x2, p1.field, p2.field)
         return k[0, 0], theta[0, 0]
     if carries_distance(plan):
@@ -142,8 +143,9 @@ def _reads_opposite(plan: FibrePlan) -> bool:
     In the field, or behind a flattening readout.
     """
     for op in (*plan.field, *(plan.vector if plan.single else ())):
-        if isinstance(op, Dual) and not (traits_of(op.activation).odd or isinstance(op.activation, Gelu)):
-            return isinstance(op.activation, PiecewiseLinear) or traits_of(op.activation).even
+        phi = op.nonlinearity
+        if phi is not None and not (traits_of(phi).odd or isinstance(phi, Gelu)):
+            return isinstance(phi, PiecewiseLinear) or traits_of(phi).even
         if not isinstance(op, Affine | Box | Table | Dual | Decouple | Standardise):
             break
     return False
@@ -182,7 +184,7 @@ def after_flattening(
 
 def diagonal(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[Any, Any]:
     """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N,)."""
-    if isinstance(plan, PairPlan):
+    if plan.form == "pairs":
         k, theta = over_pairs(plan, tables, x, x, p.field, p.field)
         return k[0, 0], theta[0, 0]
     k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field)
@@ -204,11 +206,11 @@ def vector_levels(ops: tuple[Op, ...]) -> Levels:
 
 
 def _affine(ops: tuple[Op, ...], k: Any, theta: Any) -> tuple[Any, Any]:
-    for op in ops:
-        assert isinstance(op, Affine)
-        before, k = k, op.W_var * k + op.b_var
-        gain = k if op.rates is None else op.rates[0] * before + op.rates[1]
-        theta = gain + op.W_var * theta
+    for affine in (op.affine for op in ops):
+        assert affine is not None
+        before, k = k, affine.W_var * k + affine.b_var
+        gain = k if affine.rates is None else affine.rates[0] * before + affine.rates[1]
+        theta = gain + affine.W_var * theta
     return k, theta
 
 

@@ -14,7 +14,7 @@ from jax import lax
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.angular import Both, angle_left, both, distance_by, moved, valued, vanishing
-from equitangents.kernels.program import Box, Table
+from equitangents.kernels.operations import Box, Table
 
 Axes = tuple[tuple[int, ...], ...]  # for each spatial dimension, the array axes that slide together
 

@@ -19,7 +19,7 @@ from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels import angular
 from equitangents.kernels.angular import Both, both, moved
 from equitangents.kernels.engines.reference.rotations.pointwise import Variances, after, moments, run, variances
-from equitangents.kernels.program import Affine
+from equitangents.kernels.operations import Affine
 from equitangents.kernels.rotations.program import RotationSections, SphereOp, Zonal, sphere_resolution
 from equitangents.sphere import degrees, gauss_legendre
 from equitangents.sphere.harmonics import polynomials

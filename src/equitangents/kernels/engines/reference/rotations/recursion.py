@@ -22,7 +22,7 @@ from equitangents.kernels.engines.reference.rotations.pointwise import (
     variances,
 )
 from equitangents.kernels.plans.plan import has_dual
-from equitangents.kernels.program import Affine, Op
+from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import rings as correlation
 from equitangents.kernels.rotations.program import RotationSections
 from equitangents.kernels.rotations.rings import Rings
@@ -166,8 +166,8 @@ def _all_pairs(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _affine(ops: tuple[Op, ...], k: Any, theta: Any) -> tuple[Any, Any]:
-    for op in ops:
-        assert isinstance(op, Affine)
-        k = op.W_var * k + op.b_var
-        theta = k + op.W_var * theta
+    for affine in (op.affine for op in ops):
+        assert affine is not None
+        k = affine.W_var * k + affine.b_var
+        theta = k + affine.W_var * theta
     return k, theta

@@ -9,24 +9,30 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.angular import moved, vanishing
+from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.engines.reference import execute as fields
 from equitangents.kernels.engines.reference.execute import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, pool_mean, pool_pairs
 from equitangents.kernels.engines.reference.structured import mixing
 from equitangents.kernels.engines.reference.structured.fields import (
+    Ends,
     Pairs,
     Side,
     State,
+    Values,
     covariances,
     left,
+    merged,
     of_covariances,
     pointwise,
     right,
     thetas,
     variances,
 )
-from equitangents.kernels.program import Box, Flatten, Join, Op, Parallel, Pool, Table, WindowPool, flat
+from equitangents.kernels.operations import Box, Flatten, Pool, Table, WindowPool
+from equitangents.kernels.program import Op
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
     Attend,
@@ -42,10 +48,12 @@ from equitangents.structured import SMALLER
 
 @dataclass(frozen=True)
 class Context:
-    """What operations read beside the fields: tables, graphs (P, P, N), and which pairs of inputs are one input."""
+    """What operations read beside the fields: tables, graphs (P, P, N) of each set of inputs, and which pairs of inputs
+    are one input.
+    """
 
     tables: dict[str, Any]
-    graphs: tuple[Any, Any]
+    graphs: tuple[Any, ...]
     same: Any  # (N1, N2) bool, or None where no input of one set is one of the other
     masks: str = SMALLER  # what windows make of missing positions
 
@@ -73,24 +81,24 @@ def _parallel(op: Parallel, states: tuple[State, ...], context: Context) -> tupl
 
 
 def _join(join: Join, states: tuple[State, ...]) -> State:
-    parts = [states[i] for i in join.fields]
+    parts = tuple(states[i] for i in join.fields)
     return _sum(parts) if join.shares is None else _joined(parts, join.shares)
 
 
 def _plain(op: Op, state: State, context: Context) -> State:
     """An operation of field programs that leaves positions apart."""
-    steps = [field_moments((op,), s.q, s.mean, context.tables) for s in (state.one, state.other)]
-    one, other = (
+    steps = [field_moments((op,), s.q, s.mean, context.tables) for s in state.sides]
+    sides = tuple(
         Side(step.q[1], step.mean[1], _mask_after(op, s.mask, context.masks))
-        for step, s in zip(steps, (state.one, state.other), strict=True)
+        for step, s in zip(steps, state.sides, strict=True)
     )
 
-    def rule(pairs: Pairs, a: Side, b: Side, a2: Side, b2: Side) -> Pairs:
-        first, second = (Moments([v.q, w.q], [v.mean, w.mean], [None]) for v, w in ((a, a2), (b, b2)))
-        found = fields.execute((op,), PairGeometry(context.tables), fields.State(*pairs), first, second)
+    def rule(pairs: Pairs, before: Ends, after: Ends) -> Pairs:
+        moments = (Moments([v.q, w.q], [v.mean, w.mean], [None]) for v, w in zip(before, after, strict=True))
+        found = fields.execute((op,), PairGeometry(context.tables), fields.State(*pairs), *moments)
         return Pairs(found.e, found.theta)
 
-    return pointwise(state, one, other, rule)
+    return pointwise(state, sides, rule)
 
 
 def _mask_after(op: Op, mask: Any, convention: str) -> Any:
@@ -102,7 +110,7 @@ def _mask_after(op: Op, mask: Any, convention: str) -> Any:
 
 
 def _pool(op: Pool | BlockSums | WindowPool, state: State, context: Context) -> State:
-    masked = state.one.mask is not None
+    masked = state.sides[0].mask is not None
     if masked and op.box is not None:
         return mixing.window_pooled(op, state, context.masks)
     if isinstance(op, BlockSums) or (isinstance(op, Pool) and masked):
@@ -112,68 +120,48 @@ def _pool(op: Pool | BlockSums | WindowPool, state: State, context: Context) -> 
 
 def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
     pool = partial(pool_pairs, op, tables=context.tables)
-    ks, ts = (tuple(None if v is None else pool(v) for v in values) for values in (covariances(state), thetas(state)))
-    means = tuple(pool_mean(op, side.mean, context.tables) for side in (state.one, state.other))
-    masks = tuple(None if s.mask is None else s.mask.any(axis=0, keepdims=True) for s in (state.one, state.other))
-    return of_covariances(ks, ts, means, masks)  # type: ignore[arg-type]
+    ks, ts = (values.map(pool) for values in (covariances(state), thetas(state)))
+    means = tuple(pool_mean(op, side.mean, context.tables) for side in state.sides)
+    masks = tuple(None if s.mask is None else s.mask.any(axis=0, keepdims=True) for s in state.sides)
+    return of_covariances(ks, ts, means, masks)
 
 
-def _sum(states: list[State]) -> State:
+def _sum(states: tuple[State, ...]) -> State:
     """Means add a cross term: E[(f + g)(f' + g')] = K_f + K_g + m_f m_g' + m_g m_f'."""
-    one, other = (_sum_of_sides([getattr(s, name) for s in states]) for name in ("one", "other"))
 
-    def total(own: str, whole1: Side, whole2: Side, first: Any, second: Any) -> Pairs | None:
-        if getattr(states[0], own) is None:
-            return None
-        after = variances(whole1, whole2)
-        e = sum(moved(getattr(s, own).e, variances(first(s), second(s)), after.to) for s in states)
-        gaps = [after.gap(first(s).mean[:, None], second(s).mean[None]) for s in states]
+    def side(parts: tuple[Side, ...]) -> Side:
+        q = sum(s.q for s in parts) + sum(2 * s.mean * t.mean for s, t in itertools.combinations(parts, 2))
+        return Side(q, sum(s.mean for s in parts), parts[0].mask)
+
+    def total(pairs: list[Pairs], before: list[Ends], whole: Ends) -> Pairs:
+        after = variances(*whole)
+        e = sum(moved(p.e, variances(*sides), after.to) for p, sides in zip(pairs, before, strict=True))
+        gaps = [after.gap(a.mean[:, None], b.mean[None]) for a, b in before]
         e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
-        return Pairs(vanishing(e, after), sum(getattr(s, own).theta for s in states))
+        return Pairs(vanishing(e, after), sum(p.theta for p in pairs))
 
-    own1 = total("own1", one, one, lambda s: s.one, lambda s: s.one)
-    own2 = total("own2", other, other, lambda s: s.other, lambda s: s.other)
-    cross = total("cross", left(one), right(other), lambda s: left(s.one), lambda s: right(s.other))
-    assert own1 is not None
-    assert own2 is not None
-    return State(one, other, own1, own2, cross)
+    return merged(states, tuple(map(side, zip(*(s.sides for s in states), strict=True))), total)
 
 
-def _sum_of_sides(sides: list[Side]) -> Side:
-    q = sum(s.q for s in sides) + sum(2 * s.mean * t.mean for s, t in itertools.combinations(sides, 2))
-    return Side(q, sum(s.mean for s in sides), sides[0].mask)
-
-
-def _joined(states: list[State], shares: tuple[float, ...]) -> State:
+def _joined(states: tuple[State, ...], shares: tuple[float, ...]) -> State:
     def mean(parts: list[Any]) -> Any:
-        return None if parts[0] is None else sum(w * v for w, v in zip(shares, parts, strict=True))
+        return sum(w * v for w, v in zip(shares, parts, strict=True))
 
-    def side(name: str) -> Side:
-        parts = [getattr(s, name) for s in states]
+    def side(parts: tuple[Side, ...]) -> Side:
         return Side(mean([p.q for p in parts]), mean([p.mean for p in parts]), parts[0].mask)
 
-    one, other = side("one"), side("other")
+    def share(pairs: list[Pairs], before: list[Ends], whole: Ends) -> Pairs:
+        after = variances(*whole)
+        es = [moved(p.e, variances(*sides), after.to) for p, sides in zip(pairs, before, strict=True)]
+        return Pairs(vanishing(mean(es), after), mean([p.theta for p in pairs]))
 
-    def pairs(name: str, whole1: Side, whole2: Side, first: Any, second: Any) -> Pairs | None:
-        parts = [getattr(s, name) for s in states]
-        if parts[0] is None:
-            return None
-        after = variances(whole1, whole2)
-        es = [moved(p.e, variances(first(s), second(s)), after.to) for p, s in zip(parts, states, strict=True)]
-        return Pairs(vanishing(mean(es), after), mean([p.theta for p in parts]))
-
-    own1 = pairs("own1", one, one, lambda s: s.one, lambda s: s.one)
-    own2 = pairs("own2", other, other, lambda s: s.other, lambda s: s.other)
-    assert own1 is not None
-    assert own2 is not None
-    cross = pairs("cross", left(one), right(other), lambda s: left(s.one), lambda s: right(s.other))
-    return State(one, other, own1, own2, cross)
+    return merged(states, tuple(map(side, zip(*(s.sides for s in states), strict=True))), share)
 
 
 def _times(op: Times, state: State, context: Context) -> State:
     square = op.factor**2
-    one, other = (Side(square * s.q, op.factor * s.mean, s.mask) for s in (state.one, state.other))
-    return pointwise(state, one, other, lambda p, a, b, a2, b2: Pairs(square * p.e, square * p.theta))
+    sides = tuple(Side(square * s.q, op.factor * s.mean, s.mask) for s in state.sides)
+    return pointwise(state, sides, lambda pairs, before, after: Pairs(square * pairs.e, square * pairs.theta))
 
 
 def _normalised(op: Normalise, state: State, context: Context) -> State:
@@ -194,33 +182,21 @@ def _normalised(op: Normalise, state: State, context: Context) -> State:
         alike = op.groups.array[:, None] == op.groups.array
         return jnp.tensordot(jnp.asarray(alike, values.dtype), values, axes=1, precision="highest")
 
-    sides = state.one, state.other
-    found = [statistics(side) for side in sides]
-    roots = [jnp.sqrt(jnp.maximum(v, 0) + op.eps) for _, v in found]
-    means = tuple((s.mean - m) / r for s, (m, _), r in zip(sides, found, roots, strict=True))
-    ks: list[Any] = []
-    ts: list[Any] = []
-    for k, theta, (i, j), (first, second) in zip(
-        covariances(state),
-        thetas(state),
-        ((0, 0), (1, 1), (0, 1)),
-        ((_same, _same), (_same, _same), (left, right)),
-        strict=True,
-    ):
-        if k is None:
-            ks.append(None)
-            ts.append(None)
-            continue
-        mu, mu2 = first(found[i][0])[:, None], second(found[j][0])[None]
-        m, m2 = first(sides[i].mean)[:, None], second(sides[j].mean)[None]
-        scale = first(roots[i])[:, None] * second(roots[j])[None]
-        ks.append((k - mu * m2 - m * mu2 + mu * mu2) / scale)
-        ts.append(theta / scale)
-    return of_covariances(tuple(ks), tuple(ts), means, (sides[0].mask, sides[1].mask))
+    sides = state.sides
+    found = [(s.mean, *statistics(s)) for s in sides]
+    whole = [(m, mu, jnp.sqrt(jnp.maximum(v, 0) + op.eps)) for m, mu, v in found]
+    means = tuple((m - mu) / r for m, mu, r in whole)
 
+    def scaled(k: ArrayLike, theta: ArrayLike, first: Any, second: Any) -> tuple[ArrayLike, ArrayLike]:
+        (m, mu, r), (m2, mu2, r2) = (v[:, None] for v in first), (v[None] for v in second)
+        scale = r * r2
+        return (k - mu * m2 - m * mu2 + mu * mu2) / scale, theta / scale
 
-def _same(value: Any) -> Any:
-    return value
+    ks, ts = covariances(state), thetas(state)
+    own = [scaled(k, t, w, w) for k, t, w in zip(ks.own, ts.own, whole, strict=True)]
+    cross = (None, None) if ks.cross is None else scaled(ks.cross, ts.cross, left(whole[0]), right(whole[-1]))
+    new_ks, new_ts = (Values(tuple(o[i] for o in own), cross[i]) for i in range(2))
+    return of_covariances(new_ks, new_ts, means, tuple(s.mask for s in sides))
 
 
 def _dropped(op: Drop, state: State, context: Context) -> State:
@@ -228,18 +204,17 @@ def _dropped(op: Drop, state: State, context: Context) -> State:
     surplus = 1 / op.keep - 1
 
     def grown(values: Any, same: Any) -> Any:
-        if values is None or same is None:
-            return values
         diagonal = jnp.eye(values.shape[0], dtype=values.dtype).reshape(values.shape[:2] + (1,) * (values.ndim - 2))
         return values * (1 + surplus * diagonal * same)
 
-    marks = 1.0, 1.0, None if context.same is None else context.same.astype(state.one.q.dtype)
-    ks, ts = (
-        tuple(grown(v, mark) for v, mark in zip(values, marks, strict=True))
-        for values in (covariances(state), thetas(state))
-    )
-    means, masks = (state.one.mean, state.other.mean), (state.one.mask, state.other.mask)
-    return of_covariances(ks, ts, means, masks)
+    def all_grown(values: Values) -> Values:
+        own, cross = values
+        if cross is not None and context.same is not None:
+            cross = grown(cross, context.same.astype(cross.dtype))
+        return Values(tuple(grown(v, 1.0) for v in own), cross)
+
+    means, masks = (tuple(getattr(s, name) for s in state.sides) for name in ("mean", "mask"))
+    return of_covariances(all_grown(covariances(state)), all_grown(thetas(state)), means, masks)
 
 
 def _fitted(op: Fitted, state: State, context: Context) -> State:

@@ -31,17 +31,28 @@ class Pairs(NamedTuple):
 
 
 class State(NamedTuple):
-    """A field of both sets of inputs: each with itself, (P, P, N), and, unless None, the two, (P, P, N1, N2)."""
+    """A field of one or two sets of inputs: each with itself, (P, P, N), and, unless None, the first with the last,
+    (P, P, N1, N2).
+    """
 
-    one: Side
-    other: Side
-    own1: Pairs
-    own2: Pairs
+    sides: tuple[Side, ...]
+    own: tuple[Pairs, ...]
     cross: Pairs | None
 
 
-Rule = Callable[[Pairs, Side, Side, Side, Side], Pairs]
-Linear = Callable[[Any], Any]
+class Values(NamedTuple):
+    """K or Θ of each set of inputs with itself, and of the first with the last (None if that is not carried)."""
+
+    own: tuple[Any, ...]
+    cross: Any
+
+    def map(self, change: Callable[[Any], Any]) -> Values:
+        """With all its arrays changed alike."""
+        return Values(tuple(map(change, self.own)), None if self.cross is None else change(self.cross))
+
+
+Ends = tuple[Side, Side]  # of pairs: what is known of the first and of the second input
+Rule = Callable[[list[Pairs], list[Ends], Ends], Pairs]
 
 
 def left(side: Any) -> Any:
@@ -54,14 +65,25 @@ def right(side: Any) -> Any:
     return jax.tree.map(lambda v: v[..., None, :], side)
 
 
-def pointwise(state: State, one: Side, other: Side, rule: Rule) -> State:
-    """`rule` of all three fields, given the sides before and after."""
-    own1 = rule(state.own1, state.one, state.one, one, one)
-    own2 = rule(state.own2, state.other, state.other, other, other)
-    cross = None
-    if state.cross is not None:
-        cross = rule(state.cross, left(state.one), right(state.other), left(one), right(other))
-    return masked(State(one, other, own1, own2, cross))
+def ends(sides: tuple[Side, ...]) -> Ends:
+    """What is known of the first inputs and of the last, for pairs of inputs."""
+    return left(sides[0]), right(sides[-1])
+
+
+def merged(states: tuple[State, ...], sides: tuple[Side, ...], rule: Rule) -> State:
+    """`rule` of the pairs of several fields, given the sides of each of them, and `sides` after."""
+    own = tuple(
+        rule([s.own[i] for s in states], [(s.sides[i], s.sides[i]) for s in states], (side, side))
+        for i, side in enumerate(sides)
+    )
+    crosses = [s.cross for s in states if s.cross is not None]
+    cross = rule(crosses, [ends(s.sides) for s in states], ends(sides)) if crosses else None
+    return State(sides, own, cross)
+
+
+def pointwise(state: State, sides: tuple[Side, ...], rule: Callable[[Pairs, Ends, Ends], Pairs]) -> State:
+    """`rule` of the pairs of one field, given the sides before and after."""
+    return masked(merged((state,), sides, lambda pairs, before, after: rule(pairs[0], before[0], after)))
 
 
 def variances(a: Side, b: Side) -> Both:
@@ -69,58 +91,47 @@ def variances(a: Side, b: Side) -> Both:
     return angular.both(a.q[:, None], b.q[None])
 
 
-def covariance(pairs: Pairs, a: Side, b: Side) -> Any:
-    """K over pairs of positions."""
-    return angular.covariance(pairs.e, variances(a, b))
+def covariances(state: State) -> Values:
+    """K of a field."""
+
+    def covariance(pairs: Pairs, a: Side, b: Side) -> Any:
+        return angular.covariance(pairs.e, variances(a, b))
+
+    cross = None if state.cross is None else covariance(state.cross, *ends(state.sides))
+    return Values(tuple(covariance(p, s, s) for p, s in zip(state.own, state.sides, strict=True)), cross)
 
 
-def covariances(state: State) -> tuple[Any, Any, Any]:
-    """K of the first inputs with themselves, of the second, and between them (None if that is not carried)."""
-    cross = None
-    if state.cross is not None:
-        cross = covariance(state.cross, left(state.one), right(state.other))
-    return (
-        covariance(state.own1, state.one, state.one),
-        covariance(state.own2, state.other, state.other),
-        cross,
-    )
+def thetas(state: State) -> Values:
+    """Θ of a field."""
+    return Values(tuple(p.theta for p in state.own), None if state.cross is None else state.cross.theta)
 
 
-def of_covariances(
-    ks: tuple[Any, Any, Any], thetas: tuple[Any, Any, Any], means: tuple[Any, Any], masks: tuple[Any, Any]
-) -> State:
+def of_covariances(ks: Values, thetas: Values, means: tuple[Any, ...], masks: tuple[Any, ...]) -> State:
     """The state of these kernels; variances are the diagonals of K of inputs with themselves."""
-    one, other = (
+    sides = tuple(
         Side(jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0), mean, mask)
-        for k, mean, mask in zip(ks[:2], means, masks, strict=True)
+        for k, mean, mask in zip(ks.own, means, masks, strict=True)
     )
 
     def formed(k: ArrayLike, theta: ArrayLike, a: Side, b: Side) -> Pairs:
         return Pairs(angular.of_covariance(k, variances(a, b)), theta)
 
-    own1, own2 = formed(ks[0], thetas[0], one, one), formed(ks[1], thetas[1], other, other)
-    cross = None if ks[2] is None else formed(ks[2], thetas[2], left(one), right(other))
-    return masked(State(one, other, own1, own2, cross))
-
-
-def thetas(state: State) -> tuple[Any, Any, Any]:
-    """Θ of the first inputs with themselves, of the second, and between them."""
-    return state.own1.theta, state.own2.theta, None if state.cross is None else state.cross.theta
+    own = tuple(formed(k, theta, s, s) for k, theta, s in zip(ks.own, thetas.own, sides, strict=True))
+    cross = None if ks.cross is None else formed(ks.cross, thetas.cross, *ends(sides))
+    return masked(State(sides, own, cross))
 
 
 def masked(state: State) -> State:
     """Zero wherever a mask leaves no position."""
-    if state.one.mask is None and state.other.mask is None:
+    if all(side.mask is None for side in state.sides):
         return state
-    one, other = _cleared(state.one), _cleared(state.other)
 
-    def clear(pairs: Pairs, a: Side, b: Side) -> Pairs:
-        found = uncoupled(fields.State(*pairs), ~(a.mask[:, None] & b.mask[None]), variances(a, b))
+    def clear(pairs: list[Pairs], _: list[Ends], after: Ends) -> Pairs:
+        a, b = after
+        found = uncoupled(fields.State(*pairs[0]), ~(a.mask[:, None] & b.mask[None]), variances(a, b))
         return Pairs(found.e, found.theta)
 
-    own1, own2 = clear(state.own1, one, one), clear(state.own2, other, other)
-    cross = None if state.cross is None else clear(state.cross, left(one), right(other))
-    return State(one, other, own1, own2, cross)
+    return merged((state,), tuple(map(_cleared, state.sides)), clear)
 
 
 def _cleared(side: Side) -> Side:
@@ -134,18 +145,15 @@ class FieldKernels(NamedTuple):
 
     nngp: Any
     ntk: Any
-    own1: Any
-    own2: Any
-    mask1: Any = None
-    mask2: Any = None
+    own: tuple[Any, ...]
+    masks: tuple[Any, ...]
 
 
-def state_of_inputs(x1: ArrayLike, x2: ArrayLike, mask1: ArrayLike | None, mask2: ArrayLike | None) -> State:
-    """The state of inputs (P, N, C), with masks (N, P) or None."""
-    side1, own1 = start(x1, mask1)
-    side2, own2 = start(x2, mask2)
-    e, _ = angular.start(x1[:, None, :, None], x2[None, :, None, :], variances(left(side1), right(side2)))
-    return State(side1, side2, own1, own2, Pairs(e, jnp.zeros_like(e)))
+def state_of_inputs(xs: tuple[ArrayLike, ...], masks: tuple[ArrayLike | None, ...]) -> State:
+    """The state of sets of inputs (P, N, C), with masks (N, P) or None."""
+    sides, own = zip(*map(start, xs, masks), strict=True)
+    e, _ = angular.start(xs[0][:, None, :, None], xs[-1][None, :, None, :], variances(*ends(sides)))
+    return State(sides, own, Pairs(e, jnp.zeros_like(e)))
 
 
 def start(x: Any, mask: Any) -> tuple[Side, Pairs]:
@@ -157,19 +165,18 @@ def start(x: Any, mask: Any) -> tuple[Side, Pairs]:
 
 def state_of_kernels(found: FieldKernels) -> State:
     """The state of a field of mean 0 with these kernels."""
-    means = tuple(jnp.zeros((k.shape[0], k.shape[-1]), k.dtype) for k in (found.own1, found.own2))
-    thetas = jnp.zeros_like(found.own1), jnp.zeros_like(found.own2), found.ntk
-    ks = found.own1, found.own2, found.nngp
-    return of_covariances(ks, thetas, means, (found.mask1, found.mask2))  # type: ignore[arg-type]
+    means = tuple(jnp.zeros((k.shape[0], k.shape[-1]), k.dtype) for k in found.own)
+    thetas = Values(tuple(map(jnp.zeros_like, found.own)), found.ntk)
+    return of_covariances(Values(found.own, found.nngp), thetas, means, found.masks)
 
 
 def kernels_of_state(state: State) -> FieldKernels:
     """What a state holds, as kernels; zero where a mask leaves no position."""
-    own1, own2, cross = covariances(state)
+    own, cross = covariances(state)
     assert state.cross is not None
-    ntk, masks = state.cross.theta, (state.one.mask, state.other.mask)
-    if masks[0] is not None and masks[1] is not None:
-        both = masks[0][:, None, :, None] & masks[1][None, :, None, :]
+    ntk, masks = state.cross.theta, tuple(side.mask for side in state.sides)
+    if all(mask is not None for mask in masks):
+        both = masks[0][:, None, :, None] & masks[-1][None, :, None, :]
         cross, ntk = jnp.where(both, cross, 0), jnp.where(both, ntk, 0)
-        own1, own2 = (jnp.where(m[:, None] & m[None], k, 0) for m, k in ((masks[0], own1), (masks[1], own2)))
-    return FieldKernels(cross, ntk, own1, own2, *masks)
+        own = tuple(jnp.where(m[:, None] & m[None], k, 0) for m, k in zip(masks, own, strict=True))
+    return FieldKernels(cross, ntk, own, masks)

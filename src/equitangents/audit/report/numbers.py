@@ -1,0 +1,84 @@
+"""Errors of an audit as a report shows them: means with intervals, spreads, floors, and the units that they are in.
+
+Errors are relative: ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖. Those called `judged` are in the unit of the headline, which
+may be the spread between inputs, or probability, instead; the verdict follows from these. A floor is the error that a
+perfectly equivariant function would show all the same, because arrays are resampled, numbers rounded, or the function
+is random.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+Unit = Literal["norm", "spread", "absolute", "classes", "share", "probability"]
+
+
+def of(unit: str) -> str:
+    """What a percentage is of."""
+    return {
+        "norm": "of ‖f(x)‖",
+        "spread": "of the spread between inputs",
+        "absolute": "of output_scale",
+        "classes": "of cases",
+        "probability": "of probability",
+        "share": "as a share of pixels or boxes",
+    }[unit]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its confidence interval, over inputs and, where elements were sampled, over elements.
+
+    Both ends are null (NaN) where there is no interval: below 5 inputs or sampled elements, or if all values are equal.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def rooted(self) -> Estimate:
+        """The square roots of a mean square and its interval."""
+        return Estimate(*(math.sqrt(max(value, 0.0)) for value in (self.mean, self.low, self.high)))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a relative error is distributed over inputs and elements."""
+
+    estimate: Estimate
+    q05: float
+    q25: float
+    median: float
+    q75: float
+    q95: float
+    worst: float
+
+
+E = TypeVar("E", Estimate, Spread)
+
+
+class Shown(Generic[E]):
+    """An error relative to ‖f(x)‖ that may be known in the headline's unit, too: so it is shown."""
+
+    error: E
+    judged: E | None
+
+    @property
+    def shown(self) -> E:
+        """The error in the headline's unit where there is one."""
+        return self.judged or self.error
+
+
+class ShownFloor:
+    """A floor in both units."""
+
+    floor: float
+    judged_floor: float | None
+
+    @property
+    def shown_floor(self) -> float:
+        """The floor in the headline's unit where there is one."""
+        return self.floor if self.judged_floor is None else self.judged_floor

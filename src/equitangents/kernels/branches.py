@@ -1,0 +1,95 @@
+"""Branches of a network: lists of operations on one field, or on as many fields, and how these are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from equitangents.kernels.operation import Operation
+
+
+@dataclass(frozen=True)
+class Join:
+    """One field of several, by their numbers: the sum, or with `shares` w_i of the channels these side by side.
+
+    Sums: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i. With shares: K = Σ w_i K_i, Θ = Σ w_i Θ_i.
+    """
+
+    fields: tuple[int, ...]
+    shares: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Parallel(Operation):
+    """Branches, each a list of operations, and joins: one field goes into all, or as many fields each into its own.
+
+    Without branches the fields are joined as they are, without joins they go on side by side, up to the next. A branch
+    without operations is the field itself, so that a residual block is the sum of () and another.
+    """
+
+    branches: tuple[tuple[Any, ...], ...]
+    joins: tuple[Join, ...]
+
+    @property
+    def said(self) -> str:  # type: ignore[override]
+        """How messages name it."""
+        if self.is_closed:
+            return type(self).__name__
+        if not self.joins:
+            return "parallel branches"
+        return "sums" if self.shares is None else "concatenation"
+
+    @property
+    def held(self) -> tuple[tuple[Any, ...], ...]:
+        """What is done to the field that comes in, one list of operations a branch."""
+        return self.branches
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether one field goes into all branches, and one comes out."""
+        return bool(self.branches) and [join.fields for join in self.joins] == [tuple(range(len(self.branches)))]
+
+    @property
+    def is_structured(self) -> bool:  # type: ignore[override]
+        """Whether other programs than structured ones do not have it: it leaves fields side by side, or reads them."""
+        return not self.is_closed
+
+    @property
+    def needs_variances(self) -> bool:  # type: ignore[override]
+        """Whether it sums or joins branches; their means are then read."""
+        return self.is_closed
+
+    @property
+    def keeps_constants(self) -> bool:  # type: ignore[override]
+        """Whether all operations of its branches do."""
+        return bool(self.branches) and all(op.keeps_constants for ops in self.branches for op in ops)
+
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """The shares of the channels, of its first join."""
+        return self.joins[0].shares
+
+    @property
+    def residual(self) -> tuple[Any, ...] | None:
+        """The operations whose result is added to the field itself; None where that is not all."""
+        alone = self.is_closed and self.shares is None and len(self.branches) == 2 and not self.branches[0]
+        return self.branches[1] if alone else None
+
+
+def closed(branches: tuple[tuple[Any, ...], ...], shares: tuple[float, ...] | None = None) -> Parallel:
+    """Branches of one field and their sum, or with `shares` their channels side by side."""
+    return Parallel(branches, (Join(tuple(range(len(branches))), shares),))
+
+
+def residual(ops: tuple[Any, ...]) -> Parallel:
+    """A residual block: the field plus what `ops` make of it."""
+    return closed(((), ops))
+
+
+def flat(ops: Iterable[Any]) -> Iterator[Any]:
+    """All operations, those inside branches behind the one that holds them."""
+    for op in ops:
+        yield op
+        for held in op.held:
+            yield from flat(held)
