@@ -39,4 +39,32 @@ void join_row(const T* kept, T* cells, int64_t n, const S& means) {
   }
 }
 
+// s f + t g of fields in units of their own, f kept and g in the cells. The sides are what `convert` needs of f and of g, and, if
+// there are `K` = 6, their means in the new unit.
+template <class T, int K, class S>
+void join_units(const Op& op, const T* kept, T* cells, int64_t n, const S& sides) {
+  const T first = T(op.concatenates ? op.kept_share : 1), second = T(op.concatenates ? op.added_share : 1);
+  for (int64_t k = 0; k < n; ++k, kept += 2 * kLanes<T>, cells += 2 * kLanes<T>) {
+    Vec<T> x[K], y[K];
+    sides.get(k, x, y);
+    Vec<T> d = load(cells), theta = load(cells + kLanes<T>), other = load(kept), tangent = load(kept + kLanes<T>);
+    convert<T>(other, tangent, x, y);
+    convert<T>(d, theta, x + 2, y + 2);
+    d = maximum(second * d + first * other, Vec<T>{});
+    if constexpr (K > kJoinedSides) d += T(2) * (x[4] - y[4]) * (x[5] - y[5]);
+    store(cells, d);
+    store(cells + kLanes<T>, second * theta + first * tangent);
+  }
+}
+
+// What branches make of the cells where they meet, with what `sides()` gives.
+template <class T, class F>
+void join_branches(const Op& op, const T* kept, T* cells, int64_t n, F&& sides) {
+  if (op.changes && op.sides > kJoinedSides) join_units<T, kJoinedSides + 2>(op, kept, cells, n, sides());
+  else if (op.changes) join_units<T, kJoinedSides>(op, kept, cells, n, sides());
+  else if (op.concatenates) join_channels(op, kept, cells, n);
+  else if (op.sides) join_row(kept, cells, n, sides());
+  else join_row(kept, cells, n);
+}
+
 }  // namespace eqt::EQT_ISA

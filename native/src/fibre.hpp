@@ -186,10 +186,7 @@ struct Fibre {
 
   void join(int i, const Row& row, T* cells) const {
     const Op& op = plan.field[i];
-    const T* before = kept(op.slot, row);
-    if (op.concatenates) join_channels(op, before, cells, row.n);
-    else if (op.sides) join_row(before, cells, row.n, sides(op.side_at, op.sides, row));
-    else join_row(before, cells, row.n);
+    join_branches(op, kept(op.slot, row), cells, row.n, [&] { return sides(op.side_at, op.sides, row); });
   }
 
   // D(p) = mean over channels of (f1(p) - f2(p'))², Θ = 0.
@@ -247,6 +244,7 @@ struct Fibre {
         affine_row(op, cells, row.n, sides(op.side_at, op.sides, row), units(op));
       } else if (op.kind == OpKind::dual) {
         with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, row.n, sides(op.side_at, op.sides, row)); });
+        if (op.changes && op.offset != 0) raise_row(cells, row.n, sides(op.side_at + op.sides - kRaisedSides, op.sides, row));
       } else if (op.kind == OpKind::decouple && !diagonal) {
         decouple_row(cells, row.n, sides(op.side_at, op.sides, row));
       } else if (op.kind == OpKind::fork) {

@@ -18,10 +18,15 @@ bool by_input(const JointStep& step) { return step.mixing != Mixing::given && st
 // Numbers that a step needs of each input alone.
 int64_t sides_of(const JointStep& step) {
   switch (step.kind) {
-    case JointKind::dual: return step.before * dual_sides(step.op.dual);
+    case JointKind::dual: return step.before * step.op.sides;
     case JointKind::mix: return !by_input(step) ? 0 : step.index ? step.size : step.before * step.before;
-    default: return step.before * joint_sides(step.kind);
+    default: return step.before * (joint_sides(step.kind) + (step.joins_units ? kJoinedSides : 0));
   }
+}
+
+// Whether it adds a bias to fields in units.
+bool reads_units(const JointStep& step) {
+  return step.kind == JointKind::affine || step.kind == JointKind::square || (step.kind == JointKind::mix && step.bias != 0);
 }
 
 }  // namespace
@@ -36,6 +41,7 @@ OwnedJointPlan::OwnedJointPlan(const Description& d) : reals_(d.reals_size / 2) 
   plan_.step_count = code.next();
   plan_.masks = code.next();
   const bool graphs = code.next();
+  plan_.changes_units = code.next();
   if (plan_.channels < 1 || plan_.positions < 1 || plan_.fields < 1 || plan_.step_count < 0 || plan_.masks < 0)
     throw std::invalid_argument("the plan is empty");
   for (int i = 0; i < plan_.masks; ++i) mask_positions_.push_back(code.next());
@@ -89,6 +95,8 @@ void OwnedJointPlan::read_step(Reader& code, const Description& d, JointStep& st
       step.op.kind = OpKind::dual;
       step.op.weight_count = step.size;
       take_numbers(step.op, numbers);
+      step.op.changes = flag;
+      step.op.sides = sides_of_dual(step.op);
       if (step.op.dual == DualKind::polynomial || step.op.dual == DualKind::long_polynomial) step.op.weights = reals(step.size);
       break;
     case JointKind::affine:
@@ -100,6 +108,7 @@ void OwnedJointPlan::read_step(Reader& code, const Description& d, JointStep& st
       step.own = numbers[0], step.other = numbers[1];
       step.own_mean = numbers[2], step.other_mean = numbers[3];
       step.multiplies_means = flag;
+      step.joins_units = plan_.changes_units && step.other != 0;
       break;
     case JointKind::normalise:
       step.epsilon = numbers[0];
@@ -129,13 +138,14 @@ void OwnedJointPlan::place_sides() {
     const bool graph = step.kind == JointKind::mix && step.mixing == Mixing::graph;
     step.side_at = graph ? plan_.graph_at : at;
     at += sides_of(step);
+    step.unit_at = plan_.changes_units && reads_units(step) ? at++ : -1;
     if (step.kind == JointKind::mix || step.kind == JointKind::square) plan_.own_count = i + 1;
     if (step.kind == JointKind::mix)
       for (int64_t p = 0; p < step.after; ++p)
         plan_.most_entries = std::max<int64_t>(plan_.most_entries, step.index ? step.index[p + 1] - step.index[p] : step.before);
   }
   plan_.side_end = at;
-  plan_.side_size = at + 1;
+  plan_.side_size = at + 1 + plan_.changes_units;
 }
 
 namespace {

@@ -21,9 +21,9 @@ struct JointStep {
   const double* weights;  // window: (size); mix that is given: of the entries
   int size;
   Mixing mixing;
-  // combine: factors of `to` and `from`, and of their means; whether the means are multiplied
+  // combine: factors of `to` and `from`, and of their means; whether the means are multiplied, and fields have units of their own
   double own, other, own_mean, other_mean;
-  bool multiplies_means;
+  bool multiplies_means, joins_units;
   double epsilon;  // normalise; whether over all positions
   bool over_all;
   // mix: K' = s A K A'ᵀ + b and Θ' = s A (Θ + t K) A'ᵀ + b, with s the scale, t the growth, b the bias, and logits of
@@ -32,6 +32,7 @@ struct JointStep {
   bool centred;
   int mask_before, mask_after;  // numbers of masks; -1: none
   int64_t side_at;              // what it needs of each input alone, as in `Op`
+  int64_t unit_at;              // where one over the inputs' unit is; -1: it reads none
 };
 
 struct JointPlan {
@@ -43,7 +44,8 @@ struct JointPlan {
   const JointStep* steps;
   const int64_t *mask_at, *mask_positions;
   int64_t graph_at;  // -1: none
-  int64_t side_end, side_size;
+  int64_t side_end, side_size;  // half the variance of the result, and its unit if units change
+  bool changes_units;  // as in `Plan`
 };
 
 class OwnedJointPlan {

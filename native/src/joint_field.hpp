@@ -41,6 +41,11 @@ struct JointField {
     else return splat(sides1[at]);
   }
 
+  // The units at a step, one over which is number `at`; -1: fields are as they are.
+  SameUnits<double> units(int64_t at) const {
+    return at < 0 ? SameUnits<double>{{splat(1.0), splat(1.0)}} : SameUnits<double>{{first(at), load(sides2 + at * L)}};
+  }
+
   // D(p, p') = mean over channels of (f1(p) - f2(p'))², Θ = 0; four second positions at a time.
   void start() const {
     const int64_t n = plan.positions;
@@ -83,9 +88,12 @@ struct JointField {
       for (int i = is_cleared(plan.steps[end - 1], p) ? end - 1 : s; i < end; ++i) {
         const JointStep& step = plan.steps[i];
         const JointStep* next = i + 1 < end ? &plan.steps[i + 1] : nullptr;
-        const bool bends = next && next->kind == JointKind::dual && next->op.dual == DualKind::piecewise_linear;
+        const bool bends = next && next->kind == JointKind::dual && next->op.dual == DualKind::piecewise_linear && !next->op.changes;
         if (step.kind == JointKind::affine && !step.op.rated && bends) {
-          fused<double, 2>(step.op, PiecewiseLinear<double>(next->op), 1.0, cells, 1, 1, cells, n, sides(next->side_at, 2, p), NoUnits<double>{});
+          const PiecewiseLinear<double> dual(next->op);
+          const auto of = sides(next->side_at, 2, p);
+          if (plan.changes_units) fused<double, 2>(step.op, dual, 1.0, cells, 1, 1, cells, n, of, units(step.unit_at));
+          else fused<double, 2>(step.op, dual, 1.0, cells, 1, 1, cells, n, of, NoUnits<double>{});
           ++i;
         } else {
           row(step, p, cells, n);
@@ -102,15 +110,19 @@ struct JointField {
 
   void row(const JointStep& step, int64_t p, double* cells, int64_t n) const {
     switch (step.kind) {
-      case JointKind::affine: return affine_row(step.op, cells, n, sides(step.side_at, 1, p), NoUnits<double>{});
+      case JointKind::affine:
+        if (plan.changes_units) return affine_row(step.op, cells, n, sides(step.side_at, 1, p), units(step.unit_at));
+        return affine_row(step.op, cells, n, sides(step.side_at, 1, p), NoUnits<double>{});
       case JointKind::dual:
-        return with_dual<double>(step.op, [&](const auto& dual) {
-          constexpr int kSides = std::decay_t<decltype(dual)>::kSides;
-          dual_row(dual, cells, n, sides(step.side_at, kSides, p));
-        });
+        with_dual<double>(step.op, [&](const auto& dual) { dual_row(dual, cells, n, sides(step.side_at, step.op.sides, p)); });
+        if (step.op.changes && step.op.offset != 0) raise(step, p, cells, n);
+        return;
       case JointKind::decouple: return decouple(step, p, cells, n);
-      case JointKind::combine:
-        return combine_row(step, memory.field(step.from) + p * n * kCell, cells, n, sides(step.side_at, 2, p));
+      case JointKind::combine: {
+        const double* other = memory.field(step.from) + p * n * kCell;
+        if (step.joins_units) return combine_units_row(step, other, cells, n, sides(step.side_at, kJoinedSides + 2, p));
+        return combine_row(step, other, cells, n, sides(step.side_at, 2, p));
+      }
       case JointKind::normalise: return normalise_row(cells, n, sides(step.side_at, 5, p));
       case JointKind::covariance: return covariance_row(cells, n, sides(step.side_at, 1, p));
       case JointKind::distance: return distance_row(cells, n, sides(step.side_at, 1, p));
@@ -118,6 +130,13 @@ struct JointField {
       case JointKind::clear: return clear_row(cells, n, sides(step.side_at, 2, p));
       default: return;
     }
+  }
+
+  void raise(const JointStep& step, int64_t p, double* cells, int64_t n) const {
+    const int64_t skipped = step.op.sides - kRaisedSides;
+    Sides<double, Own> of = sides(step.side_at, step.op.sides, p);
+    of.first += skipped * kStep, of.second += skipped * L;
+    raise_row(cells, n, of);
   }
 
   void decouple(const JointStep& step, int64_t p, double* cells, int64_t n) const {
@@ -170,7 +189,8 @@ struct JointField {
 
   // K and Θ; the spare field holds what the first product makes of them.
   void mix(const JointStep& step) const {
-    const double s = step.scale, t = step.growth, b = step.bias;
+    const double s = step.scale, t = step.growth;
+    const Doubles b = step.bias * units(step.unit_at).biases.product;
     const int64_t m = step.after;
     double* cells = memory.field(step.to);
     const auto put = [&](int64_t r, int64_t p, Doubles k, Doubles theta) {
@@ -229,7 +249,8 @@ struct JointField {
       squares += k * k;
       products += k * load(of + i + L);
     }
-    const double s = step.scale, b = step.bias;
+    const double s = step.scale;
+    const Doubles b = step.bias * units(step.unit_at).biases.product;
     for (int64_t i = 0; i < cells; i += kCell) {
       const Doubles k = load(of + i), theta = load(of + i + L);
       store(of + i, s * (k * squares) + b);
@@ -266,8 +287,10 @@ struct JointField {
 
   void result(double* k, double* theta) const {
     const double* end = memory.field(plan.step_count ? plan.steps[plan.step_count - 1].to : 0);
-    store(k, first(plan.side_end) + load(sides2 + plan.side_end * L) - 0.5 * load(end));
-    store(theta, load(end + L));
+    const int64_t at = plan.side_end;
+    const Doubles unit = plan.changes_units ? first(at + 1) * load(sides2 + (at + 1) * L) : splat(1.0);
+    store(k, unit * (first(at) + load(sides2 + at * L) - 0.5 * load(end)));
+    store(theta, unit * load(end + L));
   }
 };
 

@@ -20,6 +20,7 @@ void prepare(const JointPlan& plan, const JointGroup& group) {
     const JointStep& step = plan.steps[s];
     if (step.kind == JointKind::mix || step.kind == JointKind::square) {
       sides.weights(step, memory.field(step.to));
+      sides.change(step);
       field.at_once(step);
       sides.after_mix(step, memory.field(step.to));
       done = s + 1;

@@ -8,7 +8,7 @@ namespace eqt::EQT_ISA {
 
 struct JointMemory {
   static constexpr int64_t L = kLanes<double>;
-  double *fields, *variances, *means, *listed;  // listed: entries of A that are not zero
+  double *fields, *variances, *means, *units, *listed;  // units: one a lane; listed: entries of A that are not zero
   int32_t *columns, *identity;
   int64_t cells, positions;  // of a field
 
@@ -25,6 +25,7 @@ struct JointMemory {
     fields = doubles(plan.fields * cells);
     variances = doubles(plan.fields * positions);
     means = doubles(plan.fields * positions);
+    units = doubles(plan.fields * L);
     listed = doubles(plan.most_entries * L);
     columns = reinterpret_cast<int32_t*>(take(plan.most_entries * int64_t(sizeof(int32_t))));
     identity = reinterpret_cast<int32_t*>(take(plan.widest * int64_t(sizeof(int32_t))));

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "joint_memory.hpp"
-#include "pointwise.hpp"
+#include "branch.hpp"
 
 namespace eqt::EQT_ISA {
 
@@ -75,6 +75,23 @@ void combine_row(const JointStep& step, const double* other, double* cells, int6
     }
     store(cells, d);
     store(cells + L, theta);
+  }
+}
+
+// s f + t g, as above, of fields in units of their own.
+template <class S>
+void combine_units_row(const JointStep& step, const double* other, double* cells, int64_t n, const S& sides) {
+  constexpr int L = kLanes<double>;
+  for (int64_t k = 0; k < n; ++k, cells += 2 * L, other += 2 * L) {
+    Doubles x[kJoinedSides + 2], y[kJoinedSides + 2];
+    sides.get(k, x, y);
+    Doubles d = load(cells), theta = load(cells + L), d2 = load(other), theta2 = load(other + L);
+    convert<double>(d, theta, x, y);
+    convert<double>(d2, theta2, x + 2, y + 2);
+    d = maximum(step.own * d + step.other * d2, Doubles{});
+    if (step.multiplies_means) d += 2 * (x[4] - y[4]) * (x[5] - y[5]);
+    store(cells, d);
+    store(cells + L, step.own * theta + step.other * theta2);
   }
 }
 

@@ -18,6 +18,7 @@ struct JointSides {
 
   double* q(int field) const { return memory.variances + field * memory.positions; }
   double* mean(int field) const { return memory.means + field * memory.positions; }
+  double* unit(int field) const { return memory.units + field * L; }
   Doubles there(int mask, int64_t p) const {
     return mask < 0 ? splat(1.0) : load(lanes + (plan.mask_at[mask] + p) * L);
   }
@@ -44,23 +45,28 @@ struct JointSides {
       store(q(0) + p * L, square / double(plan.channels));
       store(mean(0) + p * L, sum / double(plan.channels));
     }
+    store(unit(0), splat(1.0));
   }
 
   // All but `mix` and `square`, whose variances follow from their fields: see `after_mix`.
   void advance(const JointStep& step) const {
     double *v = q(step.to), *m = mean(step.to);
     const int64_t n = step.before * L;
+    if (step.kind == JointKind::copy || step.kind == JointKind::window || step.kind == JointKind::flatten)
+      store(unit(step.to), load(unit(step.from)));
     switch (step.kind) {
       case JointKind::copy:
         std::memcpy(v, q(step.from), n * sizeof(double));
         std::memcpy(m, mean(step.from), n * sizeof(double));
         break;
       case JointKind::window: return window(step);
-      case JointKind::affine:
-        for (int64_t i = 0; i < n; i += L) store(v + i, step.op.weight * load(v + i) + step.op.bias);
+      case JointKind::affine: {
+        const Doubles inverse = put_unit(step), bias = step.op.bias * inverse * inverse;
+        for (int64_t i = 0; i < n; i += L) store(v + i, step.op.weight * load(v + i) + bias);
         vanish(m, step.before);
         finish(step);
-        return put_each(step, 0.5, step.op.rated ? step.op.bias : 0);
+        return put_each(step, 0.5, step.op.rated ? bias : Doubles{});
+      }
       case JointKind::dual: return dual(step);
       case JointKind::decouple:
       case JointKind::distance: return put_each(step, 1);
@@ -114,6 +120,15 @@ struct JointSides {
     }
   }
 
+  // Into the unit of fields behind `mix` or `square`: its third power where they are of the third power of those before.
+  void change(const JointStep& step) const {
+    const bool cubic = step.kind == JointKind::square || step.mixing > Mixing::softmax;
+    if (!plan.changes_units) return;
+    const Doubles t = load(unit(step.to));
+    if (cubic) store(unit(step.to), t * t * t);
+    put_unit(step);
+  }
+
   // Variances are the diagonal of the new K; means are A m, or none.
   void after_mix(const JointStep& step, const double* cells) const {
     double *v = q(step.to), *m = mean(step.to), *old = mean(step.from);
@@ -136,9 +151,19 @@ struct JointSides {
     finish(step);
   }
 
-  void end(int field) const { put(plan.side_end, 0.5 * load(q(field))); }
+  void end(int field) const {
+    put(plan.side_end, 0.5 * load(q(field)));
+    if (plan.changes_units) put(plan.side_end + 1, load(unit(field)));
+  }
 
  private:
+  // One over the unit of the field that a step changes, of which squares are numbers.
+  Doubles put_unit(const JointStep& step) const {
+    const Doubles inverse = minimum(1 / load(unit(step.to)), splat(1e150));
+    if (step.unit_at >= 0) put(step.unit_at, inverse);
+    return inverse;
+  }
+
   static void vanish(double* m, int64_t positions) { std::memset(m, 0, size_t(positions) * L * sizeof(double)); }
 
   // Missing positions have no variance and no mean, whatever a step made of them.
@@ -152,7 +177,7 @@ struct JointSides {
     }
   }
 
-  void put_each(const JointStep& step, double factor, double less = 0) const {
+  void put_each(const JointStep& step, double factor, Doubles less = Doubles{}) const {
     for (int64_t p = 0; p < step.before; ++p) put(step.side_at + p, factor * (load(q(step.to) + p * L) - less));
   }
 
@@ -175,15 +200,18 @@ struct JointSides {
     double *v = q(step.to), *m = mean(step.to);
     with_dual<double>(step.op, [&](const auto& how) {
       using Dual = std::decay_t<decltype(how)>;
+      const Units both = units_around<Dual>(step.op, v, step.before, L, load(unit(step.to)));
       for (int64_t p = 0; p < step.before; ++p) {
-        const Doubles before = load(v + p * L);
-        Doubles values[Dual::kSides];
-        sides_between(how, before, Units{splat(1.0), splat(1.0)}, values);
-        for (int i = 0; i < Dual::kSides; ++i) put(step.side_at + p * Dual::kSides + i, values[i]);
-        const Doubles first = Dual::mean(step.op, before);
-        store(v + p * L, Dual::variance(step.op, before) + step.op.offset * (2 * first + step.op.offset));
-        store(m + p * L, first + step.op.offset);
+        const Doubles before = load(v + p * L), all = step.op.changes ? both.before * both.before * before : before;
+        constexpr int kMost = Dual::kSides + kRaisedSides;
+        Doubles values[kMost];
+        const int count = all_sides(step.op, how, before, both, values);
+        for (int i = 0; i < count; ++i) put(step.side_at + p * count + i, values[i]);
+        const Moments behind = raised<Dual>(step.op, all);
+        store(v + p * L, step.op.changes ? behind.variance / (both.after * both.after) : behind.variance);
+        store(m + p * L, step.op.changes ? behind.mean / both.after : behind.mean);
       }
+      if (step.op.changes) store(unit(step.to), both.after);
     });
     finish(step);
   }
@@ -191,6 +219,7 @@ struct JointSides {
   void combine(const JointStep& step) const {
     double *v = q(step.to), *m = mean(step.to);
     const double *w = q(step.from), *other = mean(step.from);
+    if (step.joins_units) return join_units(step);
     for (int64_t p = 0; p < step.before; ++p) {
       const Doubles a = load(m + p * L), b = load(other + p * L);
       put(step.side_at + 2 * p, a);
@@ -201,6 +230,28 @@ struct JointSides {
       store(v + p * L, sum);
       store(m + p * L, mean);
     }
+  }
+
+  // Both fields into the unit of their sum: for each what `convert` needs, and both means.
+  void join_units(const JointStep& step) const {
+    double *v = q(step.to), *m = mean(step.to);
+    const double *w = q(step.from), *other = mean(step.from);
+    const Doubles one = load(unit(step.to)), two = load(unit(step.from)), most = maximum(one, two);
+    const auto at = [&](int64_t p, Doubles c, Doubles d, Doubles (&out)[kJoinedSides + 2]) {
+      out[0] = c, out[1] = c * load(v + p * L), out[2] = d, out[3] = d * load(w + p * L);
+      out[4] = c * load(m + p * L), out[5] = d * load(other + p * L);
+      return step.own * c * out[1] + step.other * d * out[3] + (step.multiplies_means ? 2 * out[4] * out[5] : Doubles{});
+    };
+    Doubles values[kJoinedSides + 2], sum{};
+    for (int64_t p = 0; p < step.before; ++p) sum += at(p, one / most, two / most, values);
+    const Doubles root = square_root(sum / double(step.before)), after = root > 0 ? most * root : splat(1.0);
+    for (int64_t p = 0; p < step.before; ++p) {
+      const Doubles total = at(p, one / after, two / after, values);
+      for (int i = 0; i < kJoinedSides + 2; ++i) put(step.side_at + (kJoinedSides + 2) * p + i, values[i]);
+      store(v + p * L, total);
+      store(m + p * L, step.own_mean * values[4] + step.other_mean * values[5]);
+    }
+    store(unit(step.to), after);
   }
 
   void normalise(const JointStep& step) const {
@@ -214,10 +265,12 @@ struct JointSides {
     }
     count = maximum(count, splat(1.0));
     mean_of_all /= count;
+    const Doubles unit_before = minimum(1 / load(unit(step.to)), splat(1e150)), epsilon = step.epsilon * unit_before * unit_before;
+    store(unit(step.to), splat(1.0));
     for (int64_t p = 0; p < step.before; ++p) {
       const Doubles before = load(v + p * L), own = load(m + p * L), mu = step.over_all ? mean_of_all : own;
       const Doubles variance = step.over_all ? square / count - mu * mu : before - own * own;
-      const Doubles inverse = 1 / square_root(maximum(variance, Doubles{}) + step.epsilon);
+      const Doubles inverse = 1 / square_root(maximum(variance, Doubles{}) + epsilon);
       const Doubles after = (before - 2 * mu * own + mu * mu) * inverse * inverse;
       store(v + p * L, after);
       store(m + p * L, (own - mu) * inverse);
@@ -242,7 +295,9 @@ struct JointSides {
   void attention(const JointStep& step, const double* cells, const MixedRow& row) const {
     double* entries = lanes + (step.side_at + row.begin) * L;
     for (int l = 0; l < L; ++l) {
-      const auto logit = [&](int64_t e) { return step.sharpness * cells[row.columns[e] * int64_t(2 * L) + l]; };
+      // Softmax reads K itself; the others are linear in it, so that fields behind them have the third power of the unit.
+      const double own = step.mixing == Mixing::softmax ? unit(step.to)[l] : 1, sharpness = step.sharpness * own * own;
+      const auto logit = [&](int64_t e) { return sharpness * cells[row.columns[e] * int64_t(2 * L) + l]; };
       const auto kept = [&](int64_t e) { return there(step.mask_before, row.columns[e])[l] > 0; };
       double most = -std::numeric_limits<double>::infinity(), total = 0;
       for (int64_t e = 0; e < row.size; ++e)

@@ -20,15 +20,13 @@ EQT_INLINE void operations(const Op* ops, int count, const Workspace<T>& work, T
       with_units(op, [&](const auto& units) { affine_row(op, cells, n, sides(op.side_at), units); });
     } else if (op.kind == OpKind::dual) {
       with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, n, sides(op.side_at)); });
+      if (op.changes && op.offset != 0) raise_row(cells, n, sides(op.side_at + op.sides - kRaisedSides));
     } else if (op.kind == OpKind::fork) {
       keep_row(cells, n, work.kept + op.slot * work.kept_size);
     } else if (op.kind == OpKind::back) {
       back_row(work.kept + op.slot * work.kept_size, n, cells);
     } else if (op.kind == OpKind::join) {
-      const T* before = work.kept + op.slot * work.kept_size;
-      if (op.concatenates) join_channels(op, before, cells, n);
-      else if (op.sides) join_row(before, cells, n, sides(op.side_at));
-      else join_row(before, cells, n);
+      join_branches(op, work.kept + op.slot * work.kept_size, cells, n, [&] { return sides(op.side_at); });
     }
   }
 }

@@ -41,11 +41,11 @@ int sides_of(const Op& op, const Op* next) {
     case OpKind::zonal:  // what it needs is not by position, see place_sides
     case OpKind::average:
     case OpKind::fork: return 0;
-    case OpKind::join: return op.sides;  // E of both summands, see find_means
+    case OpKind::join: return op.sides + (op.changes ? kJoinedSides : 0);  // E of both summands, see find_means
     case OpKind::decouple: return 1;
     case OpKind::affine:  // none where it is fused with the nonlinearity that follows
-      return op.rated || !(next && next->kind == OpKind::dual && next->dual == DualKind::piecewise_linear);
-    case OpKind::dual: return dual_sides(op.dual) + (op.changes ? converted_sides(op.dual) : 0);
+      return op.rated || !(next && next->kind == OpKind::dual && next->dual == DualKind::piecewise_linear && !next->changes);
+    case OpKind::dual: return sides_of_dual(op);
   }
   return 0;
 }
@@ -207,7 +207,7 @@ void OwnedPlan::read_operation(Reader& code, const Description& d, Op& op, int64
   op.rated = flag && op.kind == OpKind::affine;
   op.concatenates = flag && op.kind == OpKind::join;
   op.moves = flag && op.kind == OpKind::back;
-  op.changes = flag && op.kind == OpKind::dual;
+  op.changes = op.kind == OpKind::join ? plan_.changes_units : flag && op.kind == OpKind::dual;
   op.dual = DualKind(code.next());
   op.slot = code.next();
   if (op.kind == OpKind::fork) plan_.slots = std::max(plan_.slots, op.slot + 1);
@@ -261,12 +261,14 @@ void OwnedPlan::place_sides() {
     sphere_.side_at = at;
     at += int64_t(sphere_.bandlimit) * sphere_.bandlimit * plan_.channels;
   }
-  int64_t unit = -1;  // that of the inputs, which has its place in the end
+  int64_t unit = -1, kept[kDepth] = {};  // that of the inputs, which has its place in the end
   const auto place = [&](int i, int end, int64_t positions) {
     Op& op = ops_[i];
     op.sides = sides_of(op, i + 1 == end ? nullptr : &ops_[i + 1]);
     op.side_at = at;
     at += op.kind == OpKind::zonal ? int64_t(op.weight_count) * op.weight_count : op.sides * positions;
+    if (op.kind == OpKind::fork) kept[op.slot] = unit;
+    if (op.kind == OpKind::back) unit = kept[op.slot];
     if (op.changes) unit = at++;
     op.unit_at = unit;
   };

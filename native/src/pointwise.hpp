@@ -133,6 +133,29 @@ void dual_row(const D& dual, T* cells, int64_t n, const S& sides) {
   }
 }
 
+// D and Θ of a field whose unit an input changes by c: D' = cc'D + (c - c')(cq - c'q'); x and y are c and cq.
+template <class T>
+EQT_INLINE void convert(Vec<T>& d, Vec<T>& theta, const Vec<T>* x, const Vec<T>* y) {
+  const Vec<T> both = x[0] * y[0];
+  d = both * d + (x[0] - y[0]) * (x[1] - y[1]);
+  theta = both * theta;
+}
+
+// φ + c of fields in units u: with μ = E[φ]/u and γ = c/u D gains (γ - γ')(2(μ - μ') + γ - γ'). The sides are those of `convert`,
+// for functions that leave fields in another unit than u, μ and γ.
+template <class T, class S>
+void raise_row(T* cells, int64_t n, const S& sides) {
+  for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
+    Vec<T> x[kRaisedSides], y[kRaisedSides];
+    sides.get(k, x, y);
+    Vec<T> d = load(cells), theta = load(cells + kLanes<T>);
+    convert<T>(d, theta, x, y);
+    const Vec<T> gap = x[3] - y[3];
+    store(cells, maximum(d + gap * (T(2) * (x[2] - y[2]) + gap), Vec<T>{}));
+    store(cells + kLanes<T>, theta);
+  }
+}
+
 // Calls f with the dual activation that `op` names, between two units.
 template <class T, class F>
 EQT_INLINE void with_rescaled(const Op& op, F&& f) {

@@ -16,12 +16,12 @@ inline int64_t largest_level(const Plan& plan) {
   return largest;
 }
 
-// Bytes that prepare_field needs: two fields of variances in double, one of means, and those kept for residual sums. Boxes
+// Bytes that prepare_field needs: two fields of variances in double, one of means, and those kept for residual sums, with their units. Boxes
 // along one axis after another never exceed `cells`. Where layers pool, and on the sphere, the workspace for fibres comes
 // after them.
 template <class T>
 int64_t prepare_bytes(const Plan& plan) {
-  const int64_t fields = (2 + plan.means + 2 * plan.slots) * largest_level(plan) * kLanes<T> * int64_t(sizeof(double));
+  const int64_t fields = ((2 + plan.means + 2 * plan.slots) * largest_level(plan) + plan.slots) * kLanes<T> * int64_t(sizeof(double));
   return Workspace<T>::align(fields) + (plan.pooled || plan.sphere ? Workspace<T>::bytes(plan) : 0);
 }
 
@@ -122,7 +122,7 @@ template <class T>
 void prepare_vector(const Plan& plan, const Group<T>& group) {
   constexpr int L = kLanes<T>;
   const Variances<T> of{plan, group};
-  alignas(64) double q[L], mean[L], kept[2 * kDepth * L];
+  alignas(64) double q[L], mean[L], kept[3 * kDepth * L];
   std::memcpy(q, group.variance, sizeof q);
   std::memcpy(mean, group.mean, sizeof mean);
   for (int o = 0; o < plan.vector_count; ++o) {

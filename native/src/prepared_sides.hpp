@@ -19,6 +19,45 @@ EQT_INLINE auto sides_between(const Dual& dual, Doubles q, const Units&, Doubles
   return dual.sides(q, out);
 }
 
+// E[(φ + c)²] = E[φ²] + c (2 E[φ] + c), and E[φ] + c, of fields as they are.
+struct Moments {
+  Doubles variance, mean;
+};
+template <class Dual>
+EQT_INLINE Moments raised(const Op& op, Doubles q) {
+  const Doubles first = Dual::mean(op, q);
+  return {Dual::variance(op, q) + op.offset * (2 * first + op.offset), first + op.offset};
+}
+
+// Before a nonlinearity, where fields have this unit and variances q, `step` numbers apart, and behind it.
+template <class Dual>
+Units units_around(const Op& op, const double* q, int64_t positions, int64_t step, Doubles unit) {
+  const Doubles one = 1 - Doubles{};
+  if (!op.changes) return {one, one};
+  if (op.dual == DualKind::step && op.offset == 0) return {unit, one};
+  Doubles sum{};
+  for (int64_t p = 0; p < positions; ++p) sum += raised<Dual>(op, unit * unit * load(q + p * step)).variance;
+  const Doubles square = sum / double(positions) + op.unit_bias;
+  return {unit, square > 0 ? square_root(square) : one};
+}
+
+// All sides of a nonlinearity at one place, those of its constant too: how many.
+template <class Dual, int K>
+EQT_INLINE int all_sides(const Op& op, const Dual& dual, Doubles q, const Units& units, Doubles (&out)[K]) {
+  Doubles own[Dual::kSides];
+  sides_between(dual, q, units, own);
+  for (int i = 0; i < Dual::kSides; ++i) out[i] = own[i];
+  if (op.sides == Dual::kSides) return op.sides;
+  // Homogeneous functions leave fields in the unit before, and steps as they are.
+  const bool homogeneous = op.dual == DualKind::piecewise_linear || op.dual == DualKind::normalised_exponential;
+  const Doubles left = homogeneous ? units.before : op.dual == DualKind::step ? 1 - Doubles{} : units.after;
+  const Doubles all = units.before * units.before * q;
+  const Doubles more[kRaisedSides] = {left / units.after, Dual::variance(op, all) / (left * units.after),
+                                      Dual::mean(op, all) / units.after, op.offset / units.after};
+  for (int i = 0; i < kRaisedSides; ++i) out[Dual::kSides + i] = more[i];
+  return op.sides;
+}
+
 template <class T>
 struct PreparedSides {
   static constexpr int L = kLanes<T>;
@@ -67,20 +106,21 @@ struct PreparedSides {
   Units units(const Op& op, const double* q, int64_t positions, int lane) const {
     const Doubles one = 1 - Doubles{};
     if (!op.changes) return {one, one};
-    const Doubles unit = load(group.units + lane);
-    if (op.dual == DualKind::step) return {unit, one};
-    Doubles sum{};
-    if (op.dual == DualKind::standardised) {
+    Units found{load(group.units + lane), one};
+    if (group.fixed) {
+      for (int l = 0; l < D; ++l) found.after[l] = 1 / double(group.fixed[op.unit_at * L + lane + l]);
+    } else if (op.dual == DualKind::standardised) {
+      Doubles sum{};
       const Doubles factor = standard(op, q, positions, lane);
-      for (int64_t p = 0; p < positions; ++p) sum += factor * factor * (unit * unit * load(q + p * L + lane));
+      for (int64_t p = 0; p < positions; ++p) sum += factor * factor * (found.before * found.before * load(q + p * L + lane));
+      const Doubles square = sum / double(positions) + op.unit_bias;
+      found.after = square > 0 ? square_root(square) : one;
     } else {
       with_dual<T>(op, [&](const auto& dual) {
-        using Dual = std::decay_t<decltype(dual)>;
-        for (int64_t p = 0; p < positions; ++p) sum += Dual::variance(op, unit * unit * load(q + p * L + lane));
+        found = units_around<std::decay_t<decltype(dual)>>(op, q + lane, positions, L, found.before);
       });
     }
-    const Doubles square = sum / double(positions) + op.unit_bias;
-    return {unit, square > 0 ? square_root(square) : one};
+    return found;
   }
 
   void put_each(int64_t at, double factor, const double* q, int64_t positions, double less = 0) const {
@@ -105,9 +145,9 @@ struct PreparedSides {
       for (int lane = 0; lane < L; lane += D) {
         const Units both = units(op, q, positions, lane);
         for (int64_t p = 0; p < positions; ++p) {
-          Doubles values[Dual::kSides];
-          sides_between(dual, load(q + p * L + lane), both, values);
-          put(op.side_at + p * Dual::kSides, lane, values);
+          Doubles values[Dual::kSides + kRaisedSides];
+          const int count = all_sides(op, dual, load(q + p * L + lane), both, values);
+          put_many(op.side_at + p * count, lane, values, count);
         }
       }
     });

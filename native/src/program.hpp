@@ -28,15 +28,20 @@ struct Op {
   bool moves;                    // back: the positions are others than those before
   double parameters[2], offset;  // dual: codes.py names the parameters of each; the last is added to φ
   DualKind dual;
-  bool changes;         // dual: fields have another unit u behind it, u² = their mean variance + unit_bias
+  bool changes;         // dual, join: fields have another unit u behind it, u² = their mean variance + unit_bias
   double unit_bias;
-  int64_t unit_at;      // affine: where one over the inputs' unit is; dual: that of the new unit
+  int64_t unit_at;      // affine: where one over the inputs' unit is; dual, join: that of the new unit
   int slot;  // fork: where the field is kept while a branch runs; back: where it is taken from; join: what is added
   // Values that depend on one input only ("sides"), `sides` of them at each position of the level before the operation
   // (after it, for affine): where they begin, in numbers per input. Zonal: where the coefficients of the variances are.
   int sides;
   int64_t side_at;
 };
+
+// Numbers a position that a nonlinearity needs of each input alone.
+constexpr int sides_of_dual(const Op& op) {
+  return dual_sides(op.dual) + (op.changes ? converted_sides(op.dual) + (op.offset != 0 ? kRaisedSides : 0) : 0);
+}
 
 struct Level {
   bool grid;  // else positions that a group moves: those of a torus, or in one row

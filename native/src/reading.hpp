@@ -42,7 +42,7 @@ inline void take_numbers(Op& op, const double* numbers) {
       op.parameters[0] = numbers[0], op.parameters[1] = numbers[1];
       op.offset = numbers[2], op.unit_bias = numbers[3];
       break;
-    case OpKind::join: op.kept_share = numbers[0], op.added_share = numbers[1]; break;
+    case OpKind::join: op.kept_share = numbers[0], op.added_share = numbers[1], op.unit_bias = numbers[2]; break;
     default: break;
   }
 }

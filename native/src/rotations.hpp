@@ -150,7 +150,7 @@ class RotationSum {
     T* cells = work_.field;
     operations(plan_.field, plan_.field_count, work_, cells, n, [&](int64_t at) {
       return FixedSides<T, Own>{sides1_ + at * (Own ? L : 1), sides2_ + at * L};
-    }, [&](const Op&, auto&& f) { f(units_of<T, Own>(plan_, sides1_, sides2_, plan_.side_unit)); });
+    }, [&](const Op& op, auto&& f) { f(units_of<T, Own>(plan_, sides1_, sides2_, op.unit_at)); });
     V d{}, theta{};
     for (int64_t k = 0; k < n; ++k, cells += 2 * L) {
       d += load(cells);

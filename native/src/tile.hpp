@@ -18,6 +18,7 @@ struct Group {
   double* variance;        // q of the vector after the readout
   double* mean;            // E of the vector after the readout, where a residual sum needs it
   double* units;           // what the inputs, and biases at the place that is prepared, were divided by; null: by nothing
+  const T* fixed = nullptr;  // null, or sides of the same inputs, in the layout of `lanes`, whose units are taken
 };
 
 // Where a kernel field is written: number (r, p, l, p') of a tile's first input, first position, second input and second

@@ -92,7 +92,10 @@ class TurnedTile {
   void turn(int gamma) const {
     Group<T> group{};
     group.lanes = memory_.sides;
-    group.units = tile_.units2;
+    alignas(64) double units[L];  // those of the inputs as they lie: another one at every angle would not be one of their mean
+    for (int l = 0; plan_.units && l < L; ++l) units[l] = 1 / double(tile_.sides2[plan_.side_unit * L + l]);
+    group.units = plan_.units ? units : nullptr;
+    group.fixed = tile_.sides2;
     const Variances<T> of{plan_, group};
     int64_t at = 0;
     const auto field = [&](int n, T* points, int64_t step) {

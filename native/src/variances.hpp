@@ -84,7 +84,7 @@ struct Variances {
     } else if (op.kind == OpKind::dual) {
       with_dual<T>(op, [&](const auto& dual) {
         using Dual = std::decay_t<decltype(dual)>;
-        if (op.changes) return change<Dual>(op, q, positions);
+        if (op.changes) return change<Dual>(op, q, mean, positions);
         if (op.offset != 0) return raise<Dual>(op, q, mean, n);
         if (plan.means)
           for (int64_t i = 0; i < n; i += D) store(mean + i, Dual::mean(op, load(q + i)));
@@ -94,9 +94,13 @@ struct Variances {
     } else if (op.kind == OpKind::fork) {
       std::memcpy(before, q, bytes);
       if (plan.means) std::memcpy(before + size, mean, bytes);
+      if (plan.changes_units) std::memcpy(unit_of(op.slot, kept, size), group.units, L * sizeof(double));
     } else if (op.kind == OpKind::back) {
       std::memcpy(q, before, bytes);
       if (plan.means) std::memcpy(mean, before + size, bytes);
+      if (plan.changes_units) std::memcpy(group.units, unit_of(op.slot, kept, size), L * sizeof(double));
+    } else if (op.kind == OpKind::join && op.changes) {
+      join_units(op, before, unit_of(op.slot, kept, size), q, mean, positions, size);
     } else if (op.kind == OpKind::join && op.concatenates) {
       for (int64_t i = 0; i < n; i += D) store(q + i, op.added_share * load(q + i) + op.kept_share * load(before + i));
       if (plan.means)
@@ -107,9 +111,12 @@ struct Variances {
     }
   }
 
+  // The units of a field that is kept, which stand behind all of these.
+  double* unit_of(int slot, double* kept, int64_t size) const { return kept + 2 * plan.slots * size + slot * L; }
+
   // Into the unit behind a nonlinearity.
   template <class Dual>
-  void change(const Op& op, double* q, int64_t positions) const {
+  void change(const Op& op, double* q, double* mean, int64_t positions) const {
     for (int lane = 0; lane < L; lane += D) {
       const Units both = sides().units(op, q, positions, lane);
       const Doubles share = both.before / both.after;
@@ -117,22 +124,49 @@ struct Variances {
       const Doubles factor = all ? sides().standard(op, q, positions, lane) * share : share;
       for (int64_t i = lane; i < positions * L; i += L) {
         const Doubles before = load(q + i);
-        if (all) store(q + i, factor * factor * before);
-        else store(q + i, Dual::variance(op, both.before * both.before * before) / (both.after * both.after));
+        const Moments behind = raised<Dual>(op, both.before * both.before * before);
+        store(q + i, all ? factor * factor * before : behind.variance / (both.after * both.after));
+        if (plan.means) store(mean + i, all ? Doubles{} : behind.mean / both.after);
       }
       store(group.units + lane, both.after);
     }
     sides().put_unit(op.unit_at);
   }
 
-  // Of φ + c: E[(φ + c)²] = E[φ²] + c (2 E[φ] + c).
   template <class Dual>
   void raise(const Op& op, double* q, double* mean, int64_t n) const {
     for (int64_t i = 0; i < n; i += D) {
-      const Doubles before = load(q + i), first = Dual::mean(op, before);
-      store(q + i, Dual::variance(op, before) + op.offset * (2 * first + op.offset));
-      if (plan.means) store(mean + i, first + op.offset);
+      const Moments behind = raised<Dual>(op, load(q + i));
+      store(q + i, behind.variance);
+      if (plan.means) store(mean + i, behind.mean);
     }
+  }
+
+  // Fields in units of their own, one of them kept, into that of their sum.
+  void join_units(const Op& op, const double* before, const double* kept_units, double* q, double* mean, int64_t positions, int64_t size) const {
+    const bool sums = !op.concatenates, products = op.sides > kJoinedSides;
+    const double first = sums ? 1 : op.kept_share, second = sums ? 1 : op.added_share;
+    for (int lane = 0; lane < L; lane += D) {
+      const Doubles one = load(kept_units + lane), other = load(group.units + lane), most = maximum(one, other);
+      const auto at = [&](int64_t p, Doubles c, Doubles d, Doubles (&out)[kJoinedSides + 2]) {
+        const int64_t i = p * L + lane;
+        out[0] = c, out[1] = c * load(before + i), out[2] = d, out[3] = d * load(q + i);
+        out[4] = plan.means ? c * load(before + size + i) : Doubles{}, out[5] = plan.means ? d * load(mean + i) : Doubles{};
+        return first * c * out[1] + second * d * out[3] + (products ? 2 * out[4] * out[5] : Doubles{});
+      };
+      Doubles values[kJoinedSides + 2], sum{};
+      for (int64_t p = 0; p < positions; ++p) sum += at(p, one / most, other / most, values);
+      const Doubles square = most * most * (sum / double(positions)) + op.unit_bias;
+      const Doubles unit = square > 0 ? square_root(square) : 1 - Doubles{};
+      for (int64_t p = 0; p < positions; ++p) {
+        const Doubles sum_of_both = at(p, one / unit, other / unit, values);
+        sides().put_many(op.side_at + p * op.sides, lane, values, op.sides);
+        store(q + p * L + lane, sum_of_both);
+        if (plan.means) store(mean + p * L + lane, first * values[4] + second * values[5]);
+      }
+      store(group.units + lane, unit);
+    }
+    sides().put_unit(op.unit_at);
   }
 
   // E[(f+g)²] = E[f²] + E[g²] + 2 E[f] E[g] for independent f, g.

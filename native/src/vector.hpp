@@ -7,7 +7,11 @@
 #include <type_traits>
 
 #if defined(__SSE2__)
+// GCC's own header reads what it calls undefined, and warns of that.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif

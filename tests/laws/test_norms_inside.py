@@ -5,6 +5,8 @@ The oracle computes with sixty decimal digits. Errors are in units of the inputs
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -86,13 +88,47 @@ def test_in_single_precision_too(phis, dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
-@pytest.mark.parametrize("phis", [("cube", "cube"), pytest.param(("hermite", "square"), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("last", ["erf", "sin"])
+def test_bounded_functions_of_fields_that_are_nearly_zero(last, dtype, rng):
+    check_dense(("cube", "cube", last), 0.0, (0.1, 0.4, 1.2), dtype, "cpu", rng)  # norms 1e9 apart
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+def test_small_weights_behind_a_bias(dtype, rng):
+    layers = [("dense", 1.0, 1.0), ("phi", "cube"), ("dense", 1e-6, 0.0), ("phi", "cube"), ("dense", 1.0, 0.0)]
+    made = (nn.Dense(1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else PHI[la[1]] for la in layers)
+    x = directions((6,), (0.3, 1.0, 6.0), rng).astype(dtype)
+    exact = of_every_pair(lambda f, g: precise_kernels.kernels(layers, f, g), x)
+    assert_within(nn.Sequential(*made).kernel(x, engine="cpu"), exact, LIMITS[dtype])
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize(
+    "phis", [("cube", "cube"), ("hermite",), pytest.param(("hermite", "square"), marks=pytest.mark.slow)]
+)
 def test_the_reference_engine_keeps_them(phis, dtype, rng):
     check_dense(phis, 0.0, (0.5, 2.0, 3.5), dtype, "reference", rng)
 
 
 def test_the_reference_engine_keeps_them_behind_exponentials(rng):
     check_dense(("exp", "exp"), 0.3, (0.5, 2.0, 2.5), "float64", "reference", rng)  # up to 1e27
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.3])
+def test_derivatives_through_polynomials_and_exponentials(bias, rng):
+    net, layers = dense(("hermite", "exp"), bias)
+    x, y, step = 0.5 * rng.standard_normal((3, 6))
+    with jax.enable_x64(True):
+        for other in (y, 1.7 * x, x):  # parallel and equal inputs too
+
+            def moved(t, other=other):
+                found = net.kernel((x + t * step)[None], other[None], engine="reference")
+                return jnp.stack([found.nngp[0, 0], found.ntk[0, 0]])
+
+            found = np.asarray(jax.jit(jax.jacrev(moved))(0.0))
+            h, at = 1e-3, lambda t, other=other: np.array(precise_kernels.kernels(layers, x + t * step, other))
+            exact = (8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h)) / (12 * h)
+            assert np.max(np.abs(found / exact - 1)) <= 1e-9
 
 
 @pytest.mark.parametrize("bias", [0.0, pytest.param(0.3, marks=pytest.mark.slow)])

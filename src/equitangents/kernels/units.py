@@ -11,7 +11,7 @@ the reference engine has the angle itself (`kernels.angular`).
 
 Functions that grow faster than their input make norms differ more behind them: there fields change their unit. Behind
 each nonlinearity that is not homogeneous u² is the mean variance of an input's positions, and what biases add to it up
-to the next.
+to the next. Branches that meet are brought into the unit of their sum (`native/src/branch.hpp`).
 """
 
 from __future__ import annotations
@@ -34,12 +34,17 @@ def unit_bias(*parts: Iterable[Any]) -> Any:
     return None if others else first
 
 
-def unit_biases(ops: Iterable[Any]) -> list[Any]:
-    """What biases add to the mean square of an input, and to that behind each op that `changes_unit`."""
+def changes_unit(op: Any) -> bool:
+    """Whether an operation is a nonlinearity, or a normalisation, that is not homogeneous of degree 1."""
+    return isinstance(op, Standardise) or (isinstance(op, Dual) and traits_of(op.activation).gain is None)
+
+
+def unit_biases(ops: Iterable[Any], changes: Callable[[Any], bool] = changes_unit) -> list[Any]:
+    """What biases add to the mean square of an input, and to that behind each op that `changes` the unit."""
     found: list[Any] = [0.0]
     gain: Any = 1.0
     for op in ops:
-        if changes_unit(op):
+        if changes(op):
             found.append(0.0)
             gain = 1.0
         elif isinstance(op, Dual):
@@ -48,11 +53,6 @@ def unit_biases(ops: Iterable[Any]) -> list[Any]:
             gain = gain * op.W_var
             found[-1] = found[-1] + op.b_var / gain
     return found
-
-
-def changes_unit(op: Any) -> bool:
-    """Whether an operation is a nonlinearity, or a normalisation, that is not homogeneous of degree 1."""
-    return isinstance(op, Standardise) or (isinstance(op, Dual) and traits_of(op.activation).gain is None)
 
 
 def has_bias(op: Any) -> bool:

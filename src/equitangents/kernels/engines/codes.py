@@ -6,12 +6,14 @@ this file before the package is installed: nothing but the standard library can 
 
 from enum import IntEnum
 
-PLAN_VERSION = 13  # of descriptions of plans: another number where they are read in another way
-STEPS_VERSION = 2  # of descriptions of steps on fields over all pairs of positions
+PLAN_VERSION = 14  # of descriptions of plans: another number where they are read in another way
+STEPS_VERSION = 3  # of descriptions of steps on fields over all pairs of positions
 AXES = 3  # of grids
 DEPTH = 8  # residual branches inside each other, at most
 SHORT, LONG = 4, 20  # degrees of polynomials, at most
 POOLED_SIDES = 5  # numbers a block that a pool between layers needs of each input alone
+JOINED_SIDES = 4  # a position that a sum of fields in units of their own needs, beside means
+RAISED_SIDES = 4  # a position that a constant behind a nonlinearity needs, between fields in units
 TILE_ROWS = 64  # first inputs in a tile, at most
 PANEL_BYTES = 48 << 20  # of prepared inputs that a panel holds on each side, or of so many inputs as a tile has
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from equitangents.kernels import duals
-from equitangents.kernels.engines.codes import DUAL_SIDES, LONG, SHORT, DualKind
+from equitangents.kernels.engines.codes import CONVERTED_SIDES, DUAL_SIDES, LONG, RAISED_SIDES, SHORT, DualKind
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class Described:
     offset: float = 0.0
     coefficients: tuple[float, ...] = ()
 
-    @property
-    def sides(self) -> int:
-        """How many numbers a position it needs of each input alone."""
-        return DUAL_SIDES[self.kind]
+    def sides(self, changes: bool = False) -> int:
+        """How many numbers a position it needs of each input alone, between fields in units if it `changes` these."""
+        more = CONVERTED_SIDES.get(self.kind, 0) + (RAISED_SIDES if self.offset else 0)
+        return DUAL_SIDES[self.kind] + (more if changes else 0)
 
 
 _KINDS: dict[type, Callable[[Any], Described | None]] = {

@@ -88,7 +88,7 @@ class _Writer:
         self.vector, _ = unrolled(plan.vector)
         self.bent = bends_what_is_smooth(*(stage.steps for stage in self.stages), self.vector)
         # Biases in the units behind operations that change them, in order; None: units do not change.
-        self.units_behind = unit_biases(self._steps()) if changes_units(plan) else None
+        self.units_behind = unit_biases(self._steps(), _changes_unit) if changes_units(plan) else None
         self.code: list[int] = []
         self.reals: list[np.ndarray] = []
         self.length = 0
@@ -121,7 +121,7 @@ class _Writer:
 
     def unit_behind(self, op: Any) -> tuple[bool, float]:
         """Whether an operation changes the unit, and what biases add to its square."""
-        if self.units_behind is None or not changes_unit(op):
+        if self.units_behind is None or not _changes_unit(op):
             return False, 0.0
         return True, self.units_behind.pop(0)
 
@@ -236,6 +236,11 @@ class _Code:
     numbers: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
 
 
+def _changes_unit(op: object) -> bool:
+    """Whether fields may have another unit behind a step: fields that are added are brought into one of their own."""
+    return isinstance(op, AddSaved) or changes_unit(op)
+
+
 def _box(to: _Writer, op: Box) -> _Code:
     sides = (*_three(op.in_shape, 1), *_three(op.out_shape, 1), *_three(op.window, 1), *_three(op.stride, 1))
     return _Code(OpKind.BOX, box=(*sides, *_three(op.low, 0), int(op.wrap)))
@@ -254,7 +259,7 @@ def _affine(to: _Writer, op: Affine) -> _Code:
 
 
 def _add_saved(to: _Writer, op: AddSaved) -> _Code:
-    numbers = (*(op.shares or (1.0, 1.0)), 0.0, 0.0)
+    numbers = (*(op.shares or (1.0, 1.0)), to.unit_behind(op)[1], 0.0)
     return _Code(OpKind.JOIN, slot=op.slot, flag=op.shares is not None, numbers=numbers)
 
 

@@ -18,11 +18,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from equitangents.kernels import duals
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
-from equitangents.kernels.plans.steps import depth, unrolled
+from equitangents.kernels.plans.steps import unrolled
 from equitangents.kernels.units import has_bias, unit_bias
 
 _FEW = 4
@@ -40,15 +38,10 @@ def computed_in_double(plan: AlongFibres, channels: int) -> bool:
 
 
 @lru_cache(maxsize=256)
-def changes_units(plan: object) -> bool:
-    """Whether fields change their unit (see `kernels.units`): a function grows, and no branch or pool joins fields."""
-    if not isinstance(plan, FibrePlan):
-        return False
-    steps = (*stages_of(plan)[0].steps, *unrolled(plan.vector)[0])
-    activations = _nonlinearities(steps)
-    if depth(steps) or any(isinstance(a, duals.Shifted) for a in activations):
-        return False
-    return any(traits_of(a).grows for a in activations)
+def changes_units(plan: AlongFibres) -> bool:
+    """Whether fields change their unit (see `kernels.units`): a function grows."""
+    steps = (*(op for stage in stages_of(plan) for op in stage.steps), *unrolled(plan.vector)[0])
+    return any(traits_of(a).grows for a in _nonlinearities(steps))
 
 
 def bends_what_is_smooth(*parts: Iterable[Any]) -> bool:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from equitangents.kernels.engines.codes import CONVERTED_SIDES, PANEL_BYTES, POOLED_SIDES, TILE_ROWS
+from equitangents.kernels.engines.codes import JOINED_SIDES, PANEL_BYTES, POOLED_SIDES, TILE_ROWS
 from equitangents.kernels.engines.cpu.activations import described
 from equitangents.kernels.engines.cpu.features import changes_units, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plans import SphereMean, SpherePlan, ZonalMean
@@ -57,7 +57,7 @@ def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: in
     coefficients = plan.bandlimit**2 * channels + sum(n * n for n in plan.windows)
     by_point = tuple(op for op in plan.field if not isinstance(op, ZonalMean | SphereMean))
     steps = [*unrolled(by_point)[0], *unrolled(plan.vector)[0]]
-    sides = coefficients + plan.positions * (2 + sum(_sides(op) for op in steps))
+    sides = coefficients + plan.positions * (2 + sum(_sides(op, changes_units(plan)) for op in steps))
     each = (2 * sides + 2 * plan.positions * channels) * itemsize
     largest = max(TILE_ROWS, PANEL_BYTES // max(each, 1) // TILE_ROWS * TILE_ROWS + TILE_ROWS)
     panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
@@ -76,8 +76,8 @@ def _sides(op: Step, changes: bool = False) -> int:
         return 0
     phi = op.nonlinearity
     found = None if phi is None else described(phi, bent=True)
-    own = 2 if found is None else found.sides
-    return own + 1 + CONVERTED_SIDES.get(found.kind, 0) if changes and found is not None else own
+    own = 2 + JOINED_SIDES * changes if found is None else found.sides(changes)
+    return own + changes
 
 
 def _reach(op: Box) -> int:

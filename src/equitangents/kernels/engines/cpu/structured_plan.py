@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equitangents.kernels.branches import Join, Parallel, flat
+from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.codes import JointKind, Mixing
 from equitangents.kernels.engines.cpu.activations import described, name_of
 from equitangents.kernels.engines.cpu.descriptor import Description
@@ -28,6 +29,7 @@ from equitangents.kernels.structured.program import (
     StructuredProgram,
     Times,
 )
+from equitangents.kernels.units import changes_unit, unit_biases
 
 _MECHANISMS = {
     "softmax": Mixing.SOFTMAX,
@@ -61,12 +63,22 @@ def why_not(program: StructuredProgram) -> str | None:
     return None
 
 
+def changes_units(program: StructuredProgram) -> bool:
+    """Whether fields change their unit (see `kernels.units`): an operation grows faster than its input."""
+    ops = list(flat(program.ops))
+    grows = (traits_of(phi).grows for op in ops if (phi := op.nonlinearity) is not None)
+    return any(grows) or any(isinstance(op, Attend) and op.mechanism != "softmax" for op in ops)
+
+
 @lru_cache(maxsize=64)
 def describe(program: StructuredProgram, channels: int, masked: bool) -> Described:
     """The steps of a program that has all of them; raises NetworkError where masks meet windows they do not fit."""
     positions = int(np.prod(program.shape, dtype=np.int64))
     registers = Registers([positions] if masked else [])
     writer = _Writer(registers, program.space.masks)
+    if changes_units(program):
+        registers.changes_units = True
+        writer.units_behind = unit_biases(flat(program.ops))[1:]
     found = writer.run(program.ops, [registers.take(positions, 0 if masked else -1)])
     assert len(found) == 1
     end = found[0]
@@ -74,7 +86,7 @@ def describe(program: StructuredProgram, channels: int, masked: bool) -> Describ
     if registers.last != end.number:
         writer.scaled(end, 1.0)
     graphs = reads_graphs(program)
-    sides = registers.sides + sum(registers.masks) + (positions**2 if graphs else 0) + 1
+    sides = registers.sides + sum(registers.masks) + (positions**2 if graphs else 0) + 2
     return Described(registers.description(channels, positions, graphs), registers.fields, registers.widest, sides)
 
 
@@ -85,6 +97,7 @@ class _Writer:
         self.to = registers
         self.convention = convention  # what windows make of masks
         self.masks: dict[tuple[int, Any], int] = {}  # made of others, by what made them
+        self.units_behind: list[float] = []  # biases in the units behind operations that change them, in order
 
     def run(self, ops: tuple[Any, ...], fields: list[Field]) -> list[Field]:
         for op in ops:
@@ -155,10 +168,11 @@ class _Writer:
         found = described(op.activation)
         assert found is not None  # see `why_not`
         weights = self.to.real(found.coefficients) if found.coefficients else 0
-        numbers = (found.first, found.second, found.offset)
+        changes = self.to.changes_units and changes_unit(op)
+        numbers = (found.first, found.second, found.offset, self.units_behind.pop(0) if changes else 0.0)
         self.to.step(
             JointKind.DUAL, field, weights=weights, size=len(found.coefficients), dual=found.kind, numbers=numbers,
-            sides=found.sides * field.positions,
+            total=changes, sides=found.sides(changes) * field.positions,
         )  # fmt: skip
         return _touched(field)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.engines.codes import JOINT_SIDES, STEPS_VERSION, JointKind, Mixing
+from equitangents.kernels.engines.codes import JOINED_SIDES, JOINT_SIDES, STEPS_VERSION, JointKind, Mixing
 from equitangents.kernels.engines.cpu.descriptor import Description
 
 
@@ -38,6 +38,7 @@ class Registers:
         self.fields = 0
         self.widest = 0
         self.sides = 0  # numbers that the steps need of each input alone
+        self.changes_units = False
         self._free: list[int] = []
         self._reals: list[np.ndarray] = []
         self._tables: list[np.ndarray] = []
@@ -87,7 +88,9 @@ class Registers:
         code += [index, weights, size, mixing, int(total), dual, four, *masks]
         self.steps += map(int, code)
         self.count += 1
-        self.sides += JOINT_SIDES.get(kind, 0) * before if sides is None else sides
+        more = JOINED_SIDES if self.changes_units and kind == JointKind.COMBINE else 0
+        self.sides += (JOINT_SIDES.get(kind, 0) + more) * before if sides is None else sides
+        self.sides += self.changes_units  # a unit, at most
         if isinstance(to, Field):
             self.last = to.number
 
@@ -115,7 +118,8 @@ class Registers:
 
     def description(self, channels: int, positions: int, graphs: bool) -> Description:
         """All of it as arrays."""
-        head = [STEPS_VERSION, channels, positions, self.fields, self.count, len(self.masks), int(graphs), *self.masks]
+        head = [STEPS_VERSION, channels, positions, self.fields, self.count, len(self.masks), int(graphs)]
+        head += [int(self.changes_units), *self.masks]
         reals = np.concatenate([*self._reals, np.zeros(1)]).view(np.int32)
         tables = np.concatenate([*self._tables, np.zeros(1, np.int32)])
         return Description(np.array(head + self.steps, np.int32), reals, tables)
