@@ -11,6 +11,8 @@
 namespace eqt {
 namespace {
 
+constexpr int64_t kBlock = 8, kBlocks = 6;          // first inputs by which tiles of plain vectors begin; at most so often
+constexpr int64_t kStays = 1 << 19, kFew = 4;       // bytes of first inputs that stay in a cache of the second level; tiles
 constexpr double kThreadWork = 2e5;                 // below this many cells another thread costs more than it brings
 
 // Computes in C what is given and wanted in T.
@@ -23,6 +25,7 @@ class Computation {
     const double cells = pairs / lanes_ * work_of_pair(plan);
     threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
     self_ = plan.vector_dual && !plan.single;
+    multiplies_ = plan.distance_only && !problem.listed && !problem.distances && problem.field == FieldKind::none;
     rooms_.reserve(threads_);
     threads_ = as_many_as_fit(threads_, [&] { rooms_.push_back(std::make_unique<Room>(*this)); });
   }
@@ -33,7 +36,7 @@ class Computation {
     const int64_t step = panel_inputs();
     for (int64_t i = 0; i < problem_.n1; i += step) {
       const int64_t end = std::min(i + step, problem_.n1);
-      const Panel rows(*this, problem_.x1, i, end, !problem_.listed, symmetric || self_ || plan_.pooled || problem_.listed);
+      const Panel rows(*this, problem_.x1, i, end, !problem_.listed, symmetric || self_ || multiplies_ || plan_.pooled || problem_.listed);
       if (cancelled()) return Outcome::cancelled;
       if (problem_.listed && symmetric) {
         listed(rows, rows);
@@ -63,13 +66,14 @@ class Computation {
   struct Room {
     Buffer<char> workspace;
     Buffer<double> outputs;  // K and Θ of a tile
-    Buffer<C> gathered, copied;
+    Buffer<C> gathered, copied, products;
 
     explicit Room(const Computation& c)
         : workspace(c.loops_.workspace_bytes(c.plan_)),
           outputs(2 * kTileRows * c.lanes_),
           gathered(c.gathered_size()),
-          copied(c.copies() ? c.lanes_ * c.signal_size() : 0) {}
+          copied(c.copies() ? c.lanes_ * c.signal_size() : 0),
+          products(c.multiplies_ ? c.loops_.abreast * kTileRows * c.lanes_ : 0) {}
   };
 
   // A range of inputs with what is known of each alone.
@@ -215,6 +219,7 @@ class Computation {
   }
 
   void pairs(const Panel& rows, const Panel& columns) {
+    if (multiplies_) return products(rows, columns);
     const int64_t n = rows.end - rows.begin, groups = columns.groups(*this);
     // Enough tiles for all threads to end at about the same time; long ones, so that fibres are placed once for many.
     int64_t chunk = plan_.distance_only ? 60 : 16;
@@ -223,16 +228,44 @@ class Computation {
     share_out(groups * chunks, threads_, [&](int64_t item, int thread) {
       if (cancelled()) return;
       const int64_t g = item / chunks, at = item % chunks * chunk;
-      one_tile(thread, rows, at, std::min(chunk, n - at), columns, g);
+      one_tile(thread, rows, at, std::min(chunk, n - at), columns, g, nullptr);
     });
   }
 
-  void one_tile(int thread, const Panel& rows, int64_t at, int64_t count, const Panel& columns, int64_t g) const {
+  // Of plain vectors: what is made of products follows while they are in cache, and a few tiles of first inputs stay there
+  // while all second ones pass.
+  void products(const Panel& rows, const Panel& columns) {
+    const int64_t n = rows.end - rows.begin, groups = columns.groups(*this), abreast = loops_.abreast;
+    const int64_t passes = (groups + abreast - 1) / abreast;
+    const int64_t chunk = std::clamp<int64_t>(n * passes / (8 * threads_) / kBlock * kBlock, kBlock, kBlocks * kBlock);
+    const int64_t chunks = (n + chunk - 1) / chunk, fit = kStays / (chunk * signal_size() * int64_t(sizeof(C)));
+    const int64_t stay = std::clamp<int64_t>(fit, 1, std::min(chunks, kFew));
+    share_out((chunks + stay - 1) / stay * stay * passes, threads_, [&](int64_t item, int thread) {
+      const int64_t at = (item / (stay * passes) * stay + item % stay) * chunk, g = item / stay % passes * abreast;
+      if (at >= n || cancelled()) return;
+      const int together = int(std::min(abreast, groups - g));
+      const int64_t count = above_diagonal(rows.begin + at, std::min(chunk, n - at), columns.begin + (g + together - 1) * lanes_);
+      if (count <= 0) return;
+      C* found = rooms_[thread]->products.get();
+      const C* second = columns.signals.get() + g * lanes_ * signal_size();
+      loops_.products(plan_, rows.signals.get(), at, int(count), second, together, found, problem_.cancel);
+      for (int i = 0; i < together && !cancelled(); ++i)
+        one_tile(thread, rows, at, count, columns, g + i, found + i * kTileRows * lanes_);
+    });
+  }
+
+  // How many of `count` first inputs from number i on are paired with a vector of second ones from number j on.
+  int64_t above_diagonal(int64_t i, int64_t count, int64_t j) const {
+    return problem_.x2 == nullptr ? std::min(count, j + lanes_ - i) : count;
+  }
+
+  void one_tile(int thread, const Panel& rows, int64_t at, int64_t count, const Panel& columns, int64_t g, const C* products) const {
     const bool symmetric = problem_.x2 == nullptr;
     const int64_t i0 = rows.begin + at, j0 = columns.begin + g * lanes_;
-    if (symmetric) count = std::min(count, j0 + lanes_ - i0);  // nothing below the diagonal
+    count = above_diagonal(i0, count, j0);
     if (count <= 0) return;
     Tile<C> t = tile(thread, rows, at, int(count), columns, g);
+    t.products = products;
     if (problem_.field != FieldKind::none) {
       const FieldOutput to = output(thread, i0, j0, int(std::min<int64_t>(lanes_, columns.end - j0)));
       t.field = &to;
@@ -249,15 +282,18 @@ class Computation {
   // Rows of a tile, and where kernels are symmetric its columns from the diagonal on, along which the result runs, too.
   void put(T* out, const double* values, int64_t i0, int64_t j0, int count, int lanes, bool symmetric) const {
     const int64_t n = problem_.n2;
-    bool odd = false;
-    for (int r = 0; r < count; ++r) {
+    const int whole = symmetric ? int(std::clamp<int64_t>(j0 + 1 - i0, 0, count)) : count;  // rows above the diagonal
+    bool finite;
+    if constexpr (sizeof(T) == 4) finite = loops_.put_float(values, whole, lanes, out + i0 * n + j0, n);
+    else finite = loops_.put_double(values, whole, lanes, out + i0 * n + j0, n);
+    for (int r = whole; r < count; ++r) {
       T* row = out + (i0 + r) * n + j0;
-      for (int l = symmetric && i0 + r > j0 ? int(i0 + r - j0) : 0; l < lanes; ++l) {
+      for (int l = int(i0 + r - j0); l < lanes; ++l) {
         row[l] = T(values[r * lanes_ + l]);
-        odd |= !(row[l] * T(0) == 0);
+        finite &= row[l] * T(0) == 0;
       }
     }
-    if (odd) set(problem_.odd);
+    if (!finite) set(problem_.odd);
     for (int l = 0; symmetric && l < lanes; ++l) {
       T* row = out + (j0 + l) * n + i0;
       const int above = int(std::min<int64_t>(count, j0 + l - i0));
@@ -303,6 +339,7 @@ class Computation {
   const Kernels<C>& loops_;
   const int lanes_;
   int threads_ = 1;
+  bool multiplies_ = false;  // distances of plain vectors come from products
   bool self_ = false;  // variances after pooling are kernels of inputs with themselves
   std::vector<std::unique_ptr<Room>> rooms_;
 };

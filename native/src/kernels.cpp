@@ -14,7 +14,7 @@ int64_t workspace_bytes(const Plan& plan) {
 }
 
 template <class T>
-constexpr Kernels<T> kKernels{kLanes<T>, workspace_bytes<T>, to_unit<T>, prepare_field<T>, prepare_vector<T>,
+constexpr Kernels<T> kKernels{kLanes<T>, kAbreast, workspace_bytes<T>, to_unit<T>, prepare_field<T>, prepare_vector<T>, products<T>, put<T, float>, put<T, double>,
                               {readout<T, false>, vector_stage<T, false>, fields<T, false>},
                               {readout<T, true>, vector_stage<T, true>, fields<T, true>}};
 

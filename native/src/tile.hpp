@@ -49,6 +49,7 @@ struct Tile {
   double *k, *theta;  // (rows, lanes)
   void* workspace;
   const Flag* cancel;
+  const T* products;        // of plain vectors: of the tile's pairs, (rows, lanes)
   const double* distances;  // null, or those of the tile's pairs, in rows `distance_stride` apart
   int64_t distance_stride;
   int columns;  // how many lanes hold second inputs
@@ -65,11 +66,14 @@ struct Stages {
 
 template <class T>
 struct Kernels {
-  int lanes;
+  int lanes, abreast;  // of a vector; how many vectors of second inputs `products` takes
   int64_t (*workspace_bytes)(const Plan&);
   double (*to_unit)(const Plan&, const T* input, T* to);  // writes an input divided by its unit, which it returns
   void (*prepare_field)(const Plan&, const Group<T>&, void* workspace);
   void (*prepare_vector)(const Plan&, const Group<T>&);
+  void (*products)(const Plan&, const T* first, int64_t at, int rows, const T* second, int groups, T* out, const Flag* cancel);
+  bool (*put_float)(const double* values, int rows, int lanes, float* out, int64_t stride);  // false: not all are finite
+  bool (*put_double)(const double* values, int rows, int lanes, double* out, int64_t stride);
   Stages<T> pairs, listed;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "prepared_sides.hpp"
+#include "transposed.hpp"
 
 namespace eqt::EQT_ISA {
 
@@ -26,6 +27,7 @@ struct Variances {
   // Of the signals, which are written into the group too.
   void signals(double* q, double* mean) const {
     constexpr int N = kVectors<T, double>;
+    if (plan.distance_only && plan.positions_in == 1 && !plan.means) return vectors(q);
     const double channels = plan.channels;
     for (int64_t p = 0, i = 0; p < plan.positions_in; ++p) {
       Doubles squares[N]{}, sums[N]{};
@@ -46,6 +48,26 @@ struct Variances {
         if (plan.means) store(mean + p * L + k * D, sums[k]);
       }
     }
+  }
+
+  // `signals` of plain vectors, as many numbers of each at a time as a vector has lanes.
+  void vectors(double* q) const {
+    constexpr int N = kVectors<T, double>;
+    const int64_t size = plan.channels;
+    Doubles squares[N]{};
+    for (int64_t c = 0; c < size; c += L) {
+      const int n = size - c < L ? int(size - c) : L;
+      Vec<T> square[L]{};
+      for (int l = 0; l < group.count; ++l) std::memcpy(&square[l], group.inputs[l] + c, size_t(n) * sizeof(T));
+      transpose<T>(square);
+      for (int i = 0; i < n; ++i) {
+        if (group.signals) store(group.signals + (c + i) * L, square[i]);
+        Doubles wide[N];
+        widened<double>(square[i], wide);
+        for (int k = 0; k < N; ++k) squares[k] += wide[k] * wide[k];
+      }
+    }
+    for (int k = 0; k < N; ++k) store(q + k * D, squares[k] / double(size));
   }
 
   // q, and E[f] where the plan needs it, after a pointwise operation; `kept` holds both at every fork, `size` apart.

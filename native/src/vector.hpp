@@ -202,6 +202,20 @@ EQT_INLINE Floats rounded(const Doubles (&v)[2]) {
   return out;
 }
 
+// Writes as many doubles as a vector of T has lanes, rounded; by halves, which a load of the whole must not follow at once.
+template <class T>
+EQT_INLINE void round_to(T* to, const double* from) {
+  for (int l = 0; l < kLanes<T>; l += kLanes<double>) {
+    const Doubles wide = load(from + l);
+    if constexpr (sizeof(T) == 4) {
+      const HalfFloats half = __builtin_convertvector(wide, HalfFloats);
+      std::memcpy(to + l, &half, sizeof half);
+    } else {
+      std::memcpy(to + l, &wide, sizeof wide);
+    }
+  }
+}
+
 // Σ c_i x^i by Estrin's scheme: neighbours are joined with ever higher powers of x, so that chains of dependent
 // operations stay short; these loops are bound by latency.
 template <class V, class T, int N>

@@ -10,7 +10,7 @@ namespace eqt::EQT_ISA {
 
 template <class T, bool Own>
 void vector_stage(const Plan& plan, const Tile<T>& tile) {
-  constexpr int L = kLanes<T>;
+  constexpr int L = kLanes<T>, N = kVectors<T, double>;
   // What kernels of inputs in their units are multiplied by: of the lanes, and of row r.
   alignas(64) double units[L];
   for (int l = 0; plan.units && l < L; ++l) units[l] = (Own ? tile.units[l] : 1) * tile.units2[l];
@@ -39,11 +39,11 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
   const double rounding = sizeof(T) == 4 ? 4 * 1.1920929e-7 : 64 * 2.220446049250313e-16;
   T* cells = work.row;
   for (int r = 0; r < tile.rows; ++r) {
-    const double *k = tile.k + r * L, *theta = tile.theta + r * L;
-    T *d = cells + 2 * r * L, *t = d + L;
-    for (int l = 0; l < L; ++l) t[l] = T(theta[l]);
+    const double* k = tile.k + r * L;
+    T* d = cells + 2 * r * L;
+    round_to(d + L, tile.theta + r * L);
     if (plan.single) {
-      for (int l = 0; l < L; ++l) d[l] = T(k[l]);
+      round_to(d, k);
       continue;
     }
     for (int l = 0; l < L; ++l) {
@@ -103,16 +103,50 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
   }
   operate(begun, plan.vector_count);
   const int64_t at = plan.side_vector;
-  const auto write = [&](int r, auto&& unit) {
-    for (int l = 0; l < L; ++l) {
-      const double q = double(Own ? tile.sides1[at * L + l] : tile.sides[r][at]) + double(tile.sides2[at * L + l]);
-      tile.k[r * L + l] = unit(l) * (q - double(cells[2 * r * L + l]) / 2);
-      tile.theta[r * L + l] = unit(l) * double(cells[(2 * r + 1) * L + l]);
+  for (int r = 0; r < tile.rows; ++r) {
+    const double row = plan.units ? of_row(r) : 1;
+    Doubles second[N], d[N], theta[N], first[N];
+    widened<double>(load(tile.sides2 + at * L), second);
+    if constexpr (Own) widened<double>(load(tile.sides1 + at * L), first);
+    else for (Doubles& q : first) q = double(tile.sides[r][at]) - Doubles{};
+    widened<double>(load(cells + 2 * r * L), d);
+    widened<double>(load(cells + (2 * r + 1) * L), theta);
+    for (int i = 0; i < N; ++i) {
+      const Doubles unit = plan.units ? row * load(units + i * kLanes<double>) : 1 - Doubles{};
+      store(tile.k + r * L + i * kLanes<double>, unit * (first[i] + second[i] - d[i] / 2));
+      store(tile.theta + r * L + i * kLanes<double>, unit * theta[i]);
     }
-  };
-  for (int r = 0; r < tile.rows; ++r)
-    if (plan.units) write(r, [&, row = of_row(r)](int l) __attribute__((always_inline)) { return row * units[l]; });
-    else write(r, [](int) { return 1.0; });
+  }
+}
+
+// Rounds K or Θ of a tile into rows of a result, `stride` apart; says whether all are finite.
+template <class T, class S>
+bool put(const double* values, int rows, int lanes, S* out, int64_t stride) {
+  constexpr int L = kLanes<T>;
+  Doubles zeros{};  // 0 times all numbers, which may be finite in double alone
+  HalfFloats halves{};
+  S rest = 0;
+  for (int r = 0; r < rows; ++r, values += L, out += stride) {
+    for (int l = 0; lanes < L && l < lanes; ++l) {
+      out[l] = S(values[l]);
+      rest += out[l] * S(0);
+    }
+    if (lanes < L) continue;
+    for (int l = 0; l < L; l += kLanes<double>) {
+      const Doubles wide = load(values + l);
+      if constexpr (sizeof(S) == 4) {
+        const HalfFloats half = __builtin_convertvector(wide, HalfFloats);
+        std::memcpy(out + l, &half, sizeof half);
+        halves += half * S(0);
+      } else {
+        std::memcpy(out + l, &wide, sizeof wide);
+        zeros += wide * S(0);
+      }
+    }
+  }
+  double sum = double(rest);
+  for (int l = 0; l < kLanes<double>; ++l) sum += zeros[l] + double(halves[l]);
+  return sum == 0;
 }
 
 }  // namespace eqt::EQT_ISA

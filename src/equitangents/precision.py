@@ -28,14 +28,26 @@ def working_dtype(*arrays: Any) -> np.dtype:
     return np.dtype(np.float64)
 
 
-@contextlib.contextmanager
-def scope(dtype: np.dtype | type | str) -> Iterator[None]:
+def scope(dtype: np.dtype | type | str) -> contextlib.AbstractContextManager[None]:
     """Within it, JAX computes in float64 if `dtype` is float64, and arrays of different rank meet as in NumPy.
 
     The latter is JAX's default; programs of this package need it also where a user's setting forbids it.
     """
+    double = np.dtype(dtype) == np.float64
+    settings: Any = jax.config  # whose names are not declared
+    # to set them takes as long as a small kernel, and within another scope they are as wanted
+    if settings.jax_numpy_rank_promotion == "allow" and (settings.jax_enable_x64 or not double):
+        return _AS_IT_IS
+    return _set(double)
+
+
+_AS_IT_IS = contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _set(double: bool) -> Iterator[None]:
     with jax.numpy_rank_promotion("allow"):
-        if np.dtype(dtype) == np.float64:
+        if double:
             with jax.enable_x64(True):
                 yield
         else:

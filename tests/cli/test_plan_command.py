@@ -45,7 +45,8 @@ def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
     assert (status, err) == (0, "")
     rot = actions.image_rotations(4)
     net = nn.Sequential(nn.Flatten(), nn.Dense(1, W_std=2**0.5, b_std=0.5), nn.Relu(), nn.Dense(1, W_std=2**0.5))
-    data = np.load(images)
+    with np.load(images) as held:
+        data = dict(held)
     model = InfiniteEnsemble(net, augmentation=rot, time=30.0).fit(data["x"], data["y"])
     plan = plan_ensemble(model, rot, data["x_test"], 0.05, draws=200)
     assert f"{plan.members} members bring" in out
@@ -190,7 +191,8 @@ def test_planned_inputs_are_the_first_of_the_test_or_training_inputs(images, vec
 
 
 def test_too_few_members_allowed_is_not_called_impossible(images):
-    x = np.load(images)["x"]
+    with np.load(images) as held:
+        x = held["x"]
     net = network("mlp", 1, 1.0, 0.1)
     model = InfiniteEnsemble(net, augmentation="C4", time=10.0).fit(x, np.arange(float(len(x))))
     plan = plan_ensemble(model, "C4", x, 1e-4, draws=100, max_members=50)

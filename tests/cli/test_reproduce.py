@@ -75,7 +75,9 @@ def test_options_reach_the_study(calls) -> None:
     }
 
 
-def test_data_and_group_are_settings_of_the_study(calls, capsys) -> None:
+def test_data_and_group_are_settings_of_the_study(calls, capsys, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.npz").touch()
     reproduce("comparison", "--data", "mine.npz", "--group", "D4", "--set", "seed=3")
     assert calls[0][1]["settings"] == {"seed": "3", "data": "mine.npz", "group": "D4"}
     assert reproduce("comparison", "--group", "D4", "--set", "group=C4") == 2

@@ -23,6 +23,12 @@ def copies(shape, dtype=np.float32, n=MANY):
     return np.broadcast_to(np.ones((1, *shape), dtype), (n, *shape))
 
 
+def leave(monkeypatch, left):
+    """Leave the process so many bytes beside what it holds, which it is to hold none of."""
+    monkeypatch.setattr(memory, "_limits", lambda: (("resident", left),))
+    monkeypatch.setattr(memory, "_held", memory._Held)
+
+
 WAYS = {
     "engine": (MLP.kernel, (4, 4, 1)),
     "reference": (lambda x: MLP.kernel(x, engine="reference"), (4, 4, 1)),
@@ -45,8 +51,7 @@ def test_kernels_that_cannot_fit_are_refused_with_a_remedy(way):
 
 
 def test_the_message_names_the_sizes_and_what_would_fit(monkeypatch):
-    monkeypatch.setattr(size, "process_memory", lambda: 8 * 10**9)
-    monkeypatch.setattr(memory, "process_memory", lambda: 8 * 10**9)
+    leave(monkeypatch, 8 * 10**9)
     with pytest.raises(MemoryLimitError) as caught:
         MLP.kernel(copies((2, 2, 1), np.float64))
     message = str(caught.value)
@@ -62,8 +67,7 @@ def test_a_result_is_refused_exactly_where_it_exceeds_the_memory(monkeypatch):
     x, y = copies((2,), n=100), copies((2,), n=30)
     needed = 2 * 100 * 30 * 4 + 500
     for limit, refused in ((needed, False), (needed - 1, True)):
-        monkeypatch.setattr(size, "process_memory", lambda limit=limit: limit)
-        monkeypatch.setattr(memory, "process_memory", lambda limit=limit: limit)
+        leave(monkeypatch, limit)
         if refused:
             with pytest.raises(MemoryLimitError):
                 size.check_result(x, y, np.float32, 500)
@@ -72,8 +76,7 @@ def test_a_result_is_refused_exactly_where_it_exceeds_the_memory(monkeypatch):
 
 
 def test_jax_results_are_copies_and_count_twice(monkeypatch):
-    monkeypatch.setattr(size, "process_memory", lambda: 3 * 10**4)
-    monkeypatch.setattr(memory, "process_memory", lambda: 3 * 10**4)
+    leave(monkeypatch, 3 * 10**4)
     x = copies((2,), n=50)  # two matrices of 50² float32 numbers are 20 kB
     size.check_result(x, None, np.float32, 0)
     with pytest.raises(MemoryLimitError):

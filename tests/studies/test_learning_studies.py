@@ -101,6 +101,8 @@ class TestLearningCurves:
         assert judge(0.62)[1].verdict == "fails"
         assert "differs by −5" in judge(0.62)[1].mark
         assert "tried after 1,280 images" in judge(0.62)[1].why
+        assert "None of these brings the" in judge(0.62)[1].why
+        assert "None of these" not in judge(0.66)[1].why
         assert "a ridge of 0.001 0.0 (−2.5 to 2.5)" in judge(0.62)[1].why
         assert "channels standardised over all images 2.00 (no interval)" in judge(0.62)[1].why
         small = dataclasses.replace(settings, whole_images=450)

@@ -28,7 +28,7 @@ class KernelFn:
     def __init__(self, node: Node) -> None:
         self.node, self.__name__ = node, node.name
 
-    @property
+    @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """The layers of `nn` that it stands for."""
         return self.node.layers
@@ -37,6 +37,16 @@ class KernelFn:
     def network(self) -> nn.Sequential:
         """The network of `equitangents.nn` that this is the kernel of."""
         return nn.Sequential(*(self.layers or (nn.Identity(),)))
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether what a layer drops is drawn anew for each set of inputs."""
+        return any(isinstance(layer, nn.Dropout) for layer in self.layers)
+
+    @cached_property
+    def aggregates(self) -> bool:
+        """Whether a layer reads graphs."""
+        return any(leaf.name == "Aggregate" for leaf in self.node.leaves)
 
     def __call__(
         self,
@@ -62,6 +72,12 @@ class KernelFn:
         if found and isinstance(found[0], tuple | list) and isinstance(asked.kernels, tuple | list):
             return type(found[0])(_kernel_of(names)(*parts) for parts in zip(*found, strict=True))
         return _kernel_of(names)(*found)
+
+
+@lru_cache(maxsize=64)
+def _ends_on_a_vector(fn: KernelFn, input_shape: tuple[int, ...]) -> bool:
+    last = fn.node.after(signal_of(input_shape))
+    return not last.several and last.positions.shape == ()
 
 
 @lru_cache(maxsize=64)
@@ -107,17 +123,13 @@ class Asked:
         self.node.axes_after(self.node.axes_before)
         one = given(self.x1, self.node, self.mask_constant, self.patterns[0])
         other = None if self.x2 is None else given(self.x2, self.node, self.mask_constant, self.patterns[1])
-        drawn = any(isinstance(layer, nn.Dropout) for layer in self.fn.layers)
-        if drawn and other is not None and alike(self.x1, self.x2) is not False:
+        if self.fn.draws and other is not None and alike(self.x1, self.x2) is not False:
             return None
-        if one.of_network() is None or (
-            any(leaf.name == "Aggregate" for leaf in self.node.leaves) and one.graphs is None
-        ):
+        if one.of_network() is None or (self.fn.aggregates and one.graphs is None):
             return None
         if isinstance(self.node, Fan) or one.x.ndim < 2:
             return None
-        last = self.node.after(signal_of(one.x.shape[1:]))
-        return None if last.several or last.positions.shape != () else (one, other)
+        return (one, other) if _ends_on_a_vector(self.fn, one.x.shape[1:]) else None
 
     @cached_property
     def both(self) -> Kernels:

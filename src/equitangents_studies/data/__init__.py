@@ -8,6 +8,7 @@ from equitangents_studies.data.download import download
 from equitangents_studies.data.folder import DataNotFoundError, available, load, load_own, names
 from equitangents_studies.data.images import conform, resize
 from equitangents_studies.data.labelled_images import (
+    ImageForm,
     images_in,
     load_images_like,
     load_labelled_images,
@@ -24,6 +25,7 @@ from equitangents_studies.data.molecules import (
 __all__ = [
     "DataNotFoundError",
     "Dataset",
+    "ImageForm",
     "MoleculeSet",
     "available",
     "conform",
@@ -52,7 +54,7 @@ FORMER = {
     "data.download": "DownloadError",
     "data.class_folders": "ImageFiles ImageFolder",
     "data.images": "grey",
-    "data.labelled_images": "ImageForm LabelledImages",
+    "data.labelled_images": "LabelledImages",
     "data.mask_folder": "MaskedImages",
 }
 __getattr__ = former_names(__name__, places=FORMER)

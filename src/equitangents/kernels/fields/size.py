@@ -10,7 +10,7 @@ import numpy as np
 from equitangents._types import DType
 from equitangents.formatting import memory_size
 from equitangents.kernels.fields.part import Part
-from equitangents.memory import check_fits, process_memory
+from equitangents.memory import check_fits, fits, process_memory
 from equitangents.precision import is_traced
 
 
@@ -31,7 +31,7 @@ def check_result(x1: Any, x2: Any, dtype: DType, working: int) -> None:
     results = result_bytes(n1, n2, dtype.itemsize)
     # Engines fill NumPy arrays, which are copied where JAX arrays are wanted.
     copies = 2 if any(isinstance(x, jax.Array) for x in (x1, x2)) else 1
-    if copies * results + working <= process_memory():
+    if fits(copies * results + working):
         return
     side = int((process_memory() / (8 * dtype.itemsize)) ** 0.5) // 100 * 100
     remedy = "compute fewer inputs at a time"

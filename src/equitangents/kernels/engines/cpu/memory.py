@@ -47,7 +47,8 @@ def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, i
         tile += plan.pairs_of_positions * 2 * lanes * 8  # fields over pairs of positions, in double
         tile += sum(len(stage.fibres.array) + _VECTOR for stage in stages[1:])  # which of them were begun
         tile += (3 + 2 * kept) * max(plan.positions, margin) * lanes * 8  # variances, beside these
-    return each, tile + 5 * TILE_ROWS * lanes * 8 + 2 * _VECTOR * plan.positions, lanes
+    products = 0 if field else 3 * TILE_ROWS * _VECTOR  # of plain vectors, with three vectors of second inputs
+    return each, tile + products + 5 * TILE_ROWS * lanes * 8 + 2 * _VECTOR * plan.positions, lanes
 
 
 def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: int) -> int:

@@ -20,7 +20,7 @@ from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu import memory
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
 from equitangents.kernels.engines.cpu.features import computed_in_double
-from equitangents.kernels.engines.cpu.library import TARGETS, library, registered
+from equitangents.kernels.engines.cpu.library import TARGETS, instruction_sets, library, registered
 from equitangents.kernels.engines.cpu.result_memory import RESULTS
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SpherePlan
 from equitangents.kernels.fields.plan import FieldPlan, places
@@ -138,6 +138,8 @@ def _by_pairs(
     """`kernels` with a pair in every lane of a vector; of x1 with itself only pairs i <= j."""
     shape = (len(x1), len(x1 if x2 is None else x2))
     i, j = np.triu_indices(len(x1)) if x2 is None else (index.ravel() for index in np.indices(shape))
+    if instruction_set < 0:
+        instruction_set = _shortest(len(i) * x1.itemsize)
     found = results(shape, x1.dtype)
     for values, of_pairs in zip(
         found, _run(plan, x1[i], (x1 if x2 is None else x2)[j], i.shape, instruction_set), strict=True
@@ -146,6 +148,12 @@ def _by_pairs(
         if x2 is None:
             values[j, i] = of_pairs
     return found
+
+
+def _shortest(size: int) -> int:
+    """The instruction set for one vector of so many bytes: half a vector of AVX-512 takes longer than one of AVX2."""
+    names = instruction_sets()
+    return names.index("avx2") if names[-1] == "avx512" and size <= _VECTOR // 2 else -1
 
 
 def kernels_of_distances(
