@@ -73,7 +73,7 @@ class WallpaperGroup(Group):
 
     @property
     def torus(self) -> tuple[int, int]:
-        """Its grid."""
+        """The sides of the torus that its translations move."""
         return self.shape
 
     @property

@@ -43,7 +43,7 @@ class Box(Operation):
 
     @property
     def reads_around(self) -> bool:
-        """Whether it wraps."""
+        """Whether windows at an edge of the grid go on at the opposite one."""
         return self.wrap
 
     @property
@@ -131,7 +131,7 @@ class Affine(Pointwise):
 
     @property
     def affine(self) -> Self:
-        """Itself."""
+        """This operation, whose weights and bias are its own."""
         return self
 
     @property
