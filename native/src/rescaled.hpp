@@ -87,7 +87,8 @@ struct Rescaled {
     V a[Dual::kSides], b[Dual::kSides];
     for (int i = 0; i < Dual::kSides; ++i) a[i] = x[kOwn + i], b[i] = y[kOwn + i];
     const V first = x[0] * x[1], second = y[0] * y[1], gap = x[1] - y[1], norms = first - second;
-    const V e = (x[0] * y[0]) * maximum(d - gap * gap, V{});
+    // K is not below -r: of norms too far apart rounding alone is left of D̂ - (ρ̂ - ρ̂')².
+    const V e = minimum((x[0] * y[0]) * maximum(d - gap * gap, V{}), T(4) * first * second);
     V distance = e + norms * norms, slope = T(1) - V{};
     const V all = distance;
     dual.pair(distance, slope, a, b);

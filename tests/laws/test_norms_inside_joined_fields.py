@@ -174,3 +174,13 @@ def test_on_rotations_kernels_are_homogeneous(name, dtype, rng):
         one, other = (np.asarray(getattr(k, kernel), float) for k in (found, scaled))
         first, second = (np.sqrt(np.asarray(getattr(k, kernel), float)) for k in own)
         assert np.max(np.abs(other / 8.0**degree - one) / (first[:, None] * second)) <= LIMITS[dtype]
+
+
+@pytest.mark.parametrize("wave", [nn.Sin(), nn.Cos()])
+def test_waves_of_fields_far_from_one_another_in_size_stay_finite(wave, rng):
+    """Rounding alone is left of the distance of a small field from one far larger: less than opposite ones have."""
+    x = rng.normal(size=(3, 2, 2, 2))
+    network = nn.Sequential(nn.Dense(1, W_std=8.0), nn.Exp(), nn.Dense(1), wave, nn.GlobalAvgPool(), nn.Dense(1))
+    found = network.kernel(x, None, "cpu")
+    np.testing.assert_allclose(found.nngp, network.kernel(x, None, "reference").nngp, rtol=1e-13, atol=1e-15)
+    assert np.isfinite(found.ntk).all()
