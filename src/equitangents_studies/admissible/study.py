@@ -363,7 +363,36 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{settings.members} of each support, {settings.hidden_layers} layers of {settings.channels} "
         f"channels, {settings.steps} steps",
     }
-    return Presentation({"members": members_table(results), "limits": limits_table(results)}, sections, facts)
+    tables = {"members": members_table(results), "limits": limits_table(results)}
+    return Presentation(tables, sections, facts, finding=_finding(results), sentence=_sentence(settings, results))
+
+
+def _means(results: Results, name: str) -> tuple[float, float]:
+    """Orbit same predictions of all members: with symmetric filters, and the mean of the others."""
+    others = np.mean([results.of_all(support, name) for support in ASYMMETRIC])
+    return float(np.mean(results.of_all(SYMMETRIC, name))), float(others)
+
+
+def _finding(results: Results) -> str:
+    order = results.action.group.order
+    pairs = {results.images.titles[name]: _means(results, name) for name in results.images.sets}
+    each = ", ".join(
+        f"{symmetric:.2f} on {title} (others {others:.2f})" for title, (symmetric, others) in pairs.items()
+    )
+    return f"Of {order} predictions filters that quarter turns carry to one another keep {each}"
+
+
+def _sentence(settings: Settings, results: Results) -> str:
+    each = []
+    for name, title in results.images.titles.items():
+        symmetric, others = _means(results, name)
+        stated = _STATED.get(name) if settings.data == "mnist" else None
+        said = f" (source: {' and '.join(stated)}, of 1,000 networks)" if stated else ""
+        each.append(f"on {title} {symmetric:.2f} and {others:.2f}{said}")
+    return (
+        f"Ensembles of {settings.members} networks with symmetric and with asymmetric filters predict the same in the "
+        f"mean over {results.action.group.order} turns: {'; '.join(each)}."
+    )
 
 
 def members_table(results: Results) -> Columns:

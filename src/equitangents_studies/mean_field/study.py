@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.report import Figure, palette
+from equitangents.report import Figure, palette, with_interval
 from equitangents.statistics import Estimate, power_law, shared_level, squared_mean, surviving_share
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
@@ -288,7 +288,33 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{settings.members} of each width and scale, {settings.steps} steps",
         "Data": f"{settings.data}, odd and even, {settings.train_images} training images in four turns",
     }
-    return Presentation({"distances": distances_table(settings, results)}, sections, facts)
+    return Presentation(
+        {"distances": distances_table(settings, results)},
+        sections,
+        facts,
+        finding=_finding(settings, results),
+        sentence=_sentence(settings, results),
+    )
+
+
+def _finding(settings: Settings, results: Results) -> str:
+    n = max(settings.widths)
+    return (
+        f"At the mean-field scale the mean of networks of {n} units is {100 * results.distance(n, 1.0).value:.0f} % "
+        "away from what the tangent kernel predicts"
+    )
+
+
+def _sentence(settings: Settings, results: Results) -> str:
+    n = max(settings.widths)
+    kernel, field = (results.distance(n, scale) for scale in (math.sqrt(n), 1.0))
+    shares = [surviving_share(results.changes(w, s)).value for w in settings.widths for s in settings.scales_of(w)]
+    return (
+        f"Means of networks of {n} units miss the tangent kernel’s prediction by "
+        f"{with_interval(field.value, field.interval)} of its size at the mean-field scale, by "
+        f"{with_interval(kernel.value, kernel.interval)} at the kernel’s own; infinitely many would leave "
+        f"{max(np.abs(shares)):.1g} of a member’s violation at most, over {len(shares)} widths and scales (source: 0)."
+    )
 
 
 _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION, palette.GREEN, palette.PURPLE)
