@@ -37,7 +37,8 @@ class CoupledNetwork(Protocol):
 def why_uncoupled(net: object, group: DataGroup) -> str | None:
     """Why there is no coupled initialisation of this network for all elements of the group, or None if there is one.
 
-    >>> from equitangents_studies.systems import architecture, data_group
+    >>> from equitangents_studies.systems import architecture
+    >>> from equitangents_studies.systems.data_groups import data_group
     >>> why_uncoupled(architecture("VEC", 1), data_group("O(3)^d", (4, 4, 3)))
     'Conv reads all positions by the same weights'
     >>> why_uncoupled(architecture("LCN", 1), data_group("O(3)^d", (4, 4, 3)))
