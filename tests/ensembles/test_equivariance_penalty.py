@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, groups, nn
 from equitangents.ensembles import Bootstrap, NTKPosterior, Training
@@ -92,7 +93,6 @@ def test_a_linear_model_learns_its_equivariant_part_as_before_and_forgets_the_re
 
 
 def test_batch_statistics_are_those_of_whole_orbits():
-    linen = pytest.importorskip("flax.linen")
 
     class Normalised(linen.Module):
         @linen.compact

@@ -196,8 +196,8 @@ def _moved(
                 break
         else:
             return (
-                f"element {g} of {action.group} does not carry its windows to one another: the covariance of what it "
-                f"makes changes by {least:.2g} of its largest entry"
+                f"element {g} of {action.group.name} does not carry its windows to one another: the covariance of what "
+                f"it makes changes by {least:.2g} of its largest entry"
             )
     return found
 
