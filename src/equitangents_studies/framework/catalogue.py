@@ -158,7 +158,6 @@ registry: dict[str, StudyInfo] = {
             _BEYOND,
             "Augmented ensembles of CNNs with symmetric and asymmetric filters: how often they predict the same over "
             "an orbit, and what infinitely many members leave of the violation, at finite and at infinite width.",
-            page="study",
         ),
         _shipped(
             "mean-field",
