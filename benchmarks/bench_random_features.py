@@ -2,8 +2,10 @@
 
 `--data FILE`: an .npz with train_x (N, H, W[, C]), train_y, test_x, test_y (classes); without it the 8×8 digits of
 scikit-learn. `--side`, `--inputs`, `--tests`, `--network` (gap4, gap8, myrtle), `--features 1024,4096`,
-`--landmarks 50,200`. "Both" are the landmarks' features, and beside them the most random features without what they say
-of the landmarks: kernels with a landmark are exact, and the rest is right on average.
+`--landmarks 50,200`; `--shares 8,64`: features for each channel of the random network, the library's without it;
+`--seeds 3`: numbers of features are means over so many. "Both" are the landmarks' features, and beside them the most
+random features without what they say of the landmarks: kernels with a landmark are exact, and the rest is right on
+average.
 
 Time is processor time of one thread for all that is computed of images (not the solving), in percent of what the exact
 kernel of the same images takes. "kernel": the error of the centred kernel, Frobenius, relative. "differ": root mean
@@ -19,10 +21,12 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 import argparse
 import time
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from equitangents import kernels, nn
+from equitangents.kernels.random_features import features as library
 
 RIDGES = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
 CONV = (nn.Conv(1, (3, 3), W_std=2**0.5, b_std=0.1), nn.Relu())
@@ -60,10 +64,11 @@ def shrunk(x, side):
     return x.reshape((len(x), side, block, side, block, x.shape[-1])).mean((2, 4))
 
 
-def by_features(net, count, x, xt):
-    """Features of `kernels.random_features`."""
-    made = kernels.random_features(net, count)
-    return tuple(np.asarray(made.transform(v), np.float64) for v in (x, xt))
+def by_features(net, count, share, seed, x, xt):
+    """Features of `kernels.random_features`, `share` of them for each channel of the random network."""
+    made = kernels.random_features(net, count, seed)
+    with mock.patch.object(library, "_SHARE", share):
+        return tuple(np.asarray(made.transform(v), np.float64) for v in (x, xt))
 
 
 def by_landmarks(net, count, x, xt):
@@ -78,7 +83,7 @@ def by_landmarks(net, count, x, xt):
 
 def by_both(net, landmarks, features, x, xt):
     """Landmarks' features, and random ones orthogonal to those of the landmarks, scaled to the dimensions left."""
-    exact, random = by_landmarks(net, landmarks, x, xt), by_features(net, features, x, xt)
+    exact, random = by_landmarks(net, landmarks, x, xt), by_features(net, features, library._SHARE, 0, x, xt)
     chosen = np.random.default_rng(0).permutation(len(x))[:landmarks]
     basis = np.linalg.qr(random[0][chosen].T)[0]
     scale = (features / (features - len(basis.T))) ** 0.5
@@ -100,9 +105,9 @@ def main():
     ask = argparse.ArgumentParser()
     ask.add_argument("--data")
     ask.add_argument("--network", default="gap4", choices=NETWORKS)
-    for name, value in (("side", 8), ("inputs", 500), ("tests", 500)):
+    for name, value in (("side", 8), ("inputs", 500), ("tests", 500), ("seeds", 1)):
         ask.add_argument(f"--{name}", type=int, default=value)
-    for name, sizes in (("features", "256,1024,4096"), ("landmarks", "25,50,100")):
+    for name, sizes in (("features", "256,1024,4096"), ("landmarks", "25,50,100"), ("shares", "")):
         ask.add_argument(f"--{name}", default=sizes)
     args = ask.parse_args()
     x, y, xt, labels = images(args.data, args.side, args.inputs, args.tests)
@@ -126,19 +131,27 @@ def main():
         f"accuracy {scores[best]:.1f} % at ridge {RIDGES[best]:g}; centred, {share:.0f} % of the kernel's norm is left"
     )
     print(f"{'method':<34}{'time %':>8}{'kernel %':>10}{'differ %':>10}{'accuracy':>10}{'own ridge':>11}")
-    features, landmarks = ([int(v) for v in text.split(",")] for text in (args.features, args.landmarks))
-    rows: list[Any] = [(f"features, {m}", by_features, (net, m)) for m in features]
-    rows += [(f"landmarks, {c}", by_landmarks, (net, c)) for c in landmarks]
-    rows += [(f"both, {c} and {max(features)}", by_both, (net, c, max(features))) for c in landmarks]
-    for label, make, rest in rows:
-        f, ft, seconds = timed(make, *rest)
-        a, at = f @ f.T, ft @ f.T
-        error = np.linalg.norm(centred(a) - centred(k)) / np.linalg.norm(centred(k))
-        each = [predictions(a, at, y, r) for r in RIDGES]
-        differ = np.linalg.norm(each[best] - wanted) / np.linalg.norm(wanted)
-        own = int(np.argmax([accuracy(p) for p in each]))
-        numbers = f"{100 * seconds / whole:>8.1f}{100 * error:>10.1f}{100 * differ:>10.1f}{accuracy(each[best]):>10.1f}"
-        print(f"{label:<34}{numbers}{accuracy(each[own]):>6.1f} ({RIDGES[own]:g})", flush=True)
+    numbers = lambda text: [int(v) for v in text.split(",") if v]
+    features, landmarks, shares = (numbers(text) for text in (args.features, args.landmarks, args.shares))
+    rows: list[Any] = [
+        (f"features, {m}, {share} a channel", by_features, [(net, m, share, seed) for seed in range(args.seeds)])
+        for share in shares or [library._SHARE]
+        for m in features
+    ]
+    rows += [(f"landmarks, {c}", by_landmarks, [(net, c)]) for c in landmarks]
+    rows += [(f"both, {c} and {max(features)}", by_both, [(net, c, max(features))]) for c in landmarks]
+    for label, make, turns in rows:
+        found = []
+        for rest in turns:
+            f, ft, seconds = timed(make, *rest)
+            a, at = f @ f.T, ft @ f.T
+            error = np.linalg.norm(centred(a) - centred(k)) / np.linalg.norm(centred(k))
+            each = [predictions(a, at, y, r) for r in RIDGES]
+            differ = np.linalg.norm(each[best] - wanted) / np.linalg.norm(wanted)
+            own = max(accuracy(p) for p in each)
+            found.append((100 * seconds / whole, 100 * error, 100 * differ, accuracy(each[best]), own))
+        took, error, differ, at_best, own = np.mean(found, axis=0)
+        print(f"{label:<34}{took:>8.1f}{error:>10.1f}{differ:>10.1f}{at_best:>10.1f}{own:>11.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+_DOUBLE = np.dtype(np.float64)
 _SINGLE = frozenset(np.dtype(kind) for kind in (np.float32, np.float16, jax.dtypes.bfloat16))
 
 
@@ -23,9 +24,10 @@ def is_traced(x: Any) -> bool:
 
 def working_dtype(*arrays: Any) -> np.dtype:
     """float64 if any array is float64 (or integer), else float32."""
-    if all(np.dtype(a.dtype) in _SINGLE for a in arrays if a is not None):
-        return np.dtype(np.float32)
-    return np.dtype(np.float64)
+    for a in arrays:
+        if a is not None and np.dtype(a.dtype) not in _SINGLE:
+            return _DOUBLE
+    return np.dtype(np.float32)
 
 
 def scope(dtype: np.dtype | type | str) -> contextlib.AbstractContextManager[None]:

@@ -104,7 +104,7 @@ def norms(x: Float[np.ndarray, " N *inputs"]) -> Float[np.ndarray, " N"]:
     return found
 
 
-def _keys(law: Law, logarithms: np.ndarray) -> np.ndarray:
+def _keys(law: Law, logarithms: Any) -> Any:
     """log2 of the deviation that decides which pairs are near (see `Law`), in units of the input's.
 
     In homogeneous networks that of the outputs: rounding of D on the way is relative to variances that do not fall
@@ -189,14 +189,14 @@ def are_ordinary(law: Law, inputs: tuple[np.ndarray, ...]) -> bool:
             return False
         flat = x.reshape(len(x), -1)
         with np.errstate(all="ignore"):
-            squares = np.einsum("ni,ni->n", flat, flat)
+            squares = np.vecdot(flat, flat)
         least, most = least_and_most(squares)
-        if not (least > 0 and most < np.inf):
+        if not (least > 0 and most < math.inf):
             return False
         extremes += [least / flat.shape[1], most / flat.shape[1]]
     low, high = _COMFORTABLE[_NAMES[inputs[0].dtype.itemsize]]
-    first, last = _keys(law, np.log2(np.array((min(extremes), max(extremes)))) / 2).tolist()
-    return low <= first and last <= high and last - first <= _SPREAD
+    first, last = (_keys(law, math.log2(square) / 2) for square in (min(extremes), max(extremes)))
+    return bool(low <= first and last <= high and last - first <= _SPREAD)
 
 
 def scales_of(law: Law, dtype: DType, x1: np.ndarray, x2: np.ndarray | None) -> Scales:

@@ -232,7 +232,7 @@ class Sequential(CheckedKeywords):
         if is_structured(x):
             given, program = _lower(self._layers, check_shape("input_shape", x.shape[1:]), x.convention)
         else:
-            given, program = self.lower(x.shape[1:])
+            given, program = _lower(self._layers, x.shape[1:])
         return self.after_given(given, x), program
 
     @renamed(shape="input_shape")

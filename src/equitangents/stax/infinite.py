@@ -14,7 +14,7 @@ from equitangents.nn.layer import Layer
 from equitangents.stax.by_layers import evaluated
 from equitangents.stax.inputs import Given, Inputs, alike, given, refuse_keywords, shape_after, signal_and_batch
 from equitangents.stax.kernel import NAMES, Kernel
-from equitangents.stax.tree import Fan, Node, signal_of
+from equitangents.stax.tree import Axes, Fan, Node, signal_of
 
 
 class KernelFn:
@@ -42,6 +42,14 @@ class KernelFn:
     def draws(self) -> bool:
         """Whether what a layer drops is drawn anew for each set of inputs."""
         return any(isinstance(layer, nn.Dropout) for layer in self.layers)
+
+    @cached_property
+    def axes(self) -> Axes | None:
+        """Those of the batch and of the channels of what comes out, of inputs as the first layer reads them.
+
+        Raises InvalidArgumentError where layers do not fit one another.
+        """
+        return self.node.axes_after(self.node.axes_before)
 
     @cached_property
     def aggregates(self) -> bool:
@@ -120,7 +128,7 @@ class Asked:
         """Both sets of inputs, where a network of `nn` takes them; else None."""
         if isinstance(self.x1, tuple | list | Kernel) or self.diagonal_batch is False:
             return None
-        self.node.axes_after(self.node.axes_before)
+        _ = self.fn.axes  # layers fit one another
         one = given(self.x1, self.node, self.mask_constant, self.patterns[0])
         other = None if self.x2 is None else given(self.x2, self.node, self.mask_constant, self.patterns[1])
         if self.fn.draws and other is not None and alike(self.x1, self.x2) is not False:
@@ -164,7 +172,7 @@ class Asked:
         found = [signal_and_batch(self.node, x.shape) for x in (self.x1, self.x1 if self.x2 is None else self.x2)]  # type: ignore[union-attr]
         last = self.node.after(found[0][1])
         shapes = [shape_after(self.node, self.node.after(signal), count) for count, signal in found]
-        batch, channel = self.node.axes_after(self.node.axes_before) or (0, -1)
+        batch, channel = self.fn.axes or (0, -1)
         rank = len(shapes[0])
         return Kernel(
             nngp, ntk, cov1, cov2, alike(self.x1, self.x2), is_gaussian=last.gaussian, shape1=shapes[0],

@@ -29,20 +29,22 @@ class ResultMemory:
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Uninitialised numbers on the boundary of a cache line, so that vectors of them are written at once."""
         size = math.prod(shape) * dtype.itemsize
+        if not LEAST <= size + LINE <= MOST:
+            return _aligned(np.empty(size + LINE, np.uint8), shape, dtype)
         with self._lock:
-            block = self._block(size + LINE)
-            start = -block.ctypes.data % LINE
-            return block[start : start + size].view(dtype).reshape(shape)
+            return _aligned(self._block(size + LINE), shape, dtype)
 
     def _block(self, size: int) -> np.ndarray:
-        if not LEAST <= size <= MOST:
-            return np.empty(size, np.uint8)
         for i, kept in enumerate([block.size for block in self._blocks]):
             if size <= kept <= _SPARE * size and _references(self._blocks, i) == _UNHELD:
                 return self._blocks[i]
         block = np.empty(size, np.uint8)
         self._blocks = [block, *self._blocks][:BLOCKS]
         return block
+
+
+def _aligned(block: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return np.ndarray(shape, dtype, block, -block.ctypes.data % LINE)
 
 
 def _references(blocks: list[np.ndarray], i: int) -> int:
