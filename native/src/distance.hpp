@@ -35,8 +35,14 @@ constexpr int kMultiplied = EQT_BYTES == 64 ? 8 : kLanes<T> < 4 ? kLanes<T> : 4;
 template <class T, int R, int G>
 void multiply(const T* a, const T* const* b, int64_t n, T* out) {
   constexpr int L = kLanes<T>;
-  Vec<T> sum[R][G]{};
+  // All loops over sums are unrolled, so that these never leave the registers.
+  Vec<T> sum[R][G];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) sum[r][g] = Vec<T>{};
   const T* second[G];
+#pragma GCC unroll 4
   for (int g = 0; g < G; ++g) second[g] = b[g];
   for (int64_t c = 0; c < n; ++c) {
     Vec<T> y[G];
@@ -48,7 +54,9 @@ void multiply(const T* a, const T* const* b, int64_t n, T* out) {
 #pragma GCC unroll 4
       for (int g = 0; g < G; ++g) sum[r][g] += x[r] * y[g];
   }
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
     for (int g = 0; g < G; ++g) {
       T* to = out + (g * kTileRows + r) * L;
       store(to, load(to) + sum[r][g]);

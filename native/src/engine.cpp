@@ -156,20 +156,9 @@ class Computation {
     return (fit + kTileRows - 1) / kTileRows * kTileRows;
   }
 
-  // Group g of `first`, each input with that of its number in `second`.
-  Tile<C> listed_tile(int thread, const Panel& first, const Panel& second, int64_t g) const {
+  // A tile of one thread, whose inputs are put later.
+  Tile<C> tile(int thread) const {
     Tile<C> t{};
-    t.rows = 1;
-    t.signals1 = first.signals.get() + g * lanes_ * signal_size();
-    t.sides1 = first.lanes.get() + g * lanes_ * plan_.side_size;
-    t.variance_sums = first.variance_sums.get() + g * lanes_;
-    t.variances = first.variances.get() + g * lanes_;
-    t.signals2 = second.signals.get() + g * lanes_ * signal_size();
-    t.sides2 = second.lanes.get() + g * lanes_ * plan_.side_size;
-    t.variance_sums2 = second.variance_sums.get() + g * lanes_;
-    t.variances2 = second.variances.get() + g * lanes_;
-    t.units = plan_.units ? first.units.get() + g * lanes_ : nullptr;
-    t.units2 = second.units.get() + g * lanes_;
     t.k = rooms_[thread]->outputs.get();
     t.theta = t.k + kTileRows * lanes_;
     t.workspace = rooms_[thread]->workspace.get();
@@ -177,24 +166,40 @@ class Computation {
     return t;
   }
 
-  // First inputs from number `at` of `rows` on, with group g of `columns`.
-  Tile<C> tile(int thread, const Panel& rows, int64_t at, int count, const Panel& columns, int64_t g) const {
-    Tile<C> t = listed_tile(thread, columns, columns, g);
-    t.rows = count;
+  // Group g of `first`, each input with that of its number in `second`.
+  Tile<C> listed_tile(int thread, const Panel& first, const Panel& second, int64_t g) const {
+    Tile<C> t = tile(thread);
+    t.rows = 1;
+    t.signals1 = first.signals.get() + g * lanes_ * signal_size();
+    t.sides1 = first.lanes.get() + g * lanes_ * plan_.side_size;
+    put_first(first, g * lanes_, t);
+    put_second(second, g, t);
+    return t;
+  }
+
+  // First inputs from number `at` of `rows` on, `count` of them.
+  Tile<C> tile(int thread, const Panel& rows, int64_t at, int64_t count) const {
+    Tile<C> t = tile(thread);
     for (int r = 0; r < count; ++r) {
       t.inputs[r] = rows.inputs + (at + r) * signal_size();
       t.sides[r] = rows.rows.get() + (at + r) * plan_.side_size;
     }
-    t.variance_sums = rows.variance_sums.get() + at;
-    t.variances = rows.variances.get() + at;
-    t.units = plan_.units ? rows.units.get() + at : nullptr;
-    if (problem_.distances) {
-      const int64_t first = columns.begin + g * lanes_;
-      t.distances = problem_.distances + (rows.begin + at) * problem_.n2 + first;
-      t.distance_stride = problem_.n2;
-      t.columns = int(std::min<int64_t>(lanes_, columns.end - first));
-    }
+    put_first(rows, at, t);
     return t;
+  }
+
+  void put_first(const Panel& first, int64_t at, Tile<C>& t) const {
+    t.variance_sums = first.variance_sums.get() + at;
+    t.variances = first.variances.get() + at;
+    t.units = plan_.units ? first.units.get() + at : nullptr;
+  }
+
+  void put_second(const Panel& second, int64_t g, Tile<C>& t) const {
+    t.signals2 = second.signals.get() + g * lanes_ * signal_size();
+    t.sides2 = second.lanes.get() + g * lanes_ * plan_.side_size;
+    t.variance_sums2 = second.variance_sums.get() + g * lanes_;
+    t.variances2 = second.variances.get() + g * lanes_;
+    t.units2 = second.units.get() + g * lanes_;
   }
 
   // Kernels of the inputs of two panels that have the same number.
@@ -227,8 +232,9 @@ class Computation {
     const int64_t chunks = (n + chunk - 1) / chunk;
     share_out(groups * chunks, threads_, [&](int64_t item, int thread) {
       if (cancelled()) return;
-      const int64_t g = item / chunks, at = item % chunks * chunk;
-      one_tile(thread, rows, at, std::min(chunk, n - at), columns, g, nullptr);
+      const int64_t g = item / chunks, at = item % chunks * chunk, count = std::min(chunk, n - at);
+      Tile<C> t = tile(thread, rows, at, count);
+      one_tile(thread, t, rows, at, count, columns, g);
     });
   }
 
@@ -249,8 +255,11 @@ class Computation {
       C* found = rooms_[thread]->products.get();
       const C* second = columns.signals.get() + g * lanes_ * signal_size();
       loops_.products(plan_, rows.signals.get(), at, int(count), second, together, found, problem_.cancel);
-      for (int i = 0; i < together && !cancelled(); ++i)
-        one_tile(thread, rows, at, count, columns, g + i, found + i * kTileRows * lanes_);
+      Tile<C> t = tile(thread, rows, at, count);
+      for (int i = 0; i < together && !cancelled(); ++i) {
+        t.products = found + i * kTileRows * lanes_;
+        one_tile(thread, t, rows, at, count, columns, g + i);
+      }
     });
   }
 
@@ -259,13 +268,19 @@ class Computation {
     return problem_.x2 == nullptr ? std::min(count, j + lanes_ - i) : count;
   }
 
-  void one_tile(int thread, const Panel& rows, int64_t at, int64_t count, const Panel& columns, int64_t g, const C* products) const {
+  // First inputs, which are in the tile, with group g of `columns`.
+  void one_tile(int thread, Tile<C>& t, const Panel& rows, int64_t at, int64_t count, const Panel& columns, int64_t g) const {
     const bool symmetric = problem_.x2 == nullptr;
     const int64_t i0 = rows.begin + at, j0 = columns.begin + g * lanes_;
     count = above_diagonal(i0, count, j0);
     if (count <= 0) return;
-    Tile<C> t = tile(thread, rows, at, int(count), columns, g);
-    t.products = products;
+    t.rows = int(count);
+    put_second(columns, g, t);
+    if (problem_.distances) {
+      t.distances = problem_.distances + i0 * problem_.n2 + j0;
+      t.distance_stride = problem_.n2;
+      t.columns = int(std::min<int64_t>(lanes_, columns.end - j0));
+    }
     if (problem_.field != FieldKind::none) {
       const FieldOutput to = output(thread, i0, j0, int(std::min<int64_t>(lanes_, columns.end - j0)));
       t.field = &to;

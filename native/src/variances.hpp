@@ -58,7 +58,10 @@ struct Variances {
     for (int64_t c = 0; c < size; c += L) {
       const int n = size - c < L ? int(size - c) : L;
       Vec<T> square[L]{};
-      for (int l = 0; l < group.count; ++l) std::memcpy(&square[l], group.inputs[l] + c, size_t(n) * sizeof(T));
+      for (int l = 0; l < group.count; ++l) {
+        if (n == L) std::memcpy(&square[l], group.inputs[l] + c, sizeof square[l]);  // of a size that compilers know
+        else std::memcpy(&square[l], group.inputs[l] + c, size_t(n) * sizeof(T));
+      }
       transpose<T>(square);
       for (int i = 0; i < n; ++i) {
         if (group.signals) store(group.signals + (c + i) * L, square[i]);
