@@ -1,7 +1,8 @@
 """Kernels of every layer of `stax` by one library, in its interpreter: JSON to standard output, values to a file.
 
 `python stax_worker.py equitangents VALUES.npz` or `python stax_worker.py neural_tangents VALUES.npz`; with `myrtle`
-behind it the networks of *Neural kernels without tangents* on images of 32×32×3, in both precisions.
+behind it the networks of *Neural kernels without tangents* on images of 32×32×3, in both precisions; with `calls` what
+a call on few inputs costs, and with `compiled` that by `jax.jit`, which is always the peer's.
 """
 
 import importlib
@@ -122,6 +123,38 @@ def main(library: str, values: str) -> list[dict]:
     return found
 
 
+SHORT = (
+    "Relu()", "Sin(1.0, 0.7)", "Rbf(0.4)", "Exp(1.0, 0.5)", "Gaussian()", "Monomial(3)", "Polynomial([0.1, 1.0, 0.2])",
+    "LayerNorm(), stax.Hermite(3)", "Hermite(3)", "Identity()", "Dropout(0.7, mode='test')", "standard",
+)  # fmt: skip
+_CALLS = 300
+
+
+def short_calls(library: str, compiled: bool) -> dict[str, list[float]]:
+    """Seconds of processor time of each of many calls on few inputs, least and median, after some that compile."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    stax = importlib.import_module(f"{library}.stax")
+    x = np.random.default_rng(0).standard_normal((_SIZES["seconds"][0], 8, 3))
+    found = {}
+    for name in SHORT:
+        _, _, kernel_fn = eval(CASES[name], {"stax": stax, "jax": jax})
+        ours = library == "equitangents" and not compiled
+        call = kernel_fn if ours else jax.jit(kernel_fn, static_argnums=(1, 2))
+        times = []
+        for _ in range(10 + _CALLS):
+            start = time.process_time()
+            kernel = call(x, None, ("nngp", "ntk"))
+            np.asarray(kernel.nngp), np.asarray(kernel.ntk)
+            times.append(time.process_time() - start)
+        found[name] = [min(times[10:]), float(np.median(times[10:]))]
+    return found
+
+
 if __name__ == "__main__":
-    asked = myrtle_rates if sys.argv[3:] == ["myrtle"] else main
-    print(json.dumps(asked(sys.argv[1], sys.argv[2])))
+    mode = sys.argv[3] if sys.argv[3:] else ""
+    if mode in ("calls", "compiled"):
+        print(json.dumps(short_calls(sys.argv[1], mode == "compiled")))
+    else:
+        print(json.dumps((myrtle_rates if mode == "myrtle" else main)(sys.argv[1], sys.argv[2])))

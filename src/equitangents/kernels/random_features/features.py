@@ -32,8 +32,9 @@ _GRAIN = 64  # networks have a multiple of so many channels, so that their weigh
 _BATCH_BYTES = 1 << 20  # of the channels of all positions of a batch: what caches hold
 _MOST = 32  # inputs of a batch
 _HELD = 10  # arrays of that size at the peak of a pass
-_SHARE = 8  # most features of the NTK for each channel of the network whose Jacobian they sketch
-VERSION = 2  # of what a seed draws: weights that were fitted to features of another one do not fit
+# Most features of the NTK for each channel of the network whose Jacobian they sketch, and its fewest channels.
+_SHARE, _LEAST = 32, 128
+VERSION = 3  # of what a seed draws: weights that were fitted to features of another one do not fit
 
 
 @runtime_checkable
@@ -168,8 +169,9 @@ def random_features(net: KernelFunction, features: int = 8192, seed: int = 0) ->
     ```
     net: a network without masks, graphs, rotations or steerable features, or `orbit_average` of one. The features are
     those of random networks whose weights are signs and cosine transforms: of the NNGP the outputs of `features`
-    channels, of the NTK sketches of the Jacobian of a network of as many (of an eighth, where it has positions).
-    Kernels from them are positive semi-definite, and consistent: their mean is off by about one over the channels.
+    channels, of the NTK sketches of the Jacobian of a network of as many (of a thirty-second where it has positions,
+    at least 128). Kernels from them are positive semi-definite, and consistent: their mean is off by about one over
+    the channels.
     seed: a whole number; the same in every process.
     Raises InvalidTypeError for what is no network, InvalidArgumentError for less than one feature.
     Source: arXiv 2106.07880 for features of the NTK by its recursion.
@@ -190,10 +192,11 @@ def random_features(net: KernelFunction, features: int = 8192, seed: int = 0) ->
 def _width(features: int, kind: Kind, positions: int) -> int:
     """Channels of the random network: errors of both kernels fall as one over the root of the number of features.
 
-    A channel of a field of many positions costs more than a feature, and of a vector it does not.
+    A channel of a field of many positions costs more than a feature, and of a vector it does not. A network of very few
+    channels is a poor estimate, of which many features are no better.
     """
     share = 1 if kind == "nngp" else min(_SHARE, positions)
-    return _GRAIN * -(-features // (share * _GRAIN))
+    return _GRAIN * -(-max(features // share, min(features, _LEAST)) // _GRAIN)
 
 
 def _checked(x: Inputs) -> ArrayLike:
