@@ -34,8 +34,8 @@ def main() -> None:
     for name in SHORT:
         cells = []
         for turns in found.values():
-            least, median = (1e3 * of(turn[name][i] for turn in turns) for i, of in enumerate((min, statistics.median)))
-            cells += [f"{least:.3f}", f"{median:.3f}"]
+            least, median = min(turn[name][0] for turn in turns), statistics.median(turn[name][1] for turn in turns)
+            cells += [f"{1e3 * least:.3f}", f"{1e3 * median:.3f}"]
         print(f"| {name.replace('stax.', '')} | {' | '.join(cells)} |")
 
 
