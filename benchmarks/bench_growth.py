@@ -221,7 +221,8 @@ def solving() -> Iterator[Sweep]:
     yield Sweep("eigendecomposition", "inputs", small, partial(solved, "eigh"), 3, 2)
     yield Sweep("out of core", "inputs", sizes, on_disk, 3, 2)
     yield Sweep("PCG, rank N/10", "inputs", sizes, partial(solved, "pcg"), 3, 2)
-    yield Sweep("PCG, rank 50", "inputs", sizes, partial(solved, solvers.PCG(rank=50)), 2, 2)
+    # at one rank and ridge the condition grows with the inputs, and iterations as its root: 62, 83 and 110 of them
+    yield Sweep("PCG, rank 50", "inputs", sizes, partial(solved, solvers.PCG(rank=50)), 2.5, 2)
     yield Sweep("Lanczos, time 100", "inputs", sizes, lambda n: solved("lanczos", n, time=100.0), 2, 2)
     landmarks = solvers.Nystrom(rank=100)
     yield Sweep("Nyström, 100 landmarks", "inputs", sizes, partial(solved, landmarks), 1, 1)

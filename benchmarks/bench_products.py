@@ -52,7 +52,7 @@ def main() -> None:
         rng = np.random.default_rng(0)
         x, y = (rng.standard_normal((n, d)).astype(dtype) for _ in range(2))
         room = np.empty((n, n), dtype)
-        runs = {
+        runs: dict[str, Callable[[], object]] = {
             "ours": lambda x=x, y=y, alone=alone: net.kernel(x, None if alone else y, engine="cpu"),
             # NumPy knows a product with the same vectors, and computes one half of it
             "product": lambda x=x, y=x if alone else y, room=room: np.matmul(x, y.T, out=room),
