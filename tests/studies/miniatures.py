@@ -81,7 +81,7 @@ TINY = {
         "hidden_layers": "1",
     },
     "other-ensembles": {
-        "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "runs": "4",
+        "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "runs": "12",
         "sizes": "1,2,4", "steps": "3", "every": "1", "stage_steps": "2", "resamples": "3",
         "posterior_width": "4", "posterior_steps": "2", "hidden_layers": "1",
     },

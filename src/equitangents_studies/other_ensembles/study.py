@@ -112,8 +112,10 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     largest = max(settings.sizes)
     check(len(settings.sizes) >= 3, "sizes", settings.sizes, "at least three")
     check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
-    check(settings.members >= 3 * largest, "members", settings.members, f"at least 3 times the largest size, {largest}")
-    at_least(settings, runs=3, resamples=2)
+    for name in ("members", "runs"):
+        count = getattr(settings, name)
+        check(count >= 3 * largest, name, count, f"at least 3 times the largest size, {largest}")
+    at_least(settings, resamples=2)
     check(settings.posterior_width % 4 == 0, "posterior_width", settings.posterior_width, "a multiple of 4")
 
 
