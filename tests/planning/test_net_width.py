@@ -155,7 +155,7 @@ def test_training_without_end_ends_at_the_least_loss_with_the_ridge():
 
 @pytest.mark.parametrize(("ridge", "steps"), [(0.1, 20_000), (0.02, 100_000)])
 def test_a_small_ridge_is_followed_to_where_it_has_faded(ridge, steps):
-    """Tangents of 8 units move as far as they are long: weights learnt with former ones fade long after the data fit."""
+    """Tangents of 8 units move as far as they are long: what former ones learnt fades long after the data fit."""
     model, errors = infinite(ridge=ridge, time=np.inf), []
     for seed in (5, 6):
         key = jax.random.split(jax.random.key(seed), 1)[0]
