@@ -55,8 +55,10 @@ def train_recorded(
     **ensemble: Any,
 ) -> dict[str, Float[np.ndarray, "times members n *outputs"]]:
     """What `trained` recorded."""
-    how = {"epochs": epochs, "record": record, "record_at": record_at, "checkpoints": checkpoints, "task": task}
-    return dict(trained(net, x, y, **how, **ensemble).recorded_)
+    model = trained(
+        net, x, y, epochs=epochs, record=record, record_at=record_at, checkpoints=checkpoints, task=task, **ensemble
+    )
+    return dict(model.recorded_)
 
 
 def trained(

@@ -64,11 +64,9 @@ class MeanField:
         log_scale = jax.tree.map(lambda m: jnp.full_like(m, np.log(self.scale)), mean)
         return Variables({"mean": mean, "log_scale": log_scale}, standard_noise(noise_key, mean))
 
-    def apply(
-        self, variables: Variables, x: ArrayLike, train: bool = False, key: jax.Array | None = None
-    ) -> jax.Array | tuple[jax.Array, Params]:
-        """Outputs (N, outputs) of the member's draw; in training those of a new draw, and the member's ε as it was."""
-        q, noise = variables
+    def apply(self, params: Params, x: ArrayLike, train: bool = False, key: jax.Array | None = None) -> Params:
+        """Outputs (N, outputs) of the member's draw, given (q, ε); in training (those of a new draw, ε as it was)."""
+        q, noise = params
         if not train or key is None:
             return self.net.apply(drawn(q, noise), x)
         return self.net.apply(drawn(q, standard_noise(key, noise)), x), noise
