@@ -18,7 +18,6 @@ from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import (
     Estimator,
     FieldRegressorMixin,
-    check_fields,
     check_inputs,
     check_targets,
 )
@@ -80,10 +79,7 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
         check_whole("resamples", self.resamples, 2)
         check_whole("seed", self.seed, 0, 2**32 - 1)
         x = check_inputs(self, x, self.ensemble.input_shape, reset=True)
-        positions = output_positions(self.ensemble.net, x, y)
-        y = check_targets(x, y) if positions is None else check_fields(y)
-        if positions is not None:
-            positions.checked(y, len(x), copies=False)
+        y, *_ = check_targets(x, y, output_positions(self.ensemble.net, x, y))
         action = as_action("augmentation", self.ensemble.augmentation, x.shape)
         units = fitted_standardisation(x, self.ensemble.net, action) if self.ensemble.standardise else None
         ensembles = []

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from equitangents._types import FileName, KernelName, Numbers, Times
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
-from equitangents.ensembles.estimator import FieldClassifierMixin, check_inputs
+from equitangents.ensembles.estimator import FieldClassifierMixin, check_inputs, label_rows
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
@@ -258,11 +258,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     def _orbit_question(self, x: Numbers, y: Numbers | None) -> tuple[InfiniteEnsemble, np.ndarray, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, indices of the labels or None), checked."""
         ensemble, x = self._fitted(x)
-        if y is None:
-            return ensemble, x, None
-        labels, _ = labels_of(x, y, self._ends_on, name="x")
-        index = indices_of(labels, self.classes_)
-        return ensemble, x, index.reshape(len(x), -1) if self.positions_ else index
+        return ensemble, x, label_rows(self, x, y)
 
     def _ends_on(self, x: np.ndarray, targets: np.ndarray) -> Positions | None:
         positions = output_positions(self.net, x, targets)

@@ -19,7 +19,7 @@ import numpy as np
 
 from equitangents._types import DataRows, FileName, KernelName
 from equitangents.ensembles.infinite.rows import applied, applied_features, compact, rows_of
-from equitangents.ensembles.infinite.trained_kernel import OneMatrix, kernel_diagonal
+from equitangents.ensembles.infinite.trained_kernel import TrainedKernel, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
@@ -35,7 +35,7 @@ _BOTH, _ONE = 0.25, 0.4  # of the limit: a factor in the same precision fits bes
 
 
 @dataclass(frozen=True)
-class SolvedProblem(OneMatrix):
+class SolvedProblem(TrainedKernel):
     """Training on `inputs` X with targets Y (N, outputs), rows times `scale` where each stands for equal samples.
 
     prior: K(X, X), None where the kernel that trains is K itself. field: of the kernel that trains.
