@@ -6,6 +6,7 @@ output k, E_b Σ_b + Cov_b μ_b,k. Both are means over finitely many resamples h
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -34,6 +35,7 @@ from equitangents.keywords import named_also, renamed
 from equitangents.validation import check_whole
 
 
+@dataclass(eq=False, repr=False)
 class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestions, Estimator):
     """`InfiniteEnsemble` with members that are trained on resamples, as `DeepEnsemble(variation=Bootstrap())` is.
 
@@ -65,10 +67,9 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
 
     fitted_attribute = "ensembles_"
 
-    def __init__(self, ensemble: InfiniteEnsemble, resamples: int = 50, seed: int = 0) -> None:
-        self.ensemble = ensemble
-        self.resamples = resamples
-        self.seed = seed
+    ensemble: InfiniteEnsemble
+    resamples: int = 50
+    seed: int = 0
 
     @named_also(X="x")
     def fit(self, x: Numbers, y: Numbers) -> BaggedInfiniteEnsemble:

@@ -20,6 +20,7 @@ from equitangents._types import ArrayLike, InputShape, Params, Tree
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.plan import CACHE_BYTES, Workers, make_plan, on_cpu, peak_bytes
 from equitangents.ensembles.training.recipe import Members, Own, Recipe, flat, init_members, member_shapes, run_epochs
+from equitangents.ensembles.training.run import Job
 from equitangents.ensembles.training.variations import PLAIN, Variation, variation_key
 from equitangents.nn.compiled_windows import compiled_windows
 
@@ -29,7 +30,7 @@ _DEVICE_BYTES = 2**30
 
 
 @dataclass(frozen=True)
-class NetworkJob:
+class NetworkJob(Job):
     """What a run computes by JAX: members `first` to `first + members − 1`, trained by `recipe` on x, y (augmented).
 
     `copies` is how many transformed copies of each sample x and y hold, running slowest.
@@ -56,10 +57,6 @@ class NetworkJob:
     def numbers(self) -> int:
         """How many numbers the outputs at an input are."""
         return int(self.y.shape[1])
-
-    def of(self, first: int, members: int) -> NetworkJob:
-        """The job for some of the members."""
-        return replace(self, first=first, members=members)
 
     def groups(self, chunk: int) -> list[range]:
         """Chunk k is always members kc, …, kc + c − 1, whether all of them are wanted or not."""
