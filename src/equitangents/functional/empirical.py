@@ -77,7 +77,8 @@ def empirical_ntk_fn(
         first, second = _sides(keywords)
         at = partial(_outputs, f, first)
         x2 = None if not jax.tree.leaves(x2) else x2
-        _check_params(params)
+        if not jax.tree.leaves(params):
+            raise NetworkError("params holds no parameters, so there is no tangent kernel")
         if any(keywords.get(name) is not None for name in _EACH_SIDE):
             other = partial(_outputs, f, second)
             return _of_batches(axes, params, (at, x1), (other, x1 if x2 is None else x2))
@@ -85,7 +86,7 @@ def empirical_ntk_fn(
         _check_axes(found)
         if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in jax.tree.leaves(found)):
             return _of_batches(axes, params, (at, x1), (at, x1 if x2 is None else x2))
-        if _is_matrix(found) and hasattr(x1, "shape") and axes.form is not None:
+        if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
             return tangent_kernel(at, params, x1, x2, axes.form, way)
         sizes = [leaf.shape[1:] for leaf in jax.tree.leaves(found)]
         flat = partial(_side_by_side, at)
@@ -279,15 +280,6 @@ def _outputs(f: ApplyFn, keywords: dict[str, Any], params: Params, x: Tree) -> T
 def _side_by_side(at: At, params: Params, x: Tree) -> jax.Array:
     """All outputs of each input in one row."""
     return jnp.concatenate([leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(params, x))], axis=1)
-
-
-def _check_params(params: Params) -> None:
-    if not jax.tree.leaves(params):
-        raise NetworkError("params holds no parameters, so there is no tangent kernel")
-
-
-def _is_matrix(found: Tree) -> bool:
-    return hasattr(found, "shape") and len(found.shape) == 2
 
 
 def _check_axes(found: Tree) -> None:

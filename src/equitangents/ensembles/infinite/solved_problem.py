@@ -79,7 +79,7 @@ class SolvedProblem(TrainedKernel):
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
-        if self.has_features:
+        if isinstance(self.solver.system.matrix, FeatureMatrix):
             of_features = [self.weights(t)[1] for t in times]
             return applied_features(cast(FeatureMap, self.kernel), x, self.field, of_features)
         weighted = [self._coefficients(t) for t in times]
@@ -98,11 +98,6 @@ class SolvedProblem(TrainedKernel):
         chosen = slice(None) if solution.support is None else solution.support
         scale = 1.0 if self.scale is None else self.scale[chosen, None]
         return self.inputs[chosen], solution.coefficients * scale
-
-    @property
-    def has_features(self) -> bool:
-        """Whether the kernel is that of features, and is solved in their space."""
-        return isinstance(self.solver.system.matrix, FeatureMatrix)
 
     def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""

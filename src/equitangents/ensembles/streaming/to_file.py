@@ -149,17 +149,13 @@ def _parts(out: Place, x: ArrayLike, asked: Predictor, rows: int | None) -> Part
         "version": __version__,
         "numbers": VERSION,
         "fingerprint": asked.fingerprint,
-        "inputs": _digest(x, asked.dtype),
+        "inputs": row_digests("x", x, asked.dtype, (count,))[0],
         "count": count,
         "rows": rows,
         "time": asked.time,
         "arrays": {name: list(shape) for name, shape in asked.arrays.items()},
     }
     return Parts(out.with_name(f"{out.name}.parts"), count, rows, asked.arrays, record)
-
-
-def _digest(x: ArrayLike, dtype: np.dtype) -> str:
-    return row_digests("x", x, dtype, (x.shape[0],))[0]
 
 
 def _predict(

@@ -94,9 +94,10 @@ class NetworkJob(Job):
     def start(self, ids: Sequence[int], params: Params) -> Tree:
         """What the baselines of the members `ids` depend on, stacked, given their stacked initial parameters."""
         variation, net = self.recipe.variation, self.recipe.net
+        member = lambda k: jax.tree.map(lambda a: a[k], params)
         starts = [
-            _start_member(variation, net, self.input_shape, self.dtype, variation_key(self.seed, i), part)
-            for i, part in zip(ids, _unstacked(params, len(ids)), strict=True)
+            _start_member(variation, net, self.input_shape, self.dtype, variation_key(self.seed, i), member(k))
+            for k, i in enumerate(ids)
         ]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
 
@@ -147,10 +148,6 @@ def _start_member(
     variation: Variation, net: FiniteNetwork, input_shape: InputShape, dtype: str, key: jax.Array, params: Params
 ) -> Tree:
     return variation.start(key, net, params, input_shape, dtype)
-
-
-def _unstacked(tree: Tree, count: int) -> list[Tree]:
-    return [jax.tree.map(lambda a, i=i: a[i], tree) for i in range(count)]
 
 
 class NetworkChunk:
@@ -245,11 +242,13 @@ def evaluate(fn: Callable[[jax.Array], jax.Array], x: np.ndarray, dtype: str, si
     with precision.scope(dtype):
         for begin in range(0, len(x), size):
             rows = x[begin : begin + size]
-            surplus = size - len(rows)
-            if surplus:
-                rows = np.concatenate([rows, np.repeat(rows[-1:], surplus, axis=0)])
-            parts.append(np.asarray(fn(jnp.asarray(rows, dtype)))[:, : size - surplus])
+            parts.append(np.asarray(fn(jnp.asarray(filled_up(rows, size), dtype)))[:, : len(rows)])
     return np.concatenate(parts, axis=1)
+
+
+def filled_up(a: np.ndarray, length: int) -> np.ndarray:
+    """The rows of a, and copies of the last up to `length`."""
+    return a if len(a) == length else np.concatenate([a, np.repeat(a[-1:], length - len(a), axis=0)])
 
 
 def rows_at_once(net: FiniteNetwork, params: Params, x: np.ndarray, dtype: str) -> int:
