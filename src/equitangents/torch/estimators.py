@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from equitangents.scale.progress import ProgressCallback
 from equitangents.torch.backend import TorchBackend
 from equitangents.torch.modules import Factory
 
+if TYPE_CHECKING:
+    import torch
+
 
 class TorchEnsemble(FiniteEnsemble):
     """PyTorch modules trained from independent initialisations; `Ensemble` says what the parameters are."""
@@ -33,7 +36,7 @@ class TorchEnsemble(FiniteEnsemble):
         augmentation: ActionLike | None = None,
         label_action: GroupAction | None = None,
         augmentation_mode: str = "full",
-        optimizer: Any = "sgd",
+        optimizer: str | Callable[..., torch.optim.Optimizer] = "sgd",
         learning_rate: float = 0.1,
         epochs: int = 100,
         batch_size: int | None = None,
