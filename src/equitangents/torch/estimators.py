@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from equitangents.scale.progress import ProgressCallback
 from equitangents.torch.backend import TorchBackend
 from equitangents.torch.modules import Factory
 
+if TYPE_CHECKING:
+    import torch
+
 
 @dataclass(eq=False, repr=False)
 class TorchEnsemble(FiniteEnsemble):
@@ -33,7 +36,7 @@ class TorchEnsemble(FiniteEnsemble):
     augmentation: ActionLike | None = None
     label_action: GroupAction | None = None
     augmentation_mode: str = "full"
-    optimizer: Any = "sgd"
+    optimizer: str | Callable[..., torch.optim.Optimizer] = "sgd"
     learning_rate: float = 0.1
     epochs: int = 100
     batch_size: int | None = None
