@@ -12,9 +12,8 @@ from __future__ import annotations
 import logging
 import math
 import time as clock
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -23,12 +22,11 @@ from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.problem import Settings, spectral_report
 from equitangents.ensembles.infinite.rows import rows_of
-from equitangents.ensembles.infinite.trained_kernel import kernel_diagonal
+from equitangents.ensembles.infinite.trained_kernel import Decomposed, kernel_diagonal
 from equitangents.formatting import duration
 from equitangents.groups import Group
 from equitangents.inference.data_orbits import DataOrbits
 from equitangents.inference.draws import sample_on_orbits
-from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.irrep_process import Augmented, IrrepProcess, IrrepProjection, holds_labels
 from equitangents.inference.spectrum import Spectrum
@@ -48,13 +46,11 @@ _TILES = 8  # along one side: diagonal tiles are computed in full, off-diagonal 
 
 
 @dataclass(frozen=True)
-class IrrepProblem:
+class IrrepProblem(Decomposed):
     """A solved problem: `inputs` are the orbits' representatives, `irreps` all that were asked for.
 
     The process has a block for each irrep that is not empty of data. Orbits are those of its own action.
     """
-
-    decomposed: ClassVar[bool] = True
 
     kernel: KernelFunction
     action: Action
@@ -69,19 +65,6 @@ class IrrepProblem:
         """How `solver_` calls it."""
         return name_of(self.action, [block.irrep for block in self.process.blocks])
 
-    def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`."""
-        self.process.check(time)
-
-    @property
-    def max_learning_rate(self) -> float:
-        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
-        return self.process.max_learning_rate
-
-    @property
-    def kernels(self) -> None:
-        """None: nothing is solved anew."""
-
     def report(self, time: float) -> Report:
         """How it was solved: one decomposition for each irrep."""
         spectra = [block.process.spectrum for block in self.process.blocks]
@@ -92,42 +75,19 @@ class IrrepProblem:
         """To the irreps of the problem."""
         return GroupFourier(tuple(block.irrep for block in self.process.blocks))
 
-    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> IrrepProblem:
-        """This problem with another ridge or learning rate, without another decomposition."""
-        return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
-
-    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """μ_t(x) at every time: (T, M, outputs)."""
-        blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
-        return np.concatenate([np.stack([at.mean(t) for t in times]) for at in blocks], axis=1)
-
-    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """The diagonal of Σ_t of one output at every time: (T, M)."""
-        blocks = []
-        for rows in self._row_blocks(x):
-            at, prior = self._project(rows, prior=True), kernel_diagonal(self.kernel, rows, "nngp")
-            blocks.append(np.stack([at.variance(prior, t) for t in times]))
-        return np.concatenate(blocks, axis=1)
-
-    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """Σ_t of one output at every time: (T, M, M)."""
-        at = self._project(x, prior=True)
-        prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
-        return np.stack([at.covariance(prior, t) for t in times])
-
     def weights(self, time: float) -> None:
         """None: the mean takes the kernels with whole orbits."""
 
     def orbit_means(self, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
-        blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
+        blocks = [self._project(rows, prior=False) for rows in self._blocks(x)]
         return np.concatenate([self._orbit_means(at, times) for at in blocks], axis=1)
 
     def orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
         group, transform = self.action.group, self.transform
         means, covariances = [], []
-        for rows in self._row_blocks(x, width=2):
+        for rows in self._blocks(x, width=2):
             at = self._project(rows, prior=True)
             prior = np.stack([self._kernel_along_orbit(rows[m : m + 1]) for m in range(len(rows))])
             means.append(self._orbit_means(at, times))
@@ -196,7 +156,7 @@ class IrrepProblem:
         """K(x, ρ(q) x) for one input (1, …): (|G|,)."""
         return orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0][0, :, 0]
 
-    def _row_blocks(self, x: DataRows, width: int = 1) -> Iterator[DataRows]:
+    def _blocks(self, x: DataRows, width: int = 1) -> Iterator[DataRows]:
         return rows_of(x).blocks(x, max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order)))
 
 

@@ -8,7 +8,6 @@ have one name, whoever writes them when.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -22,8 +21,8 @@ from equitangents.claims import read_json
 from equitangents.errors import StoreError
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.place import ObjectPath, Place
-from equitangents.tiles.records import differing
-from equitangents.tiles.store import DamagedTileError
+from equitangents.tiles.records import checksum, differing
+from equitangents.tiles.store import Tiles
 from equitangents.tiles.whole import PARTIAL, write_whole
 
 _KEY = "equitangents"
@@ -46,7 +45,7 @@ class OtherPredictionsError(StoreError):
 
 
 @dataclass(frozen=True)
-class Parts:
+class Parts(Tiles[int, dict[str, np.ndarray]]):
     """Chunks of `rows` rows of named arrays, `count` rows in all; `record` says what they are predictions of.
 
     finished: whether `folder` is what has become of them, the Zarr group alone.
@@ -67,7 +66,7 @@ class Parts:
     @property
     def checksum(self) -> str:
         """SHA-256 of the record."""
-        return _checksum(self.record)
+        return checksum(self.record)
 
     @property
     def chunks(self) -> range:
@@ -119,7 +118,7 @@ class Parts:
         write_whole(group / RECORD, [content], group / PARTIAL)
 
     def _about(self, more: Mapping[str, Any]) -> dict[str, Any]:
-        about = {"record": self.record, "sha256": _checksum(self.record), "more": _checksum(more)}
+        about = {"record": self.record, "sha256": checksum(self.record), "more": checksum(more)}
         return {"zarr_format": 3, "node_type": "group", "attributes": {_KEY: about, **more}}
 
     def write_array_metadata(self, name: str, chunks: Chunks) -> None:
@@ -137,18 +136,15 @@ class Parts:
         """Whether all arrays have their file of this chunk."""
         return all(self.of(name).is_there(self._index(name, chunk)) for name in self.arrays)
 
-    def write(self, chunk: int, values: Mapping[str, np.ndarray]) -> None:
+    def write(self, chunk: int, values: dict[str, np.ndarray]) -> None:
         """Write one chunk of every array."""
         for name in self.arrays:
             self.of(name).write(self._index(name, chunk), np.asarray(values[name], np.float64))
 
-    def read(self, chunk: int) -> dict[str, np.ndarray] | None:
-        """One chunk of every array; None where a file is damaged or gone."""
+    def read(self, chunk: int) -> dict[str, np.ndarray]:
+        """One chunk of every array; FileNotFoundError, or DamagedTileError."""
         span = self.span(chunk)
-        try:
-            whole = {name: self.of(name).read(self._index(name, chunk)) for name in self.arrays}
-        except (DamagedTileError, FileNotFoundError):
-            return None
+        whole = {name: self.of(name).read(self._index(name, chunk)) for name in self.arrays}
         return {name: values[: span.stop - span.start] for name, values in whole.items()}
 
     def is_whole(self) -> bool:
@@ -157,7 +153,7 @@ class Parts:
         more = {name: value for name, value in content["attributes"].items() if name != _KEY}
         if content != self._about(more) or not all(self.is_described(name, self.of(name)) for name in self.arrays):
             return False
-        return all(self.read(chunk) is not None for chunk in self.chunks)
+        return all(self.state(chunk) == "whole" for chunk in self.chunks)
 
     def is_described(self, name: str, chunks: Chunks) -> bool:
         """Whether what says what an array is, is as it was written."""
@@ -172,7 +168,7 @@ def read_record(folder: Place) -> dict[str, Any] | None:
     try:
         about = read_json((folder / RECORD).read_bytes())["attributes"][_KEY]
         record: Any = about["record"]
-        return record if isinstance(record, dict) and about["sha256"] == _checksum(record) else None
+        return record if isinstance(record, dict) and about["sha256"] == checksum(record) else None
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
 
@@ -182,7 +178,3 @@ def _is_empty(folder: Place) -> bool:
     if isinstance(folder, ObjectPath):  # objects that died processes wrote late, after others had removed the parts
         return not folder.is_file()
     return folder.is_dir() and all(path.name == PARTIAL or _GROUP.fullmatch(path.name) for path in folder.iterdir())
-
-
-def _checksum(record: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
