@@ -16,6 +16,7 @@ from equitangents.kernels.fields.part import Part, part_of
 from equitangents.kernels.result import KernelField, NngpKernelField
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.store.key import described
+from equitangents.nn.chain import why_no_ntk
 from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import ends_on_rotations, lower_between_rotations, lower_field
 from equitangents.nn.signal import Signal
@@ -91,7 +92,6 @@ def _asked(net: _Network, x: Any, positions: Any) -> tuple[int, Any, Part, bool]
 def _of_one_position(kernels: Any, net: _Network, x: Any, part: Part) -> Any:
     """Kernels of a network with one output position as a field of the shape that was asked for."""
     tail = part.layout.tail
-    reasons = [layer.no_ntk for layer in net.layers if layer.no_ntk is not None]
 
     def field(values: Any) -> Any:
         spread = np.broadcast_to if isinstance(values, np.ndarray) else jnp.broadcast_to
@@ -99,7 +99,7 @@ def _of_one_position(kernels: Any, net: _Network, x: Any, part: Part) -> Any:
         return part.layout.public(one) if values.ndim == 2 else one
 
     nngp = field(kernels.nngp)
-    ntk = nngp if reasons else field(kernels.ntk)
+    ntk = field(kernels.ntk) if why_no_ntk(net.layers) is None else nngp
     memory = 2 * nngp.size * nngp.dtype.itemsize
     facts = {"engine": kernels.engine, "form": kernels.form, "notes": kernels.notes}
     return _named(net, KernelField(nngp, ntk, positions=part.kind, memory=memory, **facts), x)
@@ -108,5 +108,5 @@ def _of_one_position(kernels: Any, net: _Network, x: Any, part: Part) -> Any:
 def _named(net: _Network, found: KernelField, x: Any) -> Any:
     """The field with the shape of its grid; the NNGP alone where there is nothing else."""
     found = replace(found, grid=net.signals(x.shape[1:])[-1].positions.shape)
-    reasons = [layer.no_ntk for layer in net.layers if layer.no_ntk is not None]
-    return NngpKernelField.of(found, reasons[0]) if reasons else found
+    reason = why_no_ntk(net.layers)
+    return found if reason is None else NngpKernelField.of(found, reason)

@@ -13,11 +13,10 @@ from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.structured.program import StructuredPositions
 from equitangents.nn.dense import Dense
 from equitangents.nn.folding import fold
-from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.layer import Layer
 from equitangents.nn.pooling import Flatten
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import OnRotations, Signal
-from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER
 
@@ -40,7 +39,7 @@ def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | N
                 "SphereLift have kernels before a Readout"
             )
         return given, last.projected(flat, fibres, signals[-2])
-    if signals[-1].positions.count != 1 or isinstance(last, PointFeatures):
+    if signals[-1].positions.count != 1 or last.ends_on_points:
         raise NetworkError(
             f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
             "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "
@@ -74,7 +73,7 @@ def lower_field(
     Unfolded: every position of the output is wanted. Raises NetworkError for networks that end on none.
     """
     given, end = count_given(layers, signals), signals[-1].positions
-    if isinstance(layers[-1], PointFeatures):
+    if layers[-1].ends_on_points:
         return given, program_of(layers[given:-1], signals[given:-1])
     if layers[-1].is_last:
         raise NetworkError(
@@ -113,7 +112,7 @@ def _followed(
 def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
     """How many leading layers are functions of the input alone."""
     given = 0
-    while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:
+    while given < len(layers) and not layers[given].has_weights and signals[given + 1].given:
         given += 1
     return given
 

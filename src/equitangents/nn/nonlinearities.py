@@ -6,6 +6,7 @@ import abc
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -28,13 +29,15 @@ logger = logging.getLogger("equitangents")
 class Nonlinearity(ParameterFree):
     """φ applied to every channel at every position."""
 
+    follows_moves: ClassVar[bool] = True
+
     @property
     @abc.abstractmethod
     def dual(self) -> DualActivation:
         """What φ does to the covariance of Gaussian fields."""
 
     @property
-    def no_ntk(self) -> str | None:
+    def no_ntk(self) -> str | None:  # type: ignore[override]
         """Why there is no tangent kernel, for functions with a jump."""
         return traits_of(self.dual).no_ntk
 
@@ -168,15 +171,9 @@ class Cos(Nonlinearity):
 class Identity(ParameterFree):
     """A layer that changes nothing, such as an empty residual branch."""
 
-    @property
-    def takes_numpy(self) -> bool:
-        """True, since arrays come out as they went in."""
-        return True
-
-    @property
-    def steers(self) -> bool:
-        """True, since the identity also passes on steerable features."""
-        return True
+    takes_numpy: ClassVar[bool] = True
+    steers: ClassVar[bool] = True  # it passes on steerable features, too
+    follows_moves: ClassVar[bool] = True
 
     def signal(self, signal: Signal) -> Signal:
         """The kind of signal that comes in."""

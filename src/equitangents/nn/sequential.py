@@ -17,12 +17,12 @@ from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
 from equitangents.kernels.result import KernelField, Kernels, NngpKernels
 from equitangents.keywords import CheckedKeywords, renamed
+from equitangents.nn.chain import apply_layers, chain, check_entries, init_layers, run_layers, why_no_ntk
 from equitangents.nn.kernel_fields import PositionPairs, cost_of_field, field_between, field_of_each
 from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import AnyProgram, lower
-from equitangents.nn.readout import Readout
-from equitangents.nn.signal import Grid, Signal, Signals
-from equitangents.nn.steerable.outputs import turning_dimension
+from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.ending import turning_dimension
 from equitangents.nn.structure import Structure
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_shape
@@ -59,8 +59,8 @@ class Sequential(CheckedKeywords):
 
         None for other networks.
         """
-        last = self._layers[-1]
-        return last.dimension if isinstance(last, Readout) else turning_dimension(self._layers)
+        own = self._layers[-1].turning_outputs
+        return turning_dimension(self._layers) if own is None else own
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self._layers))})"
@@ -86,10 +86,7 @@ class Sequential(CheckedKeywords):
         """Parameters of a finite network for inputs of shape (*positions, channels): a tuple with one entry a layer."""
         signals = self.signals(input_shape)
         with precision.scope(dtype):
-            keys = jax.random.split(key, len(self._layers))
-            return tuple(
-                layer.init(k, s, jnp.dtype(dtype)) for layer, k, s in zip(self._layers, keys, signals, strict=False)
-            )
+            return init_layers(self._layers, key, signals, jnp.dtype(dtype))
 
     def apply(self, params: Params, x: Inputs, *, key: jax.Array | None = None) -> jax.Array:
         """Outputs (N, outputs) of the finite network for x, (N, *positions, channels), in the precision of `params`.
@@ -106,9 +103,7 @@ class Sequential(CheckedKeywords):
         leaves = jax.tree.leaves(params)
         dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
         with precision.scope(dtype):
-            y = jnp.asarray(x, dtype)
-            for layer, p, s in zip(self._layers, params, signals, strict=False):
-                y = layer.apply(p, y, s)
+            y: jax.Array = apply_layers(self._layers, params, jnp.asarray(x, dtype), signals)
         return y
 
     def _apply_structured(self, params: Params, x: Inputs, key: jax.Array | None) -> jax.Array:
@@ -165,7 +160,7 @@ class Sequential(CheckedKeywords):
 
     def _existing(self, kernels: Kernels) -> Tree:
         """The kernels that the network has: all, or the NNGP alone."""
-        reason = _no_ntk(self._layers)
+        reason = why_no_ntk(self._layers)
         return kernels if reason is None else NngpKernels.of(kernels, reason)
 
     def kernel_field(
@@ -260,56 +255,27 @@ class Sequential(CheckedKeywords):
         """The first layers, which have no parameters, applied to the input itself."""
         if not count:
             return x
-        dtype = precision.working_dtype(x)
-        if isinstance(x, np.ndarray) and all(layer.takes_numpy for layer in self._layers[:count]):
-            y: Tree = x.astype(dtype, copy=False)
-            for layer, s in zip(self._layers[:count], self.signals(x.shape[1:]), strict=False):
-                y = layer.apply((), y, s)
-            return y
+        dtype, layers, signals = precision.working_dtype(x), self._layers[:count], self.signals(x.shape[1:])
+        params = ((),) * count
+        if isinstance(x, np.ndarray) and all(layer.takes_numpy for layer in layers):
+            return apply_layers(layers, params, x.astype(dtype, copy=False), signals)
         with precision.scope(dtype):
             y = jnp.asarray(getattr(x, "x", x), dtype)
-            signals = self.signals(x.shape[1:])
             if is_structured(x):
                 structure = Structure(x.mask, x.adjacency, masks=x.convention)
-                y, after = run_layers(self._layers[:count], ((),) * count, y, signals, structure)
+                y, after = run_layers(layers, params, y, signals, structure)
                 if (after.mask is None or y.ndim == 2) and x.adjacency is None:
                     return np.asarray(y) if isinstance(x.x, np.ndarray) else y
                 if x.adjacency is None:
                     return Masked(y, after.mask, x.convention)
                 return Graphs(y, x.adjacency, after.mask, x.convention)
-            for layer, s in zip(self._layers[:count], signals, strict=False):
-                y = layer.apply((), y, s)
+            y = apply_layers(layers, params, y, signals)
             return np.asarray(y) if isinstance(x, np.ndarray) else y
 
 
 def _check_inputs(name: str, x: Inputs) -> Tree:
     """Arrays (N, *positions, C), or inputs with masks or graphs."""
     return checked(name, x) if is_structured(x) else check_array(name, x, min_rank=2)
-
-
-def check_entries(name: str, params: Params, layers: tuple[Layer, ...]) -> None:
-    """Raise ShapeError unless `params` has one entry for each layer, and so within each branch."""
-    if not isinstance(params, tuple | list) or len(params) != len(layers):
-        held = f"{len(params)} entries" if isinstance(params, tuple | list) else f"a {type(params).__name__}"
-        raise ShapeError(f"{name} is {held}; expected one entry for each of the {len(layers)} layers, as init gives")
-    for i, (layer, entry) in enumerate(zip(layers, params, strict=True)):
-        if layer.inner and not layer.joins:
-            check_entries(f"{name}[{i}]", entry, layer.inner[0])
-        elif layer.inner:
-            if not isinstance(entry, tuple | list) or len(entry) != len(layer.inner):
-                raise ShapeError(f"{name}[{i}] is not one entry for each of the {len(layer.inner)} branches")
-            for j, (inner, part) in enumerate(zip(layer.inner, entry, strict=True)):
-                check_entries(f"{name}[{i}][{j}]", part, inner)
-
-
-def run_layers(
-    layers: tuple[Layer, ...], params: Params, x: Tree, signals: Signals, structure: Tree
-) -> tuple[Tree, Tree]:
-    """(output, what goes on beside it): layers one after another on a signal with masks, graphs and keys."""
-    for i, (layer, p, s) in enumerate(zip(layers, params, signals, strict=False)):
-        beside: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
-        x, structure = layer.run(p, x, s, beside)
-    return x, structure
 
 
 def _check_index(name: str, index: Numbers, count: int) -> np.ndarray:
@@ -319,33 +285,6 @@ def _check_index(name: str, index: Numbers, count: int) -> np.ndarray:
     if index.size and not (index.min() >= 0 and index.max() < count):
         raise ShapeError(f"{name} holds {index.min()} to {index.max()}; expected 0 to {count - 1}")
     return index
-
-
-def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
-    """The signals before each layer and after the last."""
-    signals = [signal]
-    for i, layer in enumerate(layers):
-        try:
-            if signals[-1].several and not layer.joins:
-                raise NetworkError(
-                    "it follows a Parallel, whose branches are to be joined first, by Sum or Concatenate"
-                )
-            if i and layers[i - 1].is_last:
-                raise NetworkError(f"it follows {layers[i - 1]!r}, whose outputs turn with the input and end a network")
-            if not (layer.joins or layer.steers) and signals[-1].positions.steerable:
-                raise NetworkError(
-                    f"it does not read {signals[-1].positions}; SteerableConv, SteerableDense, SteerablePool and the "
-                    "nonlinearities GatedNonlinearity, FourierNonlinearity and NormNonlinearity do"
-                )
-            signals.append(layer.signal(signals[-1]))
-        except NetworkError as error:
-            raise NetworkError(f"layer {i}, {layer!r}: {error}") from None
-    return tuple(signals)
-
-
-@lru_cache(maxsize=256)
-def _no_ntk(layers: tuple[Layer, ...]) -> str | None:
-    return next((layer.no_ntk for layer in layers if layer.no_ntk is not None), None)
 
 
 @lru_cache(maxsize=512)
