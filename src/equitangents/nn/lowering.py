@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import Positions, Program
+from equitangents.kernels.program import GroupFibres, Positions, Program
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.simplify import program_of as of_operations
 from equitangents.kernels.steerable.program import Points
@@ -89,7 +89,8 @@ def ends_on_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) ->
     """Whether a network lifts signals on the sphere, and its output has a value at every rotation."""
     if not signals[-1].positions.on_group:
         return False
-    return any(isinstance(layer.fibres(s), Sphere) for layer, s in zip(layers, signals, strict=False))
+    lift = _lift(layers, signals)
+    return lift is not None and lift.on_rotations
 
 
 def lower_between_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, AnyProgram]:
@@ -127,12 +128,16 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: st
         space = Points(begin.count, begin.features, end.features, whole=not begin.on_points, field=end.on_points)
         return Program(space, lowered(layers, signals, masked=False))
     if masks is None:
-        pairs = zip(layers, signals, strict=False)
-        lift = next((found for layer, signal in pairs if (found := layer.fibres(signal)) is not None), None)
-        return of_operations(begin.shape, lowered(layers, signals, masked=False), lift)
+        return of_operations(begin.shape, lowered(layers, signals, masked=False), _lift(layers, signals))
     if any(layer.lifts_to is not None for layer in layers):
         raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
     return Program(StructuredPositions(begin.shape, masks), lowered(layers, signals, masked=masks == SMALLER))
+
+
+def _lift(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> GroupFibres | Sphere | None:
+    """How the group of the first layer that lifts moves positions; None where none lifts."""
+    pairs = zip(layers, signals, strict=False)
+    return next((found for layer, signal in pairs if (found := layer.fibres(signal)) is not None), None)
 
 
 def lowered(layers: tuple[Layer, ...], signals: tuple[Signal, ...], *, masked: bool) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, overload
 
 import jax
@@ -23,6 +23,17 @@ def any_traced(*inputs: object) -> bool:
     return any(precision.is_traced(leaf) for leaf in jax.tree.leaves(inputs))
 
 
+def with_derivatives_of(reference: Callable[..., Values], run: Callable[..., Values]) -> Callable[..., Values]:
+    """run(*inputs) inside a JAX program, with the derivatives of the reference engine."""
+    found = jax.custom_jvp(run)
+
+    @found.defjvp
+    def _(primals: tuple[ArrayLike, ...], tangents: tuple[ArrayLike, ...]) -> tuple[Values, Values]:
+        return found(*primals), jax.jvp(reference, primals, tangents)[1]
+
+    return found
+
+
 def cast(dtype: DType, nngp: np.ndarray, ntk: np.ndarray, inputs: Iterable[object]) -> tuple[np.ndarray, np.ndarray]:
     """Both in the precision of the inputs; an error where that cannot hold them."""
     with np.errstate(over="ignore", under="ignore"):
@@ -32,34 +43,40 @@ def cast(dtype: DType, nngp: np.ndarray, ntk: np.ndarray, inputs: Iterable[objec
 
 
 @overload
-def result(
-    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: None, memory: int, **facts: Any
-) -> Kernels: ...
+def result(inputs: object, nngp: ArrayLike, ntk: ArrayLike, part: None, memory: int, **facts: Any) -> Kernels: ...
+
+
+@overload
+def result(inputs: object, nngp: ArrayLike, ntk: ArrayLike, part: Part, memory: int, **facts: Any) -> KernelField: ...
 
 
 @overload
 def result(
-    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: Part, memory: int, **facts: Any
-) -> KernelField: ...
-
-
-@overload
-def result(
-    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: Part | None, memory: int, **facts: Any
+    inputs: object, nngp: ArrayLike, ntk: ArrayLike, part: Part | None, memory: int, **facts: Any
 ) -> Kernels | KernelField: ...
 
 
 def result(
-    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: Part | None, memory: int, **facts: Any
+    inputs: object,
+    nngp: ArrayLike,
+    ntk: ArrayLike,
+    part: Part | None,
+    memory: int,
+    *,
+    between: bool = False,
+    **facts: Any,
 ) -> Kernels | KernelField:
     """`Kernels`, or the `KernelField` at a part of the pairs of positions, which was planned to take so much memory.
 
-    `leaves` are the arrays of the inputs: results are JAX arrays where one of them is.
+    Results are JAX arrays where one of the arrays of the inputs is. `between` two sets of inputs: a field then shows
+    its axes in another order than it was computed in.
     """
+    if part is not None and between:
+        nngp, ntk = part.layout.public(nngp), part.layout.public(ntk)
     if isinstance(nngp, np.ndarray):
         if part is not None:
             nngp, ntk = np.ascontiguousarray(nngp), np.ascontiguousarray(ntk)
-        if any(isinstance(leaf, jax.Array) for leaf in leaves):
+        if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(inputs)):
             with precision.scope(nngp.dtype):
                 nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
     if part is None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import overload
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,7 +22,7 @@ from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.rotations.program import RotationSections
 from equitangents.kernels.rotations.resolution import Resolution
 from equitangents.kernels.runs import by_scale, traced_scales
-from equitangents.kernels.runs.results import Values, any_traced, result
+from equitangents.kernels.runs.results import Values, any_traced, result, with_derivatives_of
 from equitangents.kernels.scales import Treatment, law_of
 from equitangents.kernels.units import with_biases
 from equitangents.sphere import rotate
@@ -69,7 +68,7 @@ def compute(
             by_reference: Callable[..., Values] = partial(reference.traced, program, found.value)
             far = None if choice.engine.any_norms else by_reference
             if not rules.differentiable:
-                run = _differentiable(run, by_reference)
+                run = with_derivatives_of(by_reference, run)
             near = lambda a, b: run(a) if b is None else run(a, b)
             nngp, ntk = traced_scales.all_pairs(law_of(program), near, far, *inputs, *(None,) * (2 - len(inputs)))
             notes: list[str] = []
@@ -167,7 +166,8 @@ def compute_pairs(
             notes: list[str] = []
             run: Callable[..., Values] = lambda a, b: rules.traced_listed(program, found.value, a, b, first, second)
             if not rules.differentiable:
-                run = _differentiable(run, lambda a, b: tiling.traced(program, found.value, a, b, first, second))
+                slow = lambda a, b: tiling.traced(program, found.value, a, b, first, second)
+                run = with_derivatives_of(slow, run)
             nngp, ntk = run(jnp.asarray(x1, dtype), jnp.asarray(x2, dtype))
         else:
             nngp, ntk, notes = by_scale.listed(
@@ -216,17 +216,6 @@ def rules_of(engine: Engine) -> RotationRules:
 def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, rules: RotationRules) -> Resolution:
     """The resolution for these signals, measured by the engine that computes their kernels."""
     return measured.resolve(program, x1, x2, rules.sample_values)
-
-
-def _differentiable(engine: Callable[..., Values], reference: Callable[..., Values]) -> Callable[..., Values]:
-    """engine(*inputs) with the derivatives of the reference engine."""
-    run = jax.custom_jvp(engine)
-
-    @run.defjvp
-    def _(primals: tuple[ArrayLike, ...], tangents: tuple[ArrayLike, ...]) -> tuple[Values, Values]:
-        return run(*primals), jax.jvp(reference, primals, tangents)[1]
-
-    return run
 
 
 def _result(

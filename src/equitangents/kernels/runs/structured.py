@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike, DType, Tree
+from equitangents._types import ArrayLike, DType
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.angular import both, covariance
 from equitangents.kernels.branches import flat
@@ -61,7 +62,7 @@ def compute(
         same = jnp.eye(len(one.x), dtype=bool) if x2 is None else None
         with precision.scope(dtype):
             found = _tile(program, part, typed(one, dtype), typed(other, dtype), same)
-        return _result((x1, x2), found, REFERENCE, part, 0, notes, public=True)
+        return result((x1, x2), *found, part, 0, between=True, **_facts(REFERENCE, part, notes))
     if part is None:
         memory, sizes = 0, (one.x.shape[-1], len(one.x), len(other.x), np.dtype(dtype).itemsize)
         check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program, chosen, *sizes))
@@ -81,7 +82,7 @@ def compute(
             notes = (*notes, f"{count} pairs of inputs of very different norm by the reference engine")
             logger.info("%s", notes[-1])
     kernels = cast(dtype, nngp, ntk, (one.x, other.x))
-    return _result((x1, x2), kernels, chosen, part, memory, notes, public=True)
+    return result((x1, x2), *kernels, part, memory, between=True, **_facts(chosen, part, notes))
 
 
 def compute_diagonal(
@@ -96,13 +97,13 @@ def compute_diagonal(
         check_alike(program, batch, batch)
     if traced:
         with precision.scope(dtype):
-            return _result(x, _own(program, part, typed(batch, dtype)), REFERENCE, part, 0, notes)
+            return result(x, *_own(program, part, typed(batch, dtype)), part, 0, **_facts(REFERENCE, part, notes))
     memory = 0 if part is None else check_field(part, len(batch.x), 1, dtype, tile_bytes(program))
     if part is None and chosen.structured is not None:
         nngp, ntk = chosen.structured.diagonal(program, batch)
     else:
         nngp, ntk = _own_in_parts(program, part, batch)
-    return _result(x, cast(dtype, nngp, ntk, (batch.x,)), chosen, part, memory, notes)
+    return result(x, *cast(dtype, nngp, ntk, (batch.x,)), part, memory, **_facts(chosen, part, notes))
 
 
 def _own_in_parts(program: StructuredProgram, part: Part | None, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
@@ -116,20 +117,9 @@ def _own_in_parts(program: StructuredProgram, part: Part | None, batch: Batch) -
     return nngp, ntk
 
 
-def _result(
-    inputs: Tree,
-    found: tuple[ArrayLike, ArrayLike],
-    by: Engine,
-    part: Part | None,
-    memory: int,
-    notes: tuple[str, ...],
-    *,
-    public: bool = False,
-) -> Kernels | KernelField:
-    """`public`: between two sets of inputs, of which a field shows its axes in another order."""
-    by = by if part is None else REFERENCE
-    nngp, ntk = map(part.layout.public, found) if part is not None and public else found
-    return result(jax.tree.leaves(inputs), nngp, ntk, part, memory, engine=by.name, form="pairs", notes=notes)
+def _facts(chosen: Engine, part: Part | None, notes: tuple[str, ...]) -> dict[str, Any]:
+    """What results say of how they were computed; fields are the reference engine's."""
+    return {"engine": (chosen if part is None else REFERENCE).name, "form": "pairs", "notes": notes}
 
 
 def obstacle(program: StructuredProgram, engine: Engine, traced: bool = False) -> str | None:

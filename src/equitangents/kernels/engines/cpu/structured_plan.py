@@ -52,13 +52,13 @@ class Described(NamedTuple):
 def why_not(program: StructuredProgram) -> str | None:
     """Which operation there are no steps for, or None."""
     for op in flat(program.ops):
-        if isinstance(op, Dual) and described(op.activation) is None:
-            return f"it has no dual of {name_of(op.activation)}"
+        if (phi := op.nonlinearity) is not None and described(phi) is None:
+            return f"it has no dual of {name_of(phi)}"
         if op.moves_no_weight:
             return "it has no weights of variance 0 but in the NTK parametrisation"
         if isinstance(op, Normalise) and op.groups is not None:
             return "it has no normalisation over some dimensions of a grid"
-        if type(op) not in _STEPS and not isinstance(op, Parallel):
+        if type(op) not in _STEPS and not op.is_branching:
             return f"it has no {type(op).__name__} over all pairs of positions"
     return None
 
@@ -67,7 +67,7 @@ def changes_units(program: StructuredProgram) -> bool:
     """Whether fields change their unit (see `kernels.units`): an operation grows faster than its input."""
     ops = list(flat(program.ops))
     grows = (traits_of(phi).grows for op in ops if (phi := op.nonlinearity) is not None)
-    return any(grows) or any(isinstance(op, Attend) and op.mechanism != "softmax" for op in ops)
+    return any(grows) or any(op.grows for op in ops)
 
 
 @lru_cache(maxsize=64)
@@ -101,7 +101,7 @@ class _Writer:
 
     def run(self, ops: tuple[Any, ...], fields: list[Field]) -> list[Field]:
         for op in ops:
-            fields = self.parallel(op, fields) if isinstance(op, Parallel) else [_STEPS[type(op)](self, op, fields[0])]
+            fields = self.parallel(op, fields) if op.is_branching else [_STEPS[type(op)](self, op, fields[0])]
         return fields
 
     def parallel(self, op: Parallel, fields: list[Field]) -> list[Field]:
@@ -227,7 +227,7 @@ class _Writer:
     def pool(self, op: Pool | BlockSums, field: Field) -> Field:
         labels = op.labels.array
         member = labels == np.arange(op.blocks)[:, None]
-        sums = isinstance(op, BlockSums)
+        sums = not op.is_pool
         if field.mask < 0 or op.box is not None:
             mask = field.mask if op.box is None else self.mask_after(op.box, field)
             return self.by_matrix(field, member / (1 if sums else member.sum(axis=1, keepdims=True)), mask)
