@@ -143,8 +143,10 @@ def _walked(
     moves: list[np.ndarray] | None = None  # of positions, one permutation an element; None: as the action says
     pending: list[int] = []
     for i, (layer, signal) in enumerate(zip(net.layers, signals, strict=False)):
-        pointwise = layer.follows_moves
+        pointwise = bool(layer.follows_moves)
         if layer.inner or layer.joins or layer.needs_structure or layer.steers or layer.is_last:
+            return None
+        if layer.follows_moves is False:
             return None
         if pointwise and moves is None and not isinstance(layer, Identity):
             return None  # a function of the inputs, whose channels the action may mix

@@ -42,8 +42,8 @@ class Layer(CheckedKeywords, abc.ABC):
     """How many outputs, which turn into one another with the input, a network that ends with it has; else None."""
     steers: ClassVar[bool] = False
     """Whether it works on steerable features: features that rotations turn by irreps."""
-    follows_moves: ClassVar[bool] = False
-    """Whether moving the positions before it moves those after it alike, and it has no weights."""
+    follows_moves: ClassVar[bool | None] = None
+    """Whether a function without weights follows moves of the positions before it; None of linear maps."""
     lifts_to: ClassVar[Group | RotationGroup | None] = None
     """The group on which the layer's output lives, for a layer that lifts; None for all others."""
     inner: ClassVar[tuple[tuple[Layer, ...], ...]] = ()

@@ -29,7 +29,7 @@ logger = logging.getLogger("equitangents")
 class Nonlinearity(ParameterFree):
     """φ applied to every channel at every position."""
 
-    follows_moves: ClassVar[bool] = True
+    follows_moves: ClassVar[bool | None] = True
 
     @property
     @abc.abstractmethod
@@ -173,7 +173,7 @@ class Identity(ParameterFree):
 
     takes_numpy: ClassVar[bool] = True
     steers: ClassVar[bool] = True  # it passes on steerable features, too
-    follows_moves: ClassVar[bool] = True
+    follows_moves: ClassVar[bool | None] = True
 
     def signal(self, signal: Signal) -> Signal:
         """The kind of signal that comes in."""
