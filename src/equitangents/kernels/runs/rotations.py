@@ -13,9 +13,9 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
-from equitangents.kernels.engines import Choice, Engine, choose_where
+from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where
 from equitangents.kernels.engines.protocol import RotationRules
-from equitangents.kernels.engines.reference.rotations import measured, reference, tiling
+from equitangents.kernels.engines.reference.rotations import measured
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.result import KernelField, Kernels
@@ -65,7 +65,7 @@ def compute(
         if any_traced(x1, x2):
             inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
             run: Callable[..., Values] = partial(rules.traced, program, found.value)
-            by_reference: Callable[..., Values] = partial(reference.traced, program, found.value)
+            by_reference: Callable[..., Values] = partial(rules_of(REFERENCE).traced, program, found.value)
             far = None if choice.engine.any_norms else by_reference
             if not rules.differentiable:
                 run = with_derivatives_of(by_reference, run)
@@ -88,7 +88,7 @@ def _ways(program: RotationSections, resolution: int, engine: Engine) -> by_scal
 
     def apart(x1: np.ndarray, x2: np.ndarray, factor: float) -> by_scale.Pair:
         with precision.scope(x1.dtype):
-            return tiling.blocks(with_biases(program, factor), resolution, x1, x2)
+            return rules_of(REFERENCE).kernels(with_biases(program, factor), resolution, x1, x2)
 
     return by_scale.Ways(
         engine=partial(run, program),
@@ -166,7 +166,7 @@ def compute_pairs(
             notes: list[str] = []
             run: Callable[..., Values] = lambda a, b: rules.traced_listed(program, found.value, a, b, first, second)
             if not rules.differentiable:
-                slow = lambda a, b: tiling.traced(program, found.value, a, b, first, second)
+                slow = lambda a, b: rules_of(REFERENCE).traced_listed(program, found.value, a, b, first, second)
                 run = with_derivatives_of(slow, run)
             nngp, ntk = run(jnp.asarray(x1, dtype), jnp.asarray(x2, dtype))
         else:
@@ -194,8 +194,8 @@ def _listed(
     with precision.scope(x1.dtype):
         if how.way != "engine":
             program = with_biases(program, 2.0**-how.first)
-        by = tiling.listed if how.way == "apart" else rules.listed
-        return by(program, resolution, x1, x2, first, second)
+            rules = rules_of(REFERENCE) if how.way == "apart" else rules
+        return rules.listed(program, resolution, x1, x2, first, second)
 
 
 def choose_engine(program: RotationSections, engine: str | None) -> Choice:

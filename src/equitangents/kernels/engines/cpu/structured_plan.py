@@ -14,7 +14,7 @@ from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.codes import JointKind, Mixing
 from equitangents.kernels.engines.cpu.activations import described, name_of
-from equitangents.kernels.engines.cpu.descriptor import Description
+from equitangents.kernels.engines.cpu.descriptor import Description, affine_numbers
 from equitangents.kernels.engines.cpu.structured_steps import Field, Registers
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Flatten, Pool, RatedAffine, Table, WindowPool
@@ -158,10 +158,7 @@ class _Writer:
         field.stale = False
 
     def affine(self, op: Affine, field: Field) -> Field:
-        weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
-        rated = op.rates is not None
-        numbers = (op.W_var, op.b_var, weight_rate / op.W_var if rated else 1.0, bias_rate)
-        self.to.step(JointKind.AFFINE, field, numbers=numbers, total=rated)
+        self.to.step(JointKind.AFFINE, field, numbers=affine_numbers(op), total=op.rates is not None)
         return _touched(field)
 
     def dual(self, op: Dual, field: Field) -> Field:
@@ -207,7 +204,7 @@ class _Writer:
     def window(self, field: Field, index: np.ndarray, weights: np.ndarray, mask: int) -> Field:
         self.cleared(field)
         out = self.to.take(len(index), mask)
-        index_at, weights_at = self.to.table(index), self.to.real(weights)
+        index_at, weights_at = self.to.indices(index), self.to.real(weights)
         self.to.step(
             JointKind.WINDOW, out, field, after=len(index), index=index_at, weights=weights_at, size=index.shape[1],
             masks=(field.mask, mask),
@@ -274,7 +271,7 @@ class _Writer:
         """K of D, the two products, and D of the new K, in place; entries of A are where the pattern has them."""
         self.cleared(field)
         self.to.step(JointKind.COVARIANCE, field)
-        index = 0 if pattern is None else self.to.table(_entries(pattern))
+        index = 0 if pattern is None else self.to.indices(_entries(pattern))
         entries = 0 if pattern is None else int(pattern.sum())
         own = 0 if mixing in (Mixing.GIVEN, Mixing.GRAPH) else entries or field.positions**2
         spare = self.to.take(max(after, field.positions))
@@ -300,8 +297,7 @@ class _Writer:
         """A mask made of another, once."""
         key = (mask, (kind, np.asarray(table).tobytes()))
         if key not in self.masks:
-            self.masks[key] = self.to.mask(positions)
-            self.to.step(kind, self.masks[key], mask, after=positions, index=self.to.table(table))
+            self.masks[key] = self.to.mask(kind, mask, table, positions)
         return self.masks[key]
 
 
