@@ -97,22 +97,6 @@ class GroupConv(Layer):
         return None if box is None else (box, Affine(self.W_std**2, self.b_std**2))
 
 
-@singledispatch
-def convolution(positions: Positions, layer: GroupConv) -> TableConvolution | RotationConvolution:
-    """How a kind of positions is convolved."""
-    raise NetworkError(f"GroupConv reads a signal on a group, not one on {positions}; put a Lift before it")
-
-
-@convolution.register
-def _(positions: OnGroup, layer: GroupConv) -> TableConvolution:
-    return TableConvolution(layer, positions.group)
-
-
-@convolution.register
-def _(positions: OnRotations, layer: GroupConv) -> RotationConvolution:
-    return RotationConvolution(layer, positions.group)
-
-
 def _freeze_rotations(rotations: Tree) -> tuple[tuple[int, int], ...] | None:
     if rotations is None:
         return None
@@ -254,3 +238,19 @@ def _transforms(group: RotationGroup) -> tuple[np.ndarray, np.ndarray]:
     D = wigner_basis(proper, group.bandlimit)
     dimension = np.concatenate([np.full((2 * l + 1) ** 2, 2 * l + 1) for l in range(group.bandlimit)])
     return D * dimension, (D * proper.weights[:, None]).T
+
+
+@singledispatch
+def convolution(positions: Positions, layer: GroupConv) -> TableConvolution | RotationConvolution:
+    """How a kind of positions is convolved."""
+    raise NetworkError(f"GroupConv reads a signal on a group, not one on {positions}; put a Lift before it")
+
+
+@convolution.register
+def _(positions: OnGroup, layer: GroupConv) -> TableConvolution:
+    return TableConvolution(layer, positions.group)
+
+
+@convolution.register
+def _(positions: OnRotations, layer: GroupConv) -> RotationConvolution:
+    return RotationConvolution(layer, positions.group)
