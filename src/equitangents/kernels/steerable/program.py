@@ -65,7 +65,7 @@ class Filter(PointOperation):
 
     @property
     def angular_kernels(self) -> int:
-        """Those of two irreps that have the most, times the rings."""
+        """The kernels between two irreps, where there are the most, times the rings."""
         return max(map(len, self.kernels.values())) * len(self.radii)
 
     def products(self, points: int) -> int:
