@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import DTypeLike
 
 from equitangents import precision
@@ -15,17 +17,22 @@ from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
-from equitangents.kernels.result import KernelField, Kernels, NngpKernels
+from equitangents.kernels.fields.part import Part, part_of
+from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
+from equitangents.kernels.steerable.program import Points
+from equitangents.kernels.store.key import described
 from equitangents.keywords import CheckedKeywords, renamed
 from equitangents.nn.chain import apply_layers, chain, check_entries, init_layers, run_layers, why_no_ntk
-from equitangents.nn.kernel_fields import PositionPairs, cost_of_field, field_between, field_of_each
 from equitangents.nn.layer import Layer
-from equitangents.nn.lowering import AnyProgram, lower
+from equitangents.nn.lowering import AnyProgram, ends_on_rotations, lower, lower_between_rotations, lower_field
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.ending import turning_dimension
 from equitangents.nn.structure import Structure
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_shape
+
+PositionPairs = Literal["all", "same"] | npt.ArrayLike
+"""All pairs of positions, each with itself, or a list of pairs (M, 2)."""
 
 
 class Sequential(CheckedKeywords):
@@ -179,7 +186,11 @@ class Sequential(CheckedKeywords):
         ((2, 16, 5, 16), (5, 5, 16))
         """
         x1, x2 = self._checked_pair(x1, x2)
-        return field_between(self, x1, x2, positions, engine)
+        given, program, part, alone = self._field(x1, positions)
+        if alone:
+            return self._of_one_position(self.kernel(x1, x2, engine), x1, part)
+        after = self.after_given(given, x1), None if x2 is None else self.after_given(given, x2)
+        return self._named(compute(program, *after, engine, part), x1)
 
     def kernel_field_diagonal(
         self, x: ArrayLike, positions: PositionPairs = "all", engine: str | None = None
@@ -189,7 +200,11 @@ class Sequential(CheckedKeywords):
         What `kernel_field(x)` has for i = j, at the cost of N pairs: the covariances within each output, and with
         positions="same" its variances.
         """
-        return field_of_each(self, _check_inputs("x", x), positions, engine)
+        x = _check_inputs("x", x)
+        given, program, part, alone = self._field(x, positions)
+        if alone:
+            return self._of_one_position(self.kernel_diagonal(x, engine), x, part)
+        return self._named(compute_diagonal(program, self.after_given(given, x), engine, part), x)
 
     @renamed(shape="input_shape")
     def kernel_field_cost(
@@ -202,7 +217,40 @@ class Sequential(CheckedKeywords):
         engine: str | None = None,
     ) -> KernelCost:
         """What `kernel_field` will take for n1 and n2 inputs of `input_shape`, before it is run; see `kernel_cost`."""
-        return cost_of_field(self, check_shape("input_shape", input_shape), n1, n2, positions, dtype, engine)
+        signals = self.signals(check_shape("input_shape", input_shape))
+        given, program = lower_field(self._layers, signals)
+        part = part_of(positions, signals[-1].positions.count)
+        return kernel_cost(program, signals[given].channels, n1, n2, dtype, engine, part)
+
+    def _field(self, x: Tree, positions: PositionPairs) -> tuple[int, AnyProgram, Part, bool]:
+        """(layers that are functions of the input, the program of the rest, pairs of positions, whether it is one)."""
+        signals = self.signals(x.shape[1:])
+        part = part_of(positions, signals[-1].positions.count)
+        if ends_on_rotations(self._layers, signals):
+            return *lower_between_rotations(self._layers, signals), part, False
+        given, program = lower_field(self._layers, signals, x.convention if is_structured(x) else None)
+        return given, program, part, part.count == 1 and not isinstance(program.space, Points)
+
+    def _of_one_position(self, kernels: Kernels, x: Tree, part: Part) -> Tree:
+        """Kernels of a network with one output position as a field of the shape that was asked for."""
+        tail = part.layout.tail
+
+        def field(values: ArrayLike) -> ArrayLike:
+            spread = np.broadcast_to if isinstance(values, np.ndarray) else jnp.broadcast_to
+            one = spread(values.reshape(values.shape + (1,) * len(tail)), values.shape + tail)
+            return part.layout.public(one) if values.ndim == 2 else one
+
+        nngp = field(kernels.nngp)
+        ntk = field(kernels.ntk) if why_no_ntk(self._layers) is None else nngp
+        memory = 2 * nngp.size * nngp.dtype.itemsize
+        facts = {"engine": kernels.engine, "form": kernels.form, "notes": kernels.notes}
+        return self._named(KernelField(nngp, ntk, positions=part.kind, memory=memory, **facts), x)
+
+    def _named(self, found: KernelField, x: Tree) -> Tree:
+        """The field with the shape of its grid; the NNGP alone where there is nothing else."""
+        found = replace(found, grid=self.signals(x.shape[1:])[-1].positions.shape)
+        reason = why_no_ntk(self._layers)
+        return found if reason is None else NngpKernelField.of(found, reason)
 
     def kernel_pairs(
         self, x1: ArrayLike, x2: ArrayLike, first: Numbers, second: Numbers, engine: str | None = None
@@ -271,6 +319,13 @@ class Sequential(CheckedKeywords):
                 return Graphs(y, x.adjacency, after.mask, x.convention)
             y = apply_layers(layers, params, y, signals)
             return np.asarray(y) if isinstance(x, np.ndarray) else y
+
+
+def described_field(net: Sequential, shape: tuple[int, ...]) -> str:
+    """A text that is equal for networks with equal kernel fields on inputs of `shape`, and for no others."""
+    given, program = lower_field(net.layers, net.signals(shape))
+    probe = np.random.default_rng(0).normal(size=(2, *shape))
+    return f"{described(np.asarray(net.after_given(given, probe)))}{described(program)}"
 
 
 def _check_inputs(name: str, x: Inputs) -> Tree:

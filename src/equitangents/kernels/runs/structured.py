@@ -7,7 +7,6 @@ Pairs of inputs of very different norm are computed in JAX, as in field programs
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import Any
 
 import jax
@@ -37,8 +36,6 @@ logger = logging.getLogger("equitangents")
 _FIELDS = 16  # fields alive at once, at most, while a tile runs
 _MEMORY_LIMIT = 4 << 30  # bytes for one tile
 _FAR = 10.0  # of log2 of norms, beyond which compiled engines, which carry the distance, lose the covariance
-
-_Leaves = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]  # inputs, their masks and their graphs
 
 
 def compute(
@@ -112,7 +109,7 @@ def _own_in_parts(program: StructuredProgram, part: Part | None, batch: Batch) -
     with precision.scope(np.float64):
         for i in range(0, len(batch.x), size):
             rows = _filled(batch.rows(slice(i, i + size)), min(size, len(batch.x)))
-            found.append(np.stack([np.asarray(v) for v in _compiled_own(program, part, *_leaves(rows))]))
+            found.append(np.stack([np.asarray(v) for v in _compiled_own(program, part, rows)]))
     nngp, ntk = np.concatenate(found, axis=1)[:, : len(batch.x)]
     return nngp, ntk
 
@@ -184,10 +181,6 @@ def _side(program: StructuredProgram) -> int:
     return max(1, int((TILE_ELEMENTS // field) ** 0.5))
 
 
-def _leaves(batch: Batch) -> _Leaves:
-    return batch.x, batch.mask, batch.graphs
-
-
 def _filled(batch: Batch, size: int) -> Batch:
     """In double precision, with copies of the last input up to `size`."""
 
@@ -239,7 +232,7 @@ def _concrete(
     a, b = (_filled(batch.rows(at), n) for batch, at, n in zip((one, other), here, size, strict=True))
     rows, columns = (len(batch.x[at]) for batch, at in zip((one, other), here, strict=True))
     same = np.eye(size[0], size[1]) > 0 if symmetric and here[0].start == here[1].start else np.zeros(size, bool)
-    nngp, ntk = (np.asarray(v)[:rows, :columns] for v in _compiled(program, None, _leaves(a), _leaves(b), same))
+    nngp, ntk = (np.asarray(v)[:rows, :columns] for v in _compiled(program, None, a, b, same))
     return nngp, ntk
 
 
@@ -252,7 +245,7 @@ def _fields(
     with precision.scope(np.float64), np.errstate(over="ignore", under="ignore"):
         for i in range(n1):
             for j in range(i if symmetric else 0, n2):
-                a, b = (_leaves(_filled(batch.rows(slice(k, k + 1)), 1)) for batch, k in ((one, i), (other, j)))
+                a, b = (_filled(batch.rows(slice(k, k + 1)), 1) for batch, k in ((one, i), (other, j)))
                 found = _compiled(program, part, a, b, np.full((1, 1), alone and i == j))
                 for out, values in zip((nngp, ntk), map(np.asarray, found), strict=True):
                     mirrored = layout.mirrored(values)
@@ -260,18 +253,6 @@ def _fields(
                     if symmetric and j > i:
                         out[j, i] = mirrored[0, 0]
     return nngp, ntk
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _compiled(program: StructuredProgram, part: Part | None, one: _Leaves, other: _Leaves, same: jax.Array) -> Values:
-    return _tile(program, part, Batch(*one), Batch(*other), same)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _compiled_own(
-    program: StructuredProgram, part: Part | None, x: jax.Array, mask: jax.Array | None, graphs: jax.Array | None
-) -> Values:
-    return _own(program, part, Batch(x, mask, graphs))
 
 
 def _tile(program: StructuredProgram, part: Part | None, one: Batch, other: Batch, same: jax.Array | None) -> Values:
@@ -284,6 +265,10 @@ def _own(program: StructuredProgram, part: Part | None, batch: Batch) -> Values:
     """(NNGP, NTK) of inputs with themselves, (N,), or (N, *part.layout.tail)."""
     nngp, ntk = _own_field(program, batch)
     return _picked(part, nngp), _picked(part, ntk)
+
+
+_compiled = jax.jit(_tile, static_argnums=(0, 1))
+_compiled_own = jax.jit(_own, static_argnums=(0, 1))
 
 
 def _picked(part: Part | None, values: jax.Array) -> jax.Array:
