@@ -243,8 +243,16 @@ class Sequential(CheckedKeywords):
         nngp = field(kernels.nngp)
         ntk = field(kernels.ntk) if why_no_ntk(self._layers) is None else nngp
         memory = 2 * nngp.size * nngp.dtype.itemsize
-        facts = {"engine": kernels.engine, "form": kernels.form, "notes": kernels.notes}
-        return self._named(KernelField(nngp, ntk, positions=part.kind, memory=memory, **facts), x)
+        found = KernelField(
+            nngp,
+            ntk,
+            positions=part.kind,
+            engine=kernels.engine,
+            form=kernels.form,
+            notes=kernels.notes,
+            memory=memory,
+        )
+        return self._named(found, x)
 
     def _named(self, found: KernelField, x: Tree) -> Tree:
         """The field with the shape of its grid; the NNGP alone where there is nothing else."""
