@@ -43,21 +43,25 @@ def cast(dtype: DType, nngp: np.ndarray, ntk: np.ndarray, inputs: Iterable[objec
 
 
 @overload
-def result(inputs: object, nngp: ArrayLike, ntk: ArrayLike, part: None, memory: int, **facts: Any) -> Kernels: ...
-
-
-@overload
-def result(inputs: object, nngp: ArrayLike, ntk: ArrayLike, part: Part, memory: int, **facts: Any) -> KernelField: ...
+def result(
+    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: None, memory: int, **facts: Any
+) -> Kernels: ...
 
 
 @overload
 def result(
-    inputs: object, nngp: ArrayLike, ntk: ArrayLike, part: Part | None, memory: int, **facts: Any
+    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: Part, memory: int, **facts: Any
+) -> KernelField: ...
+
+
+@overload
+def result(
+    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: Part | None, memory: int, **facts: Any
 ) -> Kernels | KernelField: ...
 
 
 def result(
-    inputs: object,
+    leaves: Iterable[object],
     nngp: ArrayLike,
     ntk: ArrayLike,
     part: Part | None,
@@ -68,15 +72,15 @@ def result(
 ) -> Kernels | KernelField:
     """`Kernels`, or the `KernelField` at a part of the pairs of positions, which was planned to take so much memory.
 
-    Results are JAX arrays where one of the arrays of the inputs is. `between` two sets of inputs: a field then shows
-    its axes in another order than it was computed in.
+    Results are JAX arrays where one of the `leaves`, the arrays of the inputs, is. `between` two sets of inputs: a field
+    then shows its axes in another order than it was computed in.
     """
     if part is not None and between:
         nngp, ntk = part.layout.public(nngp), part.layout.public(ntk)
     if isinstance(nngp, np.ndarray):
         if part is not None:
             nngp, ntk = np.ascontiguousarray(nngp), np.ascontiguousarray(ntk)
-        if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(inputs)):
+        if any(isinstance(leaf, jax.Array) for leaf in leaves):
             with precision.scope(nngp.dtype):
                 nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
     if part is None:

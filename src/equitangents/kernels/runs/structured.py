@@ -59,7 +59,7 @@ def compute(
         same = jnp.eye(len(one.x), dtype=bool) if x2 is None else None
         with precision.scope(dtype):
             found = _tile(program, part, typed(one, dtype), typed(other, dtype), same)
-        return result((x1, x2), *found, part, 0, between=True, **_facts(REFERENCE, part, notes))
+        return result(jax.tree.leaves((x1, x2)), *found, part, 0, between=True, **_facts(REFERENCE, part, notes))
     if part is None:
         memory, sizes = 0, (one.x.shape[-1], len(one.x), len(other.x), np.dtype(dtype).itemsize)
         check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program, chosen, *sizes))
@@ -79,7 +79,7 @@ def compute(
             notes = (*notes, f"{count} pairs of inputs of very different norm by the reference engine")
             logger.info("%s", notes[-1])
     kernels = cast(dtype, nngp, ntk, (one.x, other.x))
-    return result((x1, x2), *kernels, part, memory, between=True, **_facts(chosen, part, notes))
+    return result(jax.tree.leaves((x1, x2)), *kernels, part, memory, between=True, **_facts(chosen, part, notes))
 
 
 def compute_diagonal(
@@ -94,13 +94,15 @@ def compute_diagonal(
         check_alike(program, batch, batch)
     if traced:
         with precision.scope(dtype):
-            return result(x, *_own(program, part, typed(batch, dtype)), part, 0, **_facts(REFERENCE, part, notes))
+            return result(
+                jax.tree.leaves(x), *_own(program, part, typed(batch, dtype)), part, 0, **_facts(REFERENCE, part, notes)
+            )
     memory = 0 if part is None else check_field(part, len(batch.x), 1, dtype, tile_bytes(program))
     if part is None and chosen.structured is not None:
         nngp, ntk = chosen.structured.diagonal(program, batch)
     else:
         nngp, ntk = _own_in_parts(program, part, batch)
-    return result(x, *cast(dtype, nngp, ntk, (batch.x,)), part, memory, **_facts(chosen, part, notes))
+    return result(jax.tree.leaves(x), *cast(dtype, nngp, ntk, (batch.x,)), part, memory, **_facts(chosen, part, notes))
 
 
 def _own_in_parts(program: StructuredProgram, part: Part | None, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
