@@ -72,8 +72,8 @@ def result(
 ) -> Kernels | KernelField:
     """`Kernels`, or the `KernelField` at a part of the pairs of positions, which was planned to take so much memory.
 
-    Results are JAX arrays where one of the `leaves`, the arrays of the inputs, is. `between` two sets of inputs: a field
-    then shows its axes in another order than it was computed in.
+    Results are JAX arrays where one of the `leaves`, the arrays of the inputs, is. `between` two sets of inputs a field
+    shows its axes in another order than it was computed in.
     """
     if part is not None and between:
         nngp, ntk = part.layout.public(nngp), part.layout.public(ntk)
